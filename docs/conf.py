@@ -65,6 +65,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "generated/gallery",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": r"dask_cluster\.py$",  # has no picture; the page on out-of-core data shows it
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
@@ -82,14 +83,13 @@ html_show_sourcelink = False
 html_show_search_summary = False  # would fetch pages, which a site read from files cannot
 html_theme_options = {
     "navbar_align": "left",
-    "show_toc_level": 2,
+    "navbar_center": [],
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": [],  # the sidebar on the left lists the sections of a page
     "show_prev_next": False,
 }
 html_context = {"default_mode": "auto"}
-html_sidebars = {"index": []}
+html_sidebars = {"**": ["globaltoc.html"]}
 mathjax_path = "mathjax/tex-chtml.js"
 mathjax_options: dict[str, str] = {}
 
@@ -118,15 +118,8 @@ def _mathjax() -> None:
 
 _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
-GUIDE = (
-    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "bias",
-    "cvxpy", "default", "pictures", "compare", "sizes", "solvers", "nearest", "speed", "errors",
-    "adding-a-domain", "adding-a-set", "adding-a-loss", "adding-a-penalty", "adding-a-solver", "architecture",
-)  # fmt: skip
-further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}
-for name, entries in (("lectures", lectures), ("guide", [*GUIDE, *sorted(further)])):
-    contents = ["```{toctree}", ":maxdepth: 1", "", *entries, "```", ""]
-    _written(GENERATED / f"{name}.md", "\n".join(contents))
+contents = ["```{toctree}", ":maxdepth: 1", "", *lectures, "```", ""]
+_written(GENERATED / "lectures.md", "\n".join(contents))
 for name, text in topics.pages().items():
     _written(GENERATED / "reference" / f"{name}.rst", text)
 for name in (*shown.SETS, *shown.DOMAINS, *shown.LOSSES, *shown.PENALTIES):
@@ -152,7 +145,7 @@ def members_of(fullname: str) -> list[tuple[str, str]]:
     names = sorted(m for m in ours if not m.startswith("_"))
     if own and issubclass(cls, Node):
         names = [m for m in USERS if m in ours]
-    elif own and issubclass(cls, ucm.Solver):
+    elif own and issubclass(cls, ucm.extend.Solver):
         names = ["refuse", "solve"]
     found = [(_kind(cls, m), m) for m in names]
     return [(kind, m) for kind, m in found if kind and inspect.getdoc(getattr(cls, m))]
@@ -177,7 +170,7 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
         "ucm.models."
     )
     if name.startswith("ucm.models.") and what in ("class", "function") and made:
-        from ucm.bench.choose import model_names, sample
+        from ucm.cli.choose import model_names, sample
 
         model = sample(short) if short in model_names() else shown.instance(short)
         latex = model.problem_latex()
@@ -235,7 +228,16 @@ def _signed(
     return None
 
 
+def _executed(app: Any, docname: str, source: list[str]) -> None:
+    """Turn the Python blocks of a page of the guide into cells, so that the page shows their output."""
+    text = source[0]
+    if "/" not in docname and "```python\n" in text:
+        cells = text.replace("```python\n", "```{code-cell} python\n")
+        source[0] = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n" + cells
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", _executed)
     app.connect("autodoc-process-signature", _signed)
     app.connect("autodoc-process-docstring", _plain, priority=100)
     app.connect("autodoc-process-docstring", _pictured, priority=900)

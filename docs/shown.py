@@ -31,11 +31,11 @@ SETS = {
     "Ellipsoid": ucm.Ellipsoid(pos.mean, pos.cov, kappa),
     "Hull": ucm.Hull(pos, weights=ucm.NormBall(Param("kappa", 0.3))),
     "ReducedHull": ucm.ReducedHull(pos, nu=nu),
-    "Image": ucm.Image([[1.0, 0.4], [0.0, 0.8]], ucm.NormBall(r, p=3), center=pos.mean),
+    "AffineImage": ucm.AffineImage([[1.0, 0.4], [0.0, 0.8]], ucm.NormBall(r, p=3), center=pos.mean),
     "ConvexUnion": ucm.Ellipsoid(pos.mean, pos.cov, Param("kappa", 0.7))
     | ucm.Hull(pos, weights=ucm.NormBall(0.4)),
     "CVaR": ucm.CVaR(pos, Param("beta", 0.3)),
-    "Spectral": ucm.Spectral(pos, (0.1, 0.6), (0.5, 0.5)),
+    "SpectralRisk": ucm.SpectralRisk(pos, (0.1, 0.6), (0.5, 0.5)),
     "ChiSquare": ucm.ChiSquare(pos, Param("rho", 0.5)),
     "TotalVariation": ucm.TotalVariation(pos, Param("d", 0.4)),
     "Wasserstein": ucm.Wasserstein(pos, Param("eps", 0.3)),
@@ -58,7 +58,6 @@ DOMAINS = {
     "ChiSquareBall": ucm.ChiSquareBall(Param("rho", 0.5)),
     "LossBall": ucm.LossBall(ucm.Logistic(), Param("rho", -0.5)),
     "Box": ucm.Box(0.1, Param("upper", 0.6)),
-    "Product": ucm.Product((ucm.NormBall(0.5), ucm.Box(0.0, 1.0)), (2, 1)),
 }
 LOSSES = {
     "Hinge": ucm.Hinge(),
@@ -77,7 +76,7 @@ PENALTIES = {
     "Lp": ucm.Lp(1.5),
     "Norm": ucm.Norm(3),
     "ElasticNet": ucm.ElasticNet(Param("ratio", 0.5)),
-    "GroupL2": ucm.GroupL2([0, 0]),
+    "GroupLasso": ucm.GroupLasso([0, 0]),
     "Quadratic": ucm.Quadratic([[1.0, 0.6], [0.6, 1.0]]),
     "NonNegative": ucm.NonNegative(),
     "CappedL1": ucm.CappedL1(a),
@@ -187,9 +186,7 @@ def words(name: str) -> str:
 
 def draw(name: str, folder: Path) -> None:
     """Writes `name-light.svg` and `name-dark.svg`."""
-    table, drawn, _ = next(row for row in _DRAWN if name in row[0])
-    if isinstance(table[name], ucm.Product):
-        return
+    drawn = next(drawn for table, drawn, _ in _DRAWN if name in table)
     for shade, style in (("light", "default"), ("dark", "dark_background")):
         with plt.style.context(style), plt.rc_context({"svg.hashsalt": name}):
             figure, ax = plt.subplots(figsize=(4.2, 3.0), layout="tight")

@@ -5,41 +5,38 @@ from __future__ import annotations
 from types import ModuleType
 
 import ucm
-from ucm import datasets, models, plot, solvers, testing
+from ucm import datasets, extend, models, plot, solvers, testing
 
 TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "solve": (
         "Declare, solve, prove",
         {
             "From a declaration to an answer": "compile solve path Path Plan Solution Stats",
-            "Proofs and comparisons": "Certificate Verification admissible Interval "
+            "Certificates and comparisons": "Certificate Verification admissible Interval "
             "Guarantees Guarantee support",
             "CVXPY in both directions": "worst_case to_cvxpy_source",
-            "Parameters": "Param value",
+            "Parameters": "Param",
             "Files": "to_json from_json",
         },
     ),
     "sets": (
         "Uncertainty sets",
         {
-            "Samples": "pos neg signed Cloud",
-            "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image ConvexUnion",
-            "Ambiguity: all distributions near the samples": "CVaR Spectral ChiSquare TotalVariation "
-            "Wasserstein Gelbrich",
+            "Samples": "pos neg signed Points",
+            "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull AffineImage ConvexUnion",
+            "Ambiguity sets": "CVaR SpectralRisk ChiSquare TotalVariation Wasserstein Gelbrich",
             "Models": "RobustMargin",
         },
     ),
     "domains": (
         "Domains of weights",
-        {
-            "Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box Product CvxpyDomain"
-        },
+        {"Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box CvxpyDomain"},
     ),
     "objectives": (
         "Losses and penalties",
         {
             "Losses of the margin": "Hinge SquaredHinge HuberHinge LeastSquares Logistic Exponential Ramp",
-            "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupL2 Quadratic NonNegative",
+            "Convex penalties": "L2 L1 LInf Lp Norm ElasticNet GroupLasso Quadratic NonNegative",
             "Folded concave penalties": "CappedL1 ExpL0 MCP SCAD GroupMCP",
             "Sums": "Objective",
         },
@@ -49,30 +46,23 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Estimators",
         {
             "scikit-learn": "Classifier ClassifierCV",
-            "Which model for these data": "compare Comparison Compared",
+            "Comparison of models": "compare Comparison Compared",
         },
     ),
-    "plot": ("Pictures", {"Displays": "plot.*"}),
+    "plot": ("Displays", {"Pictures": "plot.*"}),
     "solvers": ("Solvers", {"By name or as an instance": "solvers.*"}),
     "data": (
         "Data sets",
         {
             "Loading": "datasets.*",
-            "Rows that are read block by block": "row_source RowSource Rounds StateLostError",
+            "Out-of-core data": "open_rows",
             "Features in place of a kernel": "Nystroem RandomFeatures",
         },
     ),
-    "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),
+    "testing": ("Checks for your own classes", {"Laws": "testing.*"}),
     "extend": (
         "Contracts",
-        {
-            "Declarations": "Node CoordinateFree Scope Size Coefficient",
-            "Domains": "Domain Projectable SemiSmooth Leveled Polyhedral Polyhedron Capped Weighable "
-            "Jacobian",
-            "Sets": "UncertaintySet Combination AffineImage Block Coupling",
-            "Terms": "Loss ConvexLoss Penalty ProximalPenalty FoldedConcave",
-            "Solvers": "Solver MinNorm Answer Monitor",
-        },
+        {"What an extension imports": "extend.*"},
     ),
     "errors": (
         "Errors",
@@ -88,6 +78,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
 MODULES = {
     "models": models,
     "datasets": datasets,
+    "extend": extend,
     "plot": plot,
     "solvers": solvers,
     "testing": testing,

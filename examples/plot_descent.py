@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import ucm
 
 X, y = ucm.datasets.load("breast_cancer")
-found = ucm.solve(ucm.models.rlsvmc1(2.0), X, y, starts=6)
-ucm.plot.DescentDisplay.from_solution(found)
+found = ucm.solve(ucm.models.rlsvmc1(2.0), X, y, n_starts=6)
+ucm.plot.ConvergenceDisplay.from_solution(found, x="iterations", y="objective")
 print(found.message)
 plt.show()

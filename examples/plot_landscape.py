@@ -13,6 +13,6 @@ import ucm
 rng = np.random.default_rng(0)
 y = np.repeat([1, -1], 40)
 X = rng.normal(size=(80, 2)) * [1.0, 0.6] + 0.1 * np.outer(y, [1.4, 0.8])
-shown = ucm.plot.LandscapeDisplay.from_model(ucm.models.nu_svm(0.15), X, y, starts=8)
+shown = ucm.plot.LandscapeDisplay.from_model(ucm.models.nu_svm(0.15), X, y, n_starts=8)
 print(shown.minima[:, 1].round(3), "bound", round(shown.bound, 3))
 plt.show()

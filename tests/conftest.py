@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,22 +20,42 @@ import ucm.data.datasets
 threadpool_limits(limits=1, user_api="blas")
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ.setdefault("UCM_COMPILE", "here")  # else the first tests take other routes than the last
 
 ROOT = Path(__file__).resolve().parent.parent
 Loader = Callable[[str], tuple]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Docstrings and pages with pictures need matplotlib."""
+    """Mark the tests on the papers' data; skip those of ecos and matplotlib where these are absent."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if "shared_data" in names or hasattr(getattr(item, "module", None), "load_shared"):
+            item.add_marker("data")
+        if "ecos" in item.name.lower() and importlib.util.find_spec("ecos") is None:
+            item.add_marker(pytest.mark.skip(reason="ecos is not here: pip install ecos"))
     if importlib.util.find_spec("matplotlib") is not None:
         return
     absent = pytest.mark.skip(reason="matplotlib is not here: pip install 'ucm[plot]'")
     for item in items:
-        if "plot" in item.path.parts or any(
-            page in item.name for page in ("pictures.md", "ambiguity.md")
-        ):
+        if "plot" in item.path.parts:
             item.add_marker(absent)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> Iterator[None]:
+    """Refuse every connection to another machine: a test reads bundled data, UCM_DATA or its own files."""
+    connect = socket.socket.connect
+
+    def local(self: socket.socket, address: Any) -> None:
+        # a datagram socket sends nothing when it connects; dask asks so for the own address
+        inet = self.family in (socket.AF_INET, socket.AF_INET6) and self.type != socket.SOCK_DGRAM
+        if inet and str(address[0]) not in ("127.0.0.1", "::1", "localhost"):
+            pytest.fail(f"a test connects to {address[0]}; tests use no network")
+        connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", local)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +105,8 @@ settings.register_profile("long", max_examples=10_000, derandomize=False, **_COM
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What an attack met, after the last line of the tests."""
+    """What a fuzz test met, after the last line of the tests."""
     for report in (r for group in terminalreporter.stats.values() for r in group):
         for name, text in getattr(report, "user_properties", []):
-            if name == "attack" and report.when == "call":
+            if name == "fuzz" and report.when == "call":
                 terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {text}")

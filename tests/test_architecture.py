@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -23,7 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Low to high. A module imports only from its own floor or a lower one, for types too.
 FLOORS = [
-    {"errors", "numerics"},
+    {"errors", "native"},
     {"data"},
     {"language"},
     {"forms"},
@@ -31,11 +29,11 @@ FLOORS = [
     {"compiler"},
     {"estimators", "testing", ""},  # and the package itself: the public names
     {"plot"},
-    {"bench", "cli"},
+    {"cli", "extend"},
 ]
-LOOSE = {"__init__.py", "cli.py", "errors.py"}
+LOOSE = {"__init__.py", "errors.py", "extend.py"}
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
-LAZY = {"cvxpy", "matplotlib", "numba", "sklearn"}
+LAZY = {"cvxpy", "matplotlib", "sklearn"}
 # What `from ucm import x` may mean below the floor of the package itself: nothing but a module.
 MODULES = {"ucm." + ".".join(f.relative_to(PACKAGE).with_suffix("").parts) for f in FILES}
 MODULES = {name.removesuffix(".__init__") for name in MODULES} | {"ucm"}
@@ -116,8 +114,8 @@ def test_who_imports_the_heavy_libraries(file: Path) -> None:
             continue
         top = module.split(".")[0]
         where = f"line {node.lineno}: {module}"
-        if top == "numba":
-            assert here == "numerics", where
+        if top in {"_cffi_backend", "cffi", "ctypes"}:
+            assert here == "native", where
         if top == "sklearn":
             assert here == "estimators" or inside, where
         if top in {"cvxpy", "matplotlib"}:
@@ -128,11 +126,12 @@ def test_no_loose_module() -> None:
     assert {f.name for f in PACKAGE.glob("*.py")} == LOOSE
 
 
-def test_domains_know_only_the_contracts_and_the_numerics() -> None:
-    allowed = {"ucm.errors", "ucm.data.linear", "ucm.language"}
+def test_domains_know_only_the_contracts_and_the_kernels() -> None:
+    vectors = "ucm.language.statistics.vectors"  # a vector of sizes is one
+    allowed = {"ucm.errors", "ucm.data.linear", "ucm.language", vectors}
     for file in (PACKAGE / "language" / "domains").rglob("*.py"):
         for node, module, _, _ in imports(tree_of(file)):
-            if internal(module) and unit(module) != "numerics":
+            if internal(module) and unit(module) != "native":
                 where = f"{file.name}, line {node.lineno}: {module}"
                 folder = module.rpartition(".")[0]
                 assert {module, folder} & {*allowed, "ucm.language.domains"}, where
@@ -174,36 +173,6 @@ def test_no_assert_guards_what_a_user_can_cause(file: Path) -> None:
     assert not found, f"assert on lines {found}"
 
 
-def classes() -> list[type]:
-    found = set()
-    for name in sorted(MODULES):
-        for value in vars(importlib.import_module(name)).values():
-            if inspect.isclass(value) and internal(value.__module__):
-                found.add(value)
-    return sorted(found, key=lambda c: (c.__module__, c.__qualname__))
-
-
-def is_concrete_method(value: object) -> bool:
-    kind = (classmethod, staticmethod, property)
-    callable_ = inspect.isfunction(value) or isinstance(value, kind)
-    return callable_ and not getattr(value, "__isabstractmethod__", False)
-
-
-def test_no_class_overrides_a_concrete_method() -> None:
-    """A class is abstract or final: what a base class does, it does for all below it."""
-    wrong = []
-    for cls in classes():
-        for name, value in vars(cls).items():
-            if name.startswith("__") or not (
-                inspect.isroutine(value) or isinstance(value, property)
-            ):
-                continue
-            for base in cls.__mro__[1:]:
-                if internal(base.__module__) and is_concrete_method(vars(base).get(name)):
-                    wrong.append(f"{cls.__module__}.{cls.__qualname__}.{name} ({base.__name__})")
-    assert not wrong
-
-
 def test_importing_ucm_loads_nothing_heavy() -> None:
     code = "import sys, ucm; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     done = subprocess.run(
@@ -215,7 +184,7 @@ def test_importing_ucm_loads_nothing_heavy() -> None:
 def test_no_path_of_one_machine() -> None:
     """No file names a folder of the machine it was written on."""
     pattern = re.compile(r"(?<![\w./-])/(?:work|root|farm|tmp|home)/\w")
-    folders = ["ucm", "tests", "docs", "examples", ".ci"]
+    folders = ["ucm", "tests", "docs", "examples", "benchmarks", ".ci"]
     files = [f for name in folders for f in (ROOT / name).rglob("*") if f.is_file()]
     files += [f for f in ROOT.iterdir() if f.is_file() and f.name != ".git"]  # of a worktree
     wrong = []
@@ -235,28 +204,30 @@ def test_no_path_of_one_machine() -> None:
 def test_a_solver_takes_the_form_of_its_type() -> None:
     for name in ucm.solvers.__all__:
         cls = vars(ucm.solvers)[name]
-        assert get_type_hints(cls.solve)["form"] is cls.takes, name
+        form = get_type_hints(cls.solve)["form"]
+        assert (get_args(form) or (form,)) == cls.takes, name
 
 
 # --- the way of a solve ---------------------------------------------------------------------------
-WALKS = {
-    "`models.nu_svm(0.3)`": ucm.models.nu_svm(0.3),
-    "`(Ellipsoid(": (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos))
-    - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
-    "`Ramp(1) + ": ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),
-}
+SOLVES = [
+    (ucm.models.nu_svm(0.3), 34),
+    (
+        (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos))
+        - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
+        49,
+    ),
+    (
+        ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),
+        34,
+    ),  # the fallback of its convex problems, and what it refuses
+]
 
 
-@pytest.mark.parametrize("start", WALKS)
-def test_the_files_that_a_solve_enters_are_those_of_the_docs(start: str) -> None:
-    (row,) = [
-        line
-        for line in (ROOT / "docs" / "architecture.md").read_text().splitlines()
-        if line.startswith(f"| {start}")
-    ]
-    told = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`", row)
+@pytest.mark.parametrize(("model", "most"), SOLVES, ids=["nu-SVM", "composition", "DCA"])
+def test_a_solve_enters_few_files(model: Any, most: int) -> None:
+    """Whoever traces a solve reads these files; a change that adds to them needs a reason."""
     X, y = ucm.datasets.load("breast_cancer")
-    ucm.solve(WALKS[start], X, y)
+    ucm.solve(model, X, y)
     entered: set[str] = set()
 
     def look(frame: Any, event: str, argument: Any) -> None:
@@ -267,7 +238,13 @@ def test_the_files_that_a_solve_enters_are_those_of_the_docs(start: str) -> None
     before = sys.getprofile()
     sys.setprofile(look)
     try:
-        ucm.solve(WALKS[start], X, y)
+        ucm.solve(model, X, y)
     finally:
         sys.setprofile(before)
-    assert set(told) == entered and f"{len(told)}:" in row
+    assert len(entered) <= most, sorted(entered)
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`", text):
+        assert (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file(), name

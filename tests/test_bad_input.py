@@ -43,7 +43,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "NaN": (lambda: ucm.solve(NU, WITH_NAN, Y), DataError, r"entry \(\d+, \d+\) is nan"),
     "inf": (lambda: ucm.solve(NU, WITH_INF, Y), DataError, r"entry \(\d+, \d+\) is inf"),
     "one class": (lambda: ucm.solve(NU, X, np.ones(100)), DataError, "two classes, got one"),
-    "three classes": (lambda: ucm.solve(NU, X, np.arange(100) % 3), DataError, "got 3 value"),
+    "three classes": (lambda: ucm.solve(NU, X, np.arange(100) % 3), DataError, r"value\(s\) 0, 1, 2"),
     "empty X": (lambda: ucm.solve(NU, X[:0], Y[:0]), DataError, "expected samples, got none"),
     "mismatched lengths": (lambda: ucm.solve(NU, X, Y[:-1]), DataError, "100 labels.* got 99"),
     "zero features": (lambda: ucm.solve(NU, X[:, :0], Y), DataError, "expected features, got none"),
@@ -62,8 +62,9 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "alpha above": (lambda: ucm.solve(ucm.models.kl_svm(1.5), X, Y), EmptySetError, r"\(0, 1\]"),
     "alpha negative": (lambda: ucm.solve(ucm.models.kl_svm(-0.5), X, Y), EmptySetError, r"\(0, 1\]"),
     "dimensions": (lambda: ucm.solve(ucm.Hull(pos) - ucm.Ball([1.0], 1), X, Y), CompositionError,
-                   "dimension 1 and 2"),
-    "M @ U": (lambda: ucm.solve(np.eye(3) @ ucm.Hull(pos), X, Y), CompositionError, "3 columns"),
+                   "one dimension, got 1 and 2"),
+    "M @ U": (lambda: ucm.solve(np.eye(3) @ ucm.Hull(pos), X, Y), CompositionError,
+              r"2 columns, .* got one of shape \(3, 3\)"),
     "mean @ samples": (lambda: pos.mean @ pos, CompositionError, "no linear map"),
     "no set": (lambda: untyped.solve(pos, X, Y), CompositionError, "expected an uncertainty set"),
     "a class": (lambda: untyped.solve(ucm.Hull, X, Y), CompositionError, "expected an uncertainty set"),
@@ -72,6 +73,13 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "labels as samples": (lambda: ucm.compile(NU, Y, X), DataError, "reshape"),
     "solver": (lambda: ucm.solve(NU, X, Y, solver="liblinear"), ParameterError, "liblinear"),
     "kernel": (lambda: ucm.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),
+    "no center": (lambda: ucm.solve(ucm.Ball([], 0.1), X, Y), CompositionError, "a vector"),
+    "starts": (lambda: ucm.solve(NU, X, Y, n_starts=None), ParameterError, "a positive whole number"),
+    "certify_local": (
+        lambda: ucm.compile(ucm.models.zero_norm_svm(1.0), X, Y).certify_local(X),  # type: ignore[arg-type]
+        ParameterError,
+        "is a Solution",
+    ),
     "tolerance": (lambda: ucm.solve(NU, X, Y, tol=-1.0), ParameterError, r"\(0, 1\)"),
     "class weight": (lambda: ucm.compile(WEIGHT_BALL, X, Y, class_weight={2: 1.0}),
                      ParameterError, "class_weight"),
@@ -91,19 +99,13 @@ def test_every_error_says_what_it_got_and_what_to_do(name: str) -> None:
     assert re.search(r"[;(]|must|expected|use |did you mean", message)
 
 
-@pytest.mark.parametrize("name", ucm.solvers.__all__)
+@pytest.mark.parametrize("name", [name for name in ucm.solvers.__all__ if name != "Conic"])
 def test_every_option_of_a_solver_is_looked_at(name: str) -> None:
     kind = vars(ucm.solvers)[name]
-    own, of = ucm.solvers.Newton(), ucm.solvers
-    given: dict[str, Any] = {
-        "inner": own,
-        "rest": (own,),
-        "newton": of.GramNewton(),
-        "pairs": of.ClipMDM(),
-    }
-    given |= {"inner": (own,)} if name in ("GrowingBall", "Relaxed", "ScaledNewton") else {}
-    given |= {"inner": of.DualNewton()} if name == "HingeSieve" else {}
-    given |= {"rest": of.PSMO()} if name == "HingeBand" else {}
+    own, of = ucm.solvers.SSNAL(), ucm.solvers
+    given: dict[str, Any] = {"inner": own, "rest": (own,)}
+    given |= {"inner": (own,)} if name == "LevelSetNewton" else {}
+    given |= {"inner": of.ProxALM()} if name == "OutOfCoreHinge" else {}
     options = [field for field in dataclasses.fields(kind) if field.init]
     needed = {f.name: given[f.name] for f in options if f.default is dataclasses.MISSING}
     kind(**needed)
@@ -124,8 +126,7 @@ def test_every_number_of_a_declaration_is_looked_at() -> None:
             lambda bad=bad: ucm.NormBall(1.0, p=bad),
             lambda bad=bad: untyped.models.enu_svm(0.3, norm=bad),
             lambda bad=bad: ucm.NormBall(1.0, around=bad if bad is not None else "a"),
-            lambda bad=bad: ucm.Image(np.eye(2), bad),
-            lambda bad=bad: ucm.Product((ucm.Simplex(),), bad),
+            lambda bad=bad: ucm.AffineImage(np.eye(2), bad),
             lambda bad=bad: ucm.Ramp(bad),
         ):
             with pytest.raises(CompositionError, match=r"got .*; ."):
@@ -204,13 +205,17 @@ def test_a_parameter_at_the_border_of_the_admissible() -> None:
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     sol = plan.solve()
                 assert np.isfinite(sol.w).all()
-                assert sol.status in ("optimal", "zero_in_set", "converged", "max_iter")
-                assert abs(sol.objective) < 1e-4 or sol.status == "optimal"
+                # the nudge moves 0 to 2e-9 from the boundary: rounding decides on which side a solver sees it
+                near = sol.certificate.gap < 1e-8 * sol.size
+                assert sol.status in ("optimal", "zero_in_set") or (
+                    sol.status in ("stationary", "converged") and near
+                )
+                assert abs(sol.objective) < 1e-8 or sol.status == "optimal"
 
 
 def test_huge_and_tiny_sizes() -> None:
     for model in (ucm.models.mm_mpm(1e9), ucm.models.mm_fda(1e9), ucm.Ball(pos.mean, 1e12)):
-        assert ucm.solve(model, X, Y, solver="newton").status == "zero_in_set"
+        assert ucm.solve(model, X, Y, solver="ssnal").status == "zero_in_set"
         assert ucm.solve(model, X, Y).objective > 1e6
     for model in (ucm.models.mm_mpm(1e-12), ucm.Ball(pos.mean - neg.mean, Param("r", 1e-300))):
         sol = ucm.solve(model, X, Y)
@@ -233,7 +238,7 @@ def test_ctrl_c_leaves_no_broken_state() -> None:
         rng = np.random.default_rng(0)
         y = np.where(rng.random(400) < 0.5, 1.0, -1.0)
         X = rng.standard_normal((400, 8)) + 0.6 * y[:, None]
-        for solver in ("newton", "apg"):
+        for solver in ("ssnal", "apg"):
             plan = ucm.compile(ucm.models.nu_svm(0.8), X, y, solver=solver)
             expected = plan.solve().objective
             signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
@@ -259,3 +264,21 @@ def test_errors_are_one_family() -> None:
     for kind in (CompositionError, DataError, EmptySetError, ParameterError, SolverError):
         assert issubclass(kind, UCMError) and issubclass(kind, ValueError)
     assert issubclass(ConvergenceWarning, UserWarning)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8"])
+def test_rows_of_small_numbers_are_read_as_they_are(dtype: str) -> None:
+    """An unsigned number has no negative, and -128 none of 8 bits."""
+    few = np.clip(np.round(40 * X), 0 if dtype == "uint8" else -128, 127)
+    few = few > 0 if dtype == "bool" else few.astype(dtype)
+    plan, memory = ucm.compile(NU, ucm.open_rows(few, Y)), ucm.compile(NU, few.astype(float), Y)
+    assert plan.data.scale == memory.data.scale
+    rows, memory = plan.solve(), memory.solve()
+    assert rows.objective == pytest.approx(memory.objective, rel=1e-5, abs=1e-5)
+
+
+def test_a_limit_of_time_may_be_infinite() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that of a thread that ends in an error, too
+        assert ucm.solve(NU, X, Y, time_limit=np.inf).status == ucm.solve(NU, X, Y).status
+        assert ucm.solve(NU, X, Y, time_limit=1e300).status == ucm.solve(NU, X, Y).status

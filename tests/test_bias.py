@@ -24,18 +24,18 @@ def errors(X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float) -> int:
 
 @pytest.mark.parametrize(("name", "nu"), [("iris", 0.8), ("iris", 0.95), ("breast_cancer", 0.4),
                                           ("wine", 0.1), ("wine", 0.3), ("digits", 0.2)])  # fmt: skip
-def test_kkt_is_the_intercept_of_nu_svc(name: str, nu: float) -> None:
+def test_multipliers_rule_is_the_intercept_of_nu_svc(name: str, nu: float) -> None:
     X, y = load(name)
     sol = ucm.solve(ucm.models.nu_svm(nu), X, y, tol=1e-9)
     svc = NuSVC(kernel="linear", nu=nu, tol=1e-10).fit(X, y)
     size = np.linalg.norm(svc.coef_)
-    assert sol.status == "optimal" and sol.bias_rule == "kkt"
+    assert sol.status == "optimal" and sol.bias_rule == "multipliers"
     np.testing.assert_allclose(sol.w, svc.coef_[0] / size, atol=2e-4)
     assert sol.b == pytest.approx(svc.intercept_[0] / size, abs=5e-4)
     joint = ucm.solve(
         ucm.Hull(signed, weights=ucm.CappedSimplex(1 / (y.size * nu))), X, y, tol=1e-9
     )
-    assert joint.b == pytest.approx(sol.b, abs=1e-5) and joint.bias_rule == "kkt"
+    assert joint.b == pytest.approx(sol.b, abs=1e-5) and joint.bias_rule == "multipliers"
     assert joint.objective == pytest.approx(sol.objective / 2, rel=1e-7)
 
 
@@ -77,8 +77,8 @@ def test_a_hull_with_something_beside_it_has_no_levels() -> None:
     for set_ in (shrunk, moved):
         sol = ucm.solve(set_, X, y)
         assert sol.bias_rule == "midpoint"
-        with pytest.raises(ParameterError, match="kkt"):
-            ucm.solve(set_, X, y, bias_rule="kkt")
+        with pytest.raises(ParameterError, match="multipliers"):
+            ucm.solve(set_, X, y, bias_rule="multipliers")
     sol = ucm.solve(shrunk, X, y)
     assert errors(X, y, sol.w, known(sol.b)) <= 30
 
@@ -98,12 +98,12 @@ def test_where_the_objective_is_0_rounding_does_not_decide() -> None:
     other = np.random.default_rng(0).integers(0, 3, 160)
     X = np.column_stack([level, np.r_[other[:80], other[:80]]])
     sol = ucm.solve(ucm.models.nu_svm(0.5), X, y)
-    assert abs(sol.objective) <= 1e-12 and sol.bias_rule == "error"
+    assert abs(sol.objective) <= 1e-12 and sol.bias_rule == "min_error"
     b = known(sol.b)
     assert np.abs(X @ sol.w + b).min() >= 1e-6
     assert errors(X, y, sol.w, b) <= 60
-    named = ucm.compile(ucm.models.nu_svm(0.5), X, y).solve(bias_rule="kkt")
-    assert named.bias_rule == "kkt"
+    named = ucm.compile(ucm.models.nu_svm(0.5), X, y).solve(bias_rule="multipliers")
+    assert named.bias_rule == "multipliers"
 
 
 def test_midpoint() -> None:
@@ -127,13 +127,21 @@ def test_midpoint() -> None:
 def test_rules_that_do_not_apply() -> None:
     X, y = load("iris")
     plan = ucm.compile(ucm.models.mm_fda(0.4), X, y)
-    assert plan.solve().bias_rule == "error" and plan.solve(bias_rule="zero").b == 0.0
-    for rule in ("kkt", "midpoint"):
-        with pytest.raises(ParameterError, match=f"bias='{rule}' does not apply"):
+    assert plan.solve().bias_rule == "min_error" and plan.solve(bias_rule="zero").b == 0.0
+    for rule in ("multipliers", "midpoint"):
+        with pytest.raises(ParameterError, match=f"bias_rule='{rule}' does not apply"):
             plan.solve(bias_rule=rule)
     with pytest.raises(ParameterError, match=r"bias"):
         plan.solve(bias_rule="median")
-    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "means", "error", "odds", "zero"}
+    assert set(BIAS_RULES) == {
+        "auto",
+        "multipliers",
+        "midpoint",
+        "means",
+        "min_error",
+        "odds",
+        "zero",
+    }
 
 
 def brute_force(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> int:
@@ -148,7 +156,7 @@ def test_least_error_by_brute_force(seed: int, m: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.integers(-3, 4, (m, 2)).astype(float)  # ties are common
     y = np.where(np.arange(m) < 1 + seed % (m - 1), 1.0, -1.0)
-    sol = ucm.compile(ucm.Point(rng.standard_normal(2)), X, y).solve(bias_rule="error")
+    sol = ucm.compile(ucm.Point(rng.standard_normal(2)), X, y).solve(bias_rule="min_error")
     assert errors(X, y, sol.w, known(sol.b)) == brute_force(X, y, sol.w)
 
 
@@ -157,7 +165,7 @@ def test_least_error_on_real_data(name: str) -> None:
     X, y = load(name)
     for model in (ucm.models.mm_fda(0.2), ucm.models.coherent_mm_fda(0.2)):
         sol = ucm.solve(model, X, y)
-        assert sol.bias_rule == "error"
+        assert sol.bias_rule == "min_error"
         assert errors(X, y, sol.w, known(sol.b)) == brute_force(X, y, sol.w)
 
 
@@ -166,7 +174,7 @@ def test_class_weights_count_errors_by_their_weight() -> None:
     y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
     for weight, calls_positive in (((5.0, 1.0), True), ((1.0, 5.0), False)):
         plan = ucm.compile(ucm.Point([1.0]), X, y, class_weight=weight)
-        sol = plan.solve(bias_rule="error")
+        sol = plan.solve(bias_rule="min_error")
         assert (1.5 + known(sol.b) > 0) is calls_positive  # the cheaper of the two mistakes
 
 
@@ -177,7 +185,7 @@ def test_odds_move_b_as_priors_do_in_a_discriminant_analysis() -> None:
     weights = (5.0, 0.2)
     plan = ucm.compile(ucm.Point([1.0]), X, y, class_weight=weights)
     assert plan.solve().bias_rule == "odds"
-    plain = ucm.compile(ucm.Point([1.0]), X, y).solve(bias_rule="error")
+    plain = ucm.compile(ucm.Point([1.0]), X, y).solve(bias_rule="min_error")
     priors = np.array(weights[::-1]) / sum(weights)
     heavy, even = (
         LinearDiscriminantAnalysis(priors=p).fit(X, y) for p in (priors, np.array([0.5, 0.5]))
@@ -227,7 +235,7 @@ def test_half_way_between_the_means() -> None:
     sol = plan.solve(bias_rule="means")
     centre = 0.5 * (X[y > 0].mean(axis=0) + X[y < 0].mean(axis=0))
     assert sol.b == pytest.approx(-float(sol.w @ centre), rel=1e-12) and sol.bias_rule == "means"
-    assert plan.solve().bias_rule == "error"
+    assert plan.solve().bias_rule == "min_error"
     linear = ucm.compile(ucm.models.mm_fda(0.5), X, y, kernel="linear").solve(bias_rule="means")
     assert linear.b == pytest.approx(sol.b, rel=1e-4)
 

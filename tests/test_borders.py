@@ -14,7 +14,7 @@ from scipy import sparse
 
 import ucm
 from ucm import models, neg, pos
-from ucm.data.sound import Seal, finite
+from ucm.data.validation import Fingerprint, finite
 from ucm.errors import (
     CompositionError,
     ConvergenceWarning,
@@ -112,7 +112,7 @@ def test_what_was_copied_may_change() -> None:
 def test_checksums_see_every_entry_and_its_place() -> None:
     for size in (1, 2, 3, 4, 7, 40):
         X = RNG.standard_normal((size, 1))
-        seal = Seal(X, np.ones(1))
+        seal = Fingerprint(X, np.ones(1))
         for i in range(size):
             for wrong in (-X[i, 0], np.nextafter(X[i, 0], 9.0), X[(i + 1) % size, 0]):
                 kept = X[i, 0]
@@ -125,7 +125,7 @@ def test_checksums_see_every_entry_and_its_place() -> None:
         assert seal.finite
         for odd in (np.nan, np.inf, -np.inf, -np.nan):
             X[size - 1, 0] = odd
-            assert not finite(X) and not finite(X[:, 0]) and not Seal(X, np.ones(1)).finite
+            assert not finite(X) and not finite(X[:, 0]) and not Fingerprint(X, np.ones(1)).finite
     assert finite(np.array([1.7e308, -1.7e308, 5e-324])) and finite(np.zeros((3, 4))[:, ::2])
 
 
@@ -158,7 +158,7 @@ def test_malformed_sparse_matrices(kind: str, part: str, spoil: Callable[[Any], 
         with pytest.raises(DataError, match="malformed"):
             use()
     with pytest.raises(CompositionError, match="malformed"):
-        ucm.Image(X, ucm.NormBall(1.0))
+        ucm.AffineImage(X, ucm.NormBall(1.0))
 
 
 def test_a_mask_is_not_dropped() -> None:
@@ -173,7 +173,7 @@ def test_a_mask_is_not_dropped() -> None:
     with pytest.raises(CompositionError, match="hidden"):
         ucm.Ball(hidden[0], 1.0)
     with pytest.raises(CompositionError, match="hidden"):
-        ucm.Image(hidden, ucm.NormBall(1.0))
+        ucm.AffineImage(hidden, ucm.NormBall(1.0))
 
 
 def test_numbers_that_are_too_long() -> None:
@@ -219,10 +219,12 @@ def test_smooth_losses_of_features_that_are_all_zero(loss: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("penalty", [ucm.L1(), ucm.L2() + ucm.LInf()], ids=repr)
-def test_an_overflow_ends_the_gradient_method(penalty: Any) -> None:
+def test_squares_that_overflow_end_without_a_proof(penalty: Any) -> None:
     X = np.array([[1e160], [2e160]])
-    solution = ucm.solve(ucm.SquaredHinge() + 0.1 * penalty, X, [1, -1])
-    assert solution.status == "stalled" and "scale the features" in solution.message
+    with pytest.warns(ucm.ConvergenceWarning, match="[Ss]cale the features"):
+        solution = ucm.solve(ucm.SquaredHinge() + 0.1 * penalty, X, [1, -1])
+    assert solution.status in ("converged", "stalled") and solution.certificate.dual >= 0.0
+    assert np.isfinite(solution.w).all()
 
 
 def test_one_feature_in_large_units() -> None:
@@ -308,15 +310,13 @@ def test_solve_takes_the_class_weights_of_compile() -> None:
         assert ucm.solve(NU, APART, Y, class_weight=given).objective == wanted  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "solver", ["newton", "apg", "newton-gram", "rapminos", "linearize", "facets"]
-)
+@pytest.mark.parametrize("solver", ["ssnal", "apg", "smo", "rapminos", "linearize", "facets"])
 def test_no_limit_of_iterations_is_too_large(solver: str) -> None:
     X = MIXED if solver in ("rapminos", "linearize", "facets") else APART
     wanted = ucm.solve(NU, X, Y, solver=solver)
     assert ucm.solve(NU, X, Y, solver=solver, max_iter=10**30).objective == wanted.objective
     objective = ucm.Hinge() + ucm.L2()
-    assert ucm.solve(objective, X, Y, solver="newton", max_iter=10**30).status == "optimal"
+    assert ucm.solve(objective, X, Y, solver="prox-alm", max_iter=10**30).status == "optimal"
 
 
 # --- what leaves a solver ----------------------------------------------------------------------------
@@ -441,7 +441,7 @@ def test_a_point_outside_of_the_set_does_not_say_that_0_lies_in_it() -> None:
 def test_lines_and_planes_beside_0_are_certified(columns: int, norm: float) -> None:
     """Directions that are not orthogonal to a line have no finite height, which says nothing about 0."""
     A = np.array([[1.0, 0.5], [0.3, -1.1], [-0.2, 0.7]])[:, :columns]
-    line = ucm.Image(A, ucm.Box(-np.inf, np.inf), center=pos.mean - neg.mean)
+    line = ucm.AffineImage(A, ucm.Box(-np.inf, np.inf), center=pos.mean - neg.mean)
     plan = ucm.compile(ucm.RobustMargin(line, norm), APART, Y)
     found = plan.solve()
     assert found.status == "optimal" and found.objective < -0.01
@@ -454,7 +454,7 @@ def test_lines_and_planes_beside_0_are_certified(columns: int, norm: float) -> N
 def test_weights_without_an_upper_bound() -> None:
     for k in range(10):
         A = np.random.default_rng(k).standard_normal((3, 2))
-        U = ucm.Image(A, ucm.Box(0.0, np.inf), center=[5.0, 4.0, 3.0])
+        U = ucm.AffineImage(A, ucm.Box(0.0, np.inf), center=[5.0, 4.0, 3.0])
         plan = ucm.compile(U, APART, Y)
         found = plan.solve()
         assert found.status == "optimal" and plan.verify().agrees
@@ -464,7 +464,7 @@ def test_0_in_a_set_without_bounds() -> None:
     for k in range(5):
         A = np.random.default_rng(k).standard_normal((3, 3))
         for norm in (1.0, 2.0, np.inf):
-            cone = ucm.RobustMargin(ucm.Image(A, ucm.Box(0.0, np.inf)), norm)
+            cone = ucm.RobustMargin(ucm.AffineImage(A, ucm.Box(0.0, np.inf)), norm)
             found = ucm.solve(cone, APART, Y)
             assert found.status == "zero_in_set" and "bound its domains" in found.message
 
@@ -472,7 +472,7 @@ def test_0_in_a_set_without_bounds() -> None:
 def test_paths_and_starts_of_domains_without_a_projection() -> None:
     A, size = RNG.standard_normal((3, 4)), ucm.Param("t", 0.9)
     for domain in (ucm.KLBall(size), ucm.LossBall(ucm.SquaredHinge(), size)):
-        U = ucm.Image(A, domain, center=pos.mean - neg.mean)
+        U = ucm.AffineImage(A, domain, center=pos.mean - neg.mean)
         assert all(s.status == "optimal" for s in ucm.path(U, APART, Y, t=[0.8, 0.9]))
         plan = ucm.compile(U, APART, Y)
         assert plan.solve(warm_start=plan.solve()).status == "optimal"
@@ -581,7 +581,7 @@ def test_ragged_lists_have_a_named_error(ragged: Any) -> None:
 
 
 @pytest.mark.parametrize("norm", [1.5, 3.0])
-@pytest.mark.parametrize("solver", ["auto", "scaled-newton", "growing-ball"])
+@pytest.mark.parametrize("solver", ["auto", "level-set"])
 def test_couplings_whose_squares_overflow_prove_nothing(norm: float, solver: str) -> None:
     far = ucm.Ball([1.6, -1e300, 0.0], 1.4, 1.001) + ucm.Ball([-0.1, -0.1, 0.0], 1.0)
     with np.errstate(all="ignore"):
@@ -592,7 +592,7 @@ def test_couplings_whose_squares_overflow_prove_nothing(norm: float, solver: str
 
 
 @pytest.mark.parametrize("power", [-160, -153, 153, 160])
-@pytest.mark.parametrize("solver", ["auto", "apg", "newton-cg", "clarabel"])
+@pytest.mark.parametrize("solver", ["auto", "apg", "ssnal-cg", "clarabel"])
 def test_powers_that_are_no_numbers_leak_no_warning(power: int, solver: str) -> None:
     """Warnings are errors here. An answer that is called one is that of the samples in other units."""
     rng = np.random.default_rng(0)
@@ -624,8 +624,8 @@ def test_squares_that_overflow_in_a_kernel_have_a_name() -> None:
 
 def test_an_empty_intersection_is_told_to_grow() -> None:
     X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
-    sol = ucm.solve(ucm.Ball([1.0, 1.0], 0.5) & ucm.Ball([-1.0, -1.0], 0.5), X, y)
-    assert sol.status == "infeasible" and "Make one of the sets that meet larger" in sol.message
+    with pytest.raises(ucm.EmptySetError, match="Make one of the sets that meet larger"):
+        ucm.solve(ucm.Ball([1.0, 1.0], 0.5) & ucm.Ball([-1.0, -1.0], 0.5), X, y)
 
 
 def test_ten_million_sparse_features_take_no_vectors_of_them() -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ from typed import known
 import ucm
 import ucm.data.datasets
 from ucm import cli
-from ucm.bench import projection, show
-from ucm.bench.choose import model_names
-from ucm.bench.data import over
-from ucm.bench.registry import COURSE, Benchmark
+from ucm.cli import commands
+from ucm.cli.arguments import BY_BLOCKS, parser
+from ucm.cli.choose import model_names
+from ucm.data.readers import SUFFIXES
 from ucm.estimators.saved import Saved
 
 Run = Callable[..., tuple[int, str, str]]
@@ -74,42 +74,45 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     """One screen, and a page that loads nothing, with a picture of every declared set."""
     status, out, err = run("demo", "--report", str(tmp_path / "demo.html"))
     assert status == 0
-    assert not err
+    models, sets = len(commands.DEMO_MODELS), len(commands.DEMO_SETS)
+    steps = err.splitlines()
+    assert len(steps) == models * sets + 1
+    assert "wine, nu_svm: solve" in steps[0] and "pictures" in steps[-1]
     lines = out.splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 100
-    for name in cli.DEMO_MODELS:
-        assert len(re.findall(rf"\b{name}\b", out)) == len(cli.DEMO_SETS)
+    for name in commands.DEMO_MODELS:
+        assert len(re.findall(rf"\b{name}\b", out)) == sets
     assert "all agree" in out and f"{tmp_path / 'demo.html'}" in out
     assert "NO" not in out.split()
     assert not re.search(r"\d\.\d{7}", out), "a number is not rounded"
     shown = (tmp_path / "demo.html").read_text(encoding="utf-8")
-    assert shown.count("<img src='data:image/png;base64,") == len(cli.DEMO_MODELS)
-    assert shown.count("Verification: agrees") == len(cli.DEMO_MODELS) * len(cli.DEMO_SETS)
+    assert shown.count("<img src='data:image/png;base64,") == models
+    assert shown.count("Verification: agrees") == models * sets
     assert not re.search(r"(src|href)=['\"]https?:|<script|@import", shown)
 
 
 def test_demo_as_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
+    monkeypatch.setattr(commands, "DEMO_SETS", ("wine",))
     status, out, _ = run("demo", "--json")
     answer = pure_json(out)
     assert status == 0
     assert answer["agree"] is True
-    assert [row["model"] for row in answer["rows"]] == list(cli.DEMO_MODELS)
+    assert [row["model"] for row in answer["rows"]] == list(commands.DEMO_MODELS)
     assert all(abs(row["gap"]) <= 1e-6 for row in answer["rows"])
 
 
 def test_demo_fails_when_one_does_not_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
-    monkeypatch.setattr(cli, "DEMO_MODELS", ("mm_fda",))
-    honest = cli._demo_row
+    monkeypatch.setattr(commands, "DEMO_SETS", ("wine",))
+    monkeypatch.setattr(commands, "DEMO_MODELS", ("mm_fda",))
+    honest = commands._demo_row
 
     def denied(*given: Any) -> Any:
         row, section = honest(*given)
         return {**row, "agrees": False}, section
 
-    monkeypatch.setattr(cli, "_demo_row", denied)
+    monkeypatch.setattr(commands, "_demo_row", denied)
     opened: list[str] = []
-    monkeypatch.setattr(cli.webbrowser, "open", lambda page: opened.append(page) is None)
+    monkeypatch.setattr(commands.webbrowser, "open", lambda page: opened.append(page) is None)
     status, out, _ = run("demo", "--open")
     assert len(opened) == 1 and opened[0].startswith("file://") and opened[0].endswith(".html")
     assert status == 1
@@ -129,18 +132,25 @@ def test_models(run: Run) -> None:
 
 # --- fit --------------------------------------------------------------------------------------
 def test_fit_reads_solves_and_verifies(run: Run, wine: Path) -> None:
-    status, out, err = run("fit", wine, "--model", "mm_mpm", "--set", "kappa=0.4", "--verify")
+    status, out, err = run("fit", wine, "--model", "mm_mpm", "--param", "kappa=0.4", "--verify")
     assert (status, err) == (0, "")
-    assert "κ = 0.4" in out
+    assert "kappa = 0.4 (given)" in out
     assert "optimal" in out
     assert "blue, red" in out
+
+
+def test_fit_says_who_chose_a_parameter(run: Run, wine: Path) -> None:
+    out = run("fit", wine, "--model", "nu_svm")[1]
+    assert re.search(r"nu = [\d.]+ \(chosen: the middle of its admissible interval\)", out)
+    out = run("fit", wine, "--model", "psvm", "--param", "C=2")[1]
+    assert "C = 2 (given)" in out and "multiplications" not in out
 
 
 def test_fit_as_json_holds_the_answer(run: Run, wine: Path, wine_libsvm: Path) -> None:
     answers = []
     for file in (wine, wine_libsvm):
         status, out, _ = run(
-            "fit", file, "--model", "nu_svm", "--set", "nu=0.3", "--verify", "--json", "--verbose"
+            "fit", file, "--model", "nu_svm", "--param", "nu=0.3", "--verify", "--json", "--verbose"
         )
         assert status == 0
         answers.append(pure_json(out))
@@ -169,13 +179,13 @@ def test_fit_chooses_the_parameters_that_are_not_given(run: Run, wine: Path, nam
 
 
 def test_fit_takes_the_parameters_in_place_of_sizes(run: Run, wine: Path) -> None:
-    status, out, _ = run("fit", wine, "--model", "kl_svm", "--set", "lam=0.001", "--json")
+    status, out, _ = run("fit", wine, "--model", "kl_svm", "--param", "lam=0.001", "--json")
     assert (status, pure_json(out)["status"]) == (0, "optimal")
 
 
 def test_fit_without_a_certificate_says_so(run: Run, wine: Path) -> None:
     status, out, err = run(
-        "fit", wine, "--model", "nu_svm", "--set", "nu=0.1", "--max-iter", 2, "--solver", "apg"
+        "fit", wine, "--model", "nu_svm", "--param", "nu=0.1", "--max-iter", 2, "--solver", "apg"
     )
     assert status == 1
     assert err.startswith("ucm: max_iter: ")
@@ -185,7 +195,7 @@ def test_fit_without_a_certificate_says_so(run: Run, wine: Path) -> None:
 
 def test_fit_with_zero_in_the_set_names_the_largest_size(run: Run, wine: Path) -> None:
     status, out, err = run(
-        "fit", wine, "--model", "mm_mpm", "--set", "kappa=50", "--solver", "newton", "--json"
+        "fit", wine, "--model", "mm_mpm", "--param", "kappa=50", "--solver", "ssnal", "--json"
     )
     assert status == 1
     assert pure_json(out)["status"] == "zero_in_set"
@@ -195,7 +205,7 @@ def test_fit_with_zero_in_the_set_names_the_largest_size(run: Run, wine: Path) -
 
 def test_fit_writes_a_report(run: Run, wine: Path, tmp_path: Path) -> None:
     for model in ("mm_mpm", "rlsvm2"):  # a set is drawn, of an objective the course of the solve
-        given = ["--set", "lam=0.5"] if model == "rlsvm2" else []
+        given = ["--param", "lam=0.5"] if model == "rlsvm2" else []
         file = tmp_path / f"{model}.html"
         status, out, _ = run("fit", wine, "--model", model, *given, "--report", file)
         page = file.read_text(encoding="utf-8")
@@ -221,7 +231,9 @@ def test_admissible(run: Run, wine: Path) -> None:
     assert answer["kappa"]["lower"] == interval.lower
     assert answer["kappa"]["upper"] == pytest.approx(interval.upper, rel=1e-6)
     assert answer["kappa"]["how"]
-    status, out, _ = run("admissible", wine, "--model", "biased_l2_nu_svm", "--set", "kappa_neg=1")
+    status, out, _ = run(
+        "admissible", wine, "--model", "biased_l2_nu_svm", "--param", "kappa_neg=1"
+    )
     assert status == 0
     assert "kappa_pos" in out
 
@@ -254,7 +266,7 @@ def test_features_that_never_occur_cost_nothing(
 def test_names_and_labels_that_read_as_markup(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a[bold].csv"
     path.write_text("f,g,class\n1,2,[/red]\n2,1,[/red]\n7,8,[blue]\n8,9,[blue]\n")
-    status, out, _ = run("fit", path, "--model", "mm_fda", "--set", "kappa=0.1")
+    status, out, _ = run("fit", path, "--model", "mm_fda", "--param", "kappa=0.1")
     assert status == 0 and "[/red]" in out and "[blue]" in out
     status, out, _ = run("admissible", path, "--model", "mm_fda")
     assert status == 0 and "a[bold].csv" in "".join(out.split())
@@ -265,63 +277,19 @@ def test_a_time_limit(run: Run, wine: Path) -> None:
     assert status == 1 and err.startswith("ucm: time_limit: ")
 
 
-# --- bench ------------------------------------------------------------------------------------
-def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    status, out, _ = run("bench")
-    assert status == 0
-    for name in ("apg", "clarabel", "import", "memory", "projection", "tables"):
-        assert name in out
-    monkeypatch.setattr(projection, "SIZE", 1000)
-    kept = tmp_path / "rows.json"
-    status, out, _ = run("bench", "projection", "rows", "--json", "--save", str(kept))
-    assert json.loads(kept.read_text()) == json.loads(out)
-    rows = pure_json(out)["rows"]
-    assert status == int(any(row["within"] is False for row in rows))
-    assert len(rows) == 9
-    assert "np.sort" in run("bench", "projection", "rows")[1]
+# --- what loads ---------------------------------------------------------------------------------
+def test_the_version_loads_no_solver() -> None:
+    code = "import sys\nfrom ucm.cli import main\ntry: main(['--version'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    version, loaded = done.stdout.splitlines()
+    assert version == f"ucm {ucm.__version__}"
+    assert not {"numpy", "scipy", "sklearn", "pandas", "rich"} & set(loaded.split())
 
 
-def test_the_bench_of_the_default_names_what_is_not_at_hand(run: Run) -> None:
-    _, out, _ = run("bench", "default", "peers", "--sets", "wine,none_such", "--json")
-    rows = pure_json(out)["rows"]
-    assert [row["set"] for row in rows] == ["wine", "wine", "none_such", "mean of 1", "mean of 1"]
-    note = "not at hand: LIBSVM Data; as none_such.npz in the folder UCM_DATA"
-    assert rows[2]["note"] == note and rows[2]["within"] is None
-    for row, mean in zip(rows[:2], rows[3:], strict=True):
-        assert row["m"] == 130 and row["Classifier"] > 90.0 and row["Classifier, s"] > 0.0
-        assert mean["Classifier"] == row["Classifier"] and mean["Classifier, near"] == 1
-
-
-def test_a_quick_bench_takes_the_first_sets_and_says_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[str] = []
-    words: list[str] = []
-
-    def part(name: str) -> Iterator[dict[str, Any]]:
-        seen.append(name)
-        words.append(show._course(30.0))
-        yield {"set": name, "repeats": COURSE.repeats(20), "within": None}
-
-    def rows() -> Iterator[dict[str, Any]]:
-        return over(("a", "b", "c"), part, lambda _: (), table="x")
-
-    chosen = Benchmark("own", "what", {"one": rows, "two": rows})
-    assert [row["repeats"] for row in chosen.rows(quick=True)] == [2] * 4
-    assert seen == ["a", "b"] * 2
-    assert words[0] == "a, 1 of 2 in part 1 of 2; 30 s"
-    assert words[2] == "a, 1 of 2 in part 2 of 2; 30 s, about 30 s more"
-    assert [row["set"] for row in chosen.rows("one")] == ["a", "b", "c"]
-    told: list[float] = []
-
-    def bar(total: float, completed: float, width: int) -> str:
-        told.append(completed)
-        return ""
-
-    monkeypatch.setattr(show, "ProgressBar", bar)
-    assert len(show.as_they_come(chosen.rows(), "what", quiet=True)) == 6
-    assert told == sorted(told) and told[0] == 0.0 and told[-1] == pytest.approx(5 / 6)
-    assert not COURSE.quick
+def test_the_help_names_what_is_read_by_blocks_and_every_command() -> None:
+    text = " ".join(parser().format_help().split())
+    assert all(f" {name} " in text for name in commands.COMMANDS)
+    assert all(suffix in BY_BLOCKS for suffix in SUFFIXES)
 
 
 # --- predict ----------------------------------------------------------------------------------
@@ -330,7 +298,7 @@ def test_what_fit_saved_predicts(run: Run, wine: Path, wine_libsvm: Path, tmp_pa
     saved, bare = tmp_path / "saved.json", tmp_path / "bare.csv"
     np.savetxt(bare, X, delimiter=",")
     for file, words in ((wine, ("blue", "red")), (wine_libsvm, ("-1", "1"))):
-        run("fit", file, "--model", "nu_svm", "--set", "nu=0.3", "--save", saved)
+        run("fit", file, "--model", "nu_svm", "--param", "nu=0.3", "--save", saved)
         solution = ucm.solve(ucm.models.nu_svm(0.3), X, y)
         expected = [words[int(score > 0.0)] for score in solution.decision(X)]
         status, out, err = run("predict", saved, file)
@@ -351,12 +319,12 @@ def test_large_csv_files_are_read_block_by_block(
     X, y = ucm.datasets.load("wine")
     file, saved = tmp_path / "X.csv", tmp_path / "saved.json"
     np.savetxt(file, np.column_stack([y, X]), delimiter=",")
-    given = ("fit", file, "--label", "first", "--model", "nu_svm", "--set", "nu=0.3", "--json")
+    given = ("fit", file, "--label", "first", "--model", "nu_svm", "--param", "nu=0.3", "--json")
     whole = pure_json(run(*given)[1])
-    monkeypatch.setattr("ucm.cli._LARGE", 0)
+    monkeypatch.setattr("ucm.cli.commands._LARGE", 0)
     status, out, _ = run(*given, "--save", saved)
     answer = pure_json(out)
-    assert status == 0 and answer["stats"]["solver"] == "sieve" != whole["stats"]["solver"]
+    assert status == 0 and answer["stats"]["solver"] == "out-of-core" != whole["stats"]["solver"]
     assert answer["objective"] == pytest.approx(whole["objective"], rel=1e-5)
     assert answer["labels"] == whole["labels"]
     found = run("predict", saved, file, "--label", "first", "--json")[1]
@@ -371,14 +339,14 @@ def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
     features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
     parquet.write_table(pa.table({"label": words, **features}), file, row_group_size=40)
     parquet.write_table(pa.table(features), bare)
-    given = ("fit", file, "--model", "nu_svm", "--set", "nu=0.3")
+    given = ("fit", file, "--model", "nu_svm", "--param", "nu=0.3")
     status, out, err = run(*given, "--save", saved, "--json", "--verify")
     answer, solution = pure_json(out), ucm.solve(ucm.models.nu_svm(0.3), X, y)
     assert (status, err) == (0, "")
     assert answer["objective"] == pytest.approx(solution.objective, rel=1e-5)
     assert (answer["samples"], answer["features"]) == X.shape
     assert answer["labels"] == {"-1": "blue", "+1": "red"}
-    assert answer["stats"]["solver"] == "sieve" and answer["verification"]["agrees"]
+    assert answer["stats"]["solver"] == "out-of-core" and answer["verification"]["agrees"]
     expected = np.where(solution.decision(X) > 0.0, "red", "blue")
     assert answer["training_accuracy"] == np.mean(expected == words)
     status, out, err = run("predict", saved, file)
@@ -387,12 +355,12 @@ def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     given = ("fit", tmp_path / "X.npy", "--label", tmp_path / "y.npy", "--model", "psvm")
-    assert run(*given, "--set", "p=2", "--set", "C=1")[0] == 0
+    assert run(*given, "--param", "p=2", "--param", "C=1")[0] == 0
     assert run("predict", saved, tmp_path / "X.npy")[1] == out
     for wrong, match in (
-        (("fit", file, "--model", "nu_svm"), "--set nu=VALUE"),
-        ((*given[:2], "--model", "mm_fda", "--set", "kappa=0.1"), "one label per row"),
-        (("fit", file, "--model", "mm_mpm", "--set", "kappa=0.1", "--open"), "leave them out"),
+        (("fit", file, "--model", "nu_svm"), "--param nu=VALUE"),
+        ((*given[:2], "--model", "mm_fda", "--param", "kappa=0.1"), "one label per row"),
+        (("fit", file, "--model", "mm_mpm", "--param", "kappa=0.1", "--open"), "leave them out"),
         (("admissible", file, "--model", "mm_mpm"), "block by block"),
     ):
         status, _, err = run(*wrong)
@@ -419,7 +387,7 @@ def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -
         return file
 
     saved, file = tmp_path / "saved.json", written("u", "v", "w", "label")
-    assert run("fit", file, "--model", "nu_svm", "--set", "nu=0.3", "--save", saved)[0] == 0
+    assert run("fit", file, "--model", "nu_svm", "--param", "nu=0.3", "--save", saved)[0] == 0
     expected = run("predict", saved, file)[1]
     assert run("predict", saved, written("w", "label", "v", "u"))[1] == expected
     assert run("predict", saved, written("v", "w", "u"))[1] == expected
@@ -428,7 +396,7 @@ def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -
         columns["x"] = X[:, 0]
         assert run("predict", saved, written("x", "w", "label", "v", "u"))[1] == expected
         clf = ucm.Classifier(ucm.models.nu_svm(0.3)).fit(file)
-        found = clf.predict(ucm.row_source(written("w", "label", "v", "u")))
+        found = clf.predict(ucm.open_rows(written("w", "label", "v", "u")))
         assert [f"{label:g}" for label in found] == expected.split()
         parquet.write_table(pa.table({"u": X[:0, 0], "v": X[:0, 1], "w": X[:0, 2]}), file)
         status, out, err = run("predict", saved, file)
@@ -445,7 +413,7 @@ def test_a_bar_of_passes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     labels = ("--label", tmp_path / "y.npy")
-    status, _, err = run("fit", tmp_path / "X.npy", *labels, "--model", "svm", "--set", "lam=1")
+    status, _, err = run("fit", tmp_path / "X.npy", *labels, "--model", "svm", "--param", "lam=1")
     assert status == 0 and "pass 2" in err
 
 
@@ -454,7 +422,7 @@ def test_indices_that_a_fit_never_saw(run: Run, tmp_path: Path) -> None:
     for first in (0, 1):
         rows = tmp_path / "rows"
         rows.write_text(f"1 {first}:2 90:4\n-1 7:1\n1 {first}:3\n-1 7:4 90:1\n")
-        run("fit", rows, "--model", "nu_svm", "--set", "nu=0.7", "--save", saved)
+        run("fit", rows, "--model", "nu_svm", "--param", "nu=0.7", "--save", saved)
         other.write_text(f"1 {first}:2 900:1\n-1 7:3\n")
         assert run("predict", saved, other, "--scores")[1].startswith("1,")
         other.write_text("-1 7:3\n1 90:2\n")  # index 0 need not occur again
@@ -466,18 +434,11 @@ def test_indices_that_a_fit_never_saw(run: Run, tmp_path: Path) -> None:
 def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None:
     file = tmp_path / "set.json"
     file.write_text(ucm.to_json(ucm.models.mm_mpm(0.2)))
-    given = run("fit", wine, "--declaration", file, "--set", "kappa=0.4", "--json")
-    named = run("fit", wine, "--model", "mm_mpm", "--set", "kappa=0.4", "--json")
+    given = run("fit", wine, "--model-file", file, "--param", "kappa=0.4", "--json")
+    named = run("fit", wine, "--model", "mm_mpm", "--param", "kappa=0.4", "--json")
     first, second = pure_json(given[1]), pure_json(named[1])
     assert first["declaration"] == second["declaration"] and first["w"] == second["w"]
-    assert run("admissible", wine, "--declaration", file)[0] == 0
-
-
-def test_parts_with_other_columns_are_tables_of_their_own() -> None:
-    first: list[Any] = [{"set": "a", "gap": 0.1}, {"set": "b", "gap": 0.2, "note": "slow"}]
-    second: list[Any] = [{"table": 1, "ours": 2.0, "printed": 3.0}]
-    assert show.alike([*first, *second, *first]) == [first, second, first]
-    assert show.alike([]) == []
+    assert run("admissible", wine, "--model-file", file)[0] == 0
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -488,29 +449,36 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         (["nonsense"], "nonsense"),
         (["fit", "{wine}"], "--model"),
         (["fit", "{wine}", "--model", "nothing"], "'nothing': not known; take one of"),
+        (["fit", "{wine}", "--model", "nu_svn"], "'nu_svn': not known; did you mean nu_svm?"),
         (
             ["fit", "{wine}", "--model", "generalised_nu_svm"],
             "takes loss too; write ucm.to_json(ucm.models.gen",
         ),
-        (["fit", "{wine}", "--model", "nu_svm", "--set", "kappa=1"], "no parameter 'kappa'"),
-        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu"], "--set nu: expected NAME=VALUE"),
-        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=x"], "--set nu=x: expected"),
-        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=0.999"], "nu"),
+        (["fit", "{wine}", "--model", "nu_svm", "--param", "kappa=1"], "no parameter 'kappa'"),
         (
-            ["fit", "{wine}", "--model", "nu_svm", "--set", "nu=.6", "--set", "nu=.5"],
-            "--set nu=.5: nu is set before, to 0.6",
+            ["fit", "{wine}", "--model", "nu_svm", "--param", "nu"],
+            "--param nu: expected NAME=VALUE",
+        ),
+        (["fit", "{wine}", "--model", "nu_svm", "--param", "nu=x"], "--param nu=x: expected"),
+        (["fit", "{wine}", "--model", "nu_svm", "--param", "nu=0.999"], "nu"),
+        (
+            ["fit", "{wine}", "--model", "nu_svm", "--param", "nu=.6", "--param", "nu=.5"],
+            "--param nu=.5: nu is set before, to 0.6",
         ),
         (["fit", "a\0b", "--model", "nu_svm"], "cannot be read"),
         (["fit", "{wine}", "--model", "nu_svm", "--time-limit", "0"], "time_limit is a positive"),
-        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=-1"], "nu"),
-        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=nan"], "nan"),
-        (["fit", "{wine}", "--model", "kl_svm", "--set", "alpha=2"], "alpha"),
+        (["fit", "{wine}", "--model", "nu_svm", "--param", "nu=-1"], "nu"),
+        (["fit", "{wine}", "--model", "nu_svm", "--param", "nu=nan"], "nan"),
+        (["fit", "{wine}", "--model", "kl_svm", "--param", "alpha=2"], "alpha"),
         (
-            ["fit", "{wine}", "--model", "kl_svm", "--set", "alpha=.2", "--set", "lam=1"],
+            ["fit", "{wine}", "--model", "kl_svm", "--param", "alpha=.2", "--param", "lam=1"],
             "expected alpha, or lam, got alpha, lam",
         ),
-        (["fit", "{wine}", "--model", "biased_l2_nu_svm", "--set", "nu_pos=1"], "value of nu_neg"),
-        (["fit", "{wine}", "--model", "mm_mpm", "--set", "kappa=-1"], "kappa"),
+        (
+            ["fit", "{wine}", "--model", "biased_l2_nu_svm", "--param", "nu_pos=1"],
+            "value of nu_neg",
+        ),
+        (["fit", "{wine}", "--model", "mm_mpm", "--param", "kappa=-1"], "kappa"),
         (["fit", "{wine}", "--model", "nu_svm", "--solver", "magic"], "magic"),
         (["fit", "{wine}", "--model", "nu_svm", "--tol", "small"], "small"),
         (["fit", "{wine}", "--model", "nu_svm", "--tol", "-1"], "tol"),
@@ -523,10 +491,10 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         (["fit", "{junk}", "--model", "nu_svm"], "junk, line 1: binary content"),
         (["fit", "{text}", "--model", "nu_svm"], "text, line 2, column 2: 'x' is no finite number"),
         (["admissible", "{wine}", "--model", "nothing"], "'nothing': not known"),
-        (["fit", "{wine}", "--model", "nu_svm", "--declaration", "x"], "not allowed with"),
-        (["fit", "{wine}", "--declaration", "{missing}"], "cannot be read (No such file"),
+        (["fit", "{wine}", "--model", "nu_svm", "--model-file", "x"], "not allowed with"),
+        (["fit", "{wine}", "--model-file", "{missing}"], "cannot be read (No such file"),
         (
-            ["fit", "{wine}", "--declaration", "{one_class}"],
+            ["fit", "{wine}", "--model-file", "{one_class}"],
             "one: cannot be read (from_json: not JSON text",
         ),
         (["predict", "{missing}", "{wine}"], "cannot be read (No such file"),
@@ -538,15 +506,6 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         (["predict", "{broken}", "{wine}"], "its normal does not fit its features"),
         (["predict", "{other}", "{wine}"], "is no classifier that ucm fit --save wrote"),
         (["predict", "{named}", "{wine}"], "its names do not fit its features"),
-        (["bench", "nothing"], "invalid choice: 'nothing'"),
-        (["bench", "speed", "x"], "no part 'x'; it has linear"),
-        (["bench", "speed", "--sets", "x"], "set 'x': not known"),
-        (["bench", "speed", "linear", "x.json"], "expected files for compare alone"),
-        (["bench", "speed", "compare", "x.json"], "expected two saved runs"),
-        (["bench", "speed", "--peers", "x"], "peer 'x': not known; known are ours"),
-        (["bench", "speed", "--sets", "heart", "--repeats", "0"], "repeats and limit are positive"),
-        (["bench", "speed", "--sets", "heart", "--limit", "nan"], "repeats and limit are positive"),
-        (["bench", "dca-speed", "nothing"], "no part 'nothing'; it has inner, later"),
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])
@@ -630,8 +589,8 @@ def test_what_has_no_direction_is_not_saved(run: Run, wine: Path, tmp_path: Path
     saved, declared = tmp_path / "saved.json", tmp_path / "declared.json"
     declared.write_text(ucm.to_json(ucm.Logistic() + 1e9 * ucm.L1()))
     for options in (
-        ["--model", "mm_mpm", "--set", "kappa=50", "--solver", "newton"],
-        ["--declaration", declared],
+        ["--model", "mm_mpm", "--param", "kappa=50", "--solver", "ssnal"],
+        ["--model-file", declared],
     ):
         arguments = ("fit", wine, *options)
         status, out, err = run(*arguments, "--save", saved)

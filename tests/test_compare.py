@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import ucm
-from ucm import Ball, Param, cli, models, neg, pos
+from ucm import Ball, Param, models, neg, pos
 from ucm.data.bound import bind
 from ucm.estimators.compare import corrected_t_test
 from ucm.evidence.relative import with_relative_sizes
@@ -101,9 +99,9 @@ def test_the_corrected_t_test() -> None:
 
 @pytest.mark.parametrize("model", [models.nu_svm(0.5), models.one_norm_svm(1.0)])
 def test_sizes_are_chosen_inside_the_folds(model: Any) -> None:
-    """The warm path chooses what a grid search of the relative parameter does."""
-    (one,) = ucm.compare([model], X, Y, cv=2, search="relative sizes", values=4)
-    relative = with_relative_sizes(ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet)
+    """The choice has the best score of a grid search of the relative parameter."""
+    (one,) = ucm.compare([model], X, Y, cv=2, tune=True, n_values=4)
+    relative = with_relative_sizes(ucm.RobustMargin(model) if isinstance(model, ucm.extend.UncertaintySet)
                                    else model, bind(X, Y))  # fmt: skip
     (name,) = relative.relative_names()
     values = (
@@ -116,8 +114,12 @@ def test_sizes_are_chosen_inside_the_folds(model: Any) -> None:
             ucm.Classifier(relative), {f"model__{name}": values}, cv=StratifiedKFold(3)
         )
         search.fit(X[train], Y[train])
-        assert one.chosen[fold] == pytest.approx(search.best_estimator_.solution_.params)
-        assert one.fold_scores[fold] == search.score(X[test], Y[test])
+        fraction = one.fractions[fold][name]
+        mean = search.cv_results_["mean_test_score"]
+        assert mean[values == fraction] == pytest.approx(search.best_score_)
+        clf = ucm.Classifier(relative.with_params(**{name: fraction})).fit(X[train], Y[train])
+        assert one.chosen[fold] == pytest.approx(clf.solution_.params)
+        assert one.fold_scores[fold] == clf.score(X[test], Y[test])
 
 
 def test_which_sizes_are_made_relative() -> None:
@@ -143,11 +145,11 @@ def test_several_sizes_classes_and_jobs() -> None:
     both = Ball(pos.mean, 0.1) - Ball(neg.mean, 0.2)
     found = ucm.compare(
         {"balls": both, "logistic": LogisticRegression()},
-        A, y, cv=2, search="relative sizes", values=2, n_jobs=2, scoring="balanced_accuracy",
+        A, y, cv=2, tune=True, n_values=2, n_jobs=2, scoring="balanced_accuracy",
     )  # fmt: skip
     assert found.scoring == "balanced_accuracy" and not any(one.failures for one in found)
     balls = next(one for one in found if one.name == "balls")
-    assert set(balls.chosen[0]) == {"radius", "radius_2"}
+    assert set(balls.fractions[0]) == {"radius", "radius_2"}
 
 
 @pytest.mark.parametrize(
@@ -161,12 +163,10 @@ def test_several_sizes_classes_and_jobs() -> None:
         ({"y": Y[:-1]}, ucm.DataError, "one label for each"),
         ({"y": np.ones(60)}, ucm.DataError, "two classes"),
         ({"cv": 1}, ucm.ParameterError, "cv is a number of folds"),
-        ({"cv": 31}, ucm.DataError, "31 folds need 31 samples"),
         ({"scoring": "colour"}, ucm.ParameterError, "scoring"),
         ({"scoring": ["accuracy"]}, ucm.ParameterError, "scoring"),
-        ({"search": "grid"}, ucm.ParameterError, "search is None"),
-        ({"values": 0}, ucm.ParameterError, "positive whole number"),
-        ({"n_jobs": 0}, ucm.ParameterError, "n_jobs"),
+        ({"tune": "grid"}, ucm.ParameterError, "tune is True or False"),
+        ({"n_values": 0}, ucm.ParameterError, "positive whole number"),
         ({"progress": 3}, ucm.ParameterError, "progress"),
     ],
 )
@@ -179,38 +179,35 @@ def test_bad_input(change: dict[str, Any], error: type[Exception], words: str) -
 def test_the_picture(mixed: ucm.Comparison) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is part of ucm[plot]")
     matplotlib.use("Agg")
-    shown = ucm.plot.ComparisonDisplay.from_comparison(mixed)
-    left, right = shown.axes_
-    assert [t.get_text().replace("\n", " ") for t in left.get_yticklabels()] == list(shown.names)
-    bars = left.containers
-    assert len(bars) == 3
-    for k, bar in enumerate(bars):
-        (at,) = bar.lines[0].get_xdata()
-        (segment,) = bar.lines[2][0].get_segments()
-        assert at == shown.scores[k]
-        np.testing.assert_allclose(segment[:, 0], at + np.array([-1, 1]) * shown.errors[k])
-    faint = [line for line in left.lines if line.get_alpha() == 0.4]
-    np.testing.assert_array_equal(faint[0].get_xdata(), mixed[0].fold_scores)
-    assert [t.get_text() for t in left.texts] == ["failed on 1 of 5 folds"]
-    assert len(right.texts) == 3 and right.get_xscale() == "log"
-    shown.figure_.canvas.draw()
-    inside = right.get_window_extent()
-    assert all(t.get_window_extent().x1 <= inside.x1 for t in right.texts)
-    with pytest.raises(ucm.ParameterError, match="expected a Comparison"):
-        ucm.plot.ComparisonDisplay.from_comparison([1])  # type: ignore[arg-type]
+    ax = mixed.plot()
+    names = [t.get_text() for t in ax.get_yticklabels()]
+    assert names == [one.name for one in reversed(mixed) if not one.failures]
+    at = ax.collections[0].get_offsets()[:, 0]
+    assert at.tolist() == [one.score for one in reversed(mixed) if not one.failures]
     matplotlib.pyplot.close("all")
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "data.csv"
-    rows = [[*map(repr, row.tolist()), "red" if s > 0 else "blue"] for row, s in zip(X, Y)]
-    file.write_text("\n".join(",".join(row) for row in rows))
-    few = ["compare", str(file), "--folds", "2", "--no-search"]
-    assert cli.main(few) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in cli.COMPARED) and "Nadeau" in out
-    assert cli.main([*few, "--models", "mm_fda,svm", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert {row["model"] for row in answer["rows"]} == {"mm_fda", "svm"} and answer["folds"] == 2
-    assert cli.main(["compare", str(file), "--models", "colour"]) == 2
-    assert "take one of" in capsys.readouterr().err
+def test_an_end_of_the_tried_values_is_named() -> None:
+    """Of both kinds of searches; fractions are printed as such."""
+    grid = GridSearchCV(SVC(), {"C": [1e-6, 1e-5], "kernel": ["linear", "rbf"]}, cv=2)
+    found = ucm.compare(
+        {"grid": grid, "ours": models.svm(1.0)}, X, Y, cv=2, tune=True, n_values=1, progress=False
+    )
+    by_name = {one.name: one for one in found}
+    assert by_name["grid"].edges == {"C": 2} and by_name["ours"].edges == {}
+    assert "grid: C was at an end of the tried values on 2 of 2 folds" in str(found)
+    assert by_name["ours"].fractions == ({"lam": 1e-3},) * 2
+    assert "(0.001 of its range)" in by_name["ours"].parameters
+
+
+def test_progress_outside_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    ucm.compare([models.mm_fda(0.1)], X, Y, cv=2)
+    assert capsys.readouterr().err.startswith("compare: mm_fda: 2 folds (")
+    ucm.compare([models.mm_fda(0.1)], X, Y, cv=2, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_default_has_its_own_name() -> None:
+    models = [ucm.Classifier(), ucm.models.mm_fda(0.1), ucm.models.psvm(1.3, 2.0)]
+    found = ucm.compare(models, X, Y, cv=2, progress=False)
+    assert {row["model"] for row in found.rows()} == {"psvm", "mm_fda", "psvm (2)"}

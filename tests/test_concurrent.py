@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,18 +16,25 @@ import numpy as np
 import pytest
 
 import ucm
+from ucm.compiler.plan import Plan
+from ucm.compiler.robust import DistanceLowering
+from ucm.data.bound import GramSpace, bind
+from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel
+from ucm.data.maps import SampleMap
+from ucm.language.robust import as_model
 
 rng = np.random.default_rng(11)
 y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
 X = rng.standard_normal((300, 6)) + 0.8 * y[:, None]
 
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "newton-hull": (ucm.models.nu_svm(0.8), {}),
-    "newton": (ucm.models.l2_nu_svm(0.1), {"solver": "newton"}),
+    "active-set": (ucm.models.nu_svm(0.8), {}),
+    "ssnal": (ucm.models.l2_nu_svm(0.1), {"solver": "ssnal"}),
     "secular": (ucm.models.mm_mpm(0.1), {}),
     "behind a kernel": (ucm.models.nu_svm(0.5), {"kernel": "rbf"}),
-    "psmo": (ucm.models.psvm(2.0, 1.0), {"kernel": "rbf"}),
-    "simplex": (ucm.models.one_norm_svm(0.5), {}),
+    "smo": (ucm.models.psvm(2.0, 1.0), {"kernel": "rbf"}),
+    "highs": (ucm.models.one_norm_svm(0.5), {}),
     "dca": (ucm.models.rlsvm1(0.5), {}),
     "0 in U": (ucm.models.enu_svm(0.1), {}),
     "clarabel": (ucm.models.kl_svm(0.5), {"solver": "clarabel"}),
@@ -55,6 +63,33 @@ def test_one_plan_in_many_threads(case: str) -> None:
     assert all(_same(alone, each) for each in found)
 
 
+@pytest.mark.parametrize("memo", ["samples", "gram", "space"])
+def test_a_kept_product_that_another_thread_replaces(
+    memo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other thread multiplies between the comparison of the vector and the look at its product."""
+    one, other = np.linspace(0.0, 1.0, 300), np.linspace(1.0, 0.0, 300)
+    gram = Gram(Kernel("rbf", 0.2), X)
+    if memo == "samples":
+        samples = SampleMap(X)
+        samples.kept = {}
+        product = samples.matvec
+    else:
+        product = GramSpace(gram).scores if memo == "space" else gram.follow
+    expected = product(one).copy()
+    product = gram.times if memo == "gram" else product
+    compare = np.array_equal
+
+    def and_meanwhile(a: Any, b: Any) -> bool:
+        found = compare(a, b)
+        monkeypatch.setattr(np, "array_equal", compare)
+        (gram.follow if memo == "gram" else product)(other)
+        return found
+
+    monkeypatch.setattr(np, "array_equal", and_meanwhile)
+    assert np.allclose(product(one), expected, rtol=1e-12)
+
+
 def test_many_plans_over_the_same_samples_in_threads() -> None:
     def figures(case: str) -> tuple[Any, ...]:
         model, options = MODELS[case]
@@ -66,6 +101,54 @@ def test_many_plans_over_the_same_samples_in_threads() -> None:
         for case, found in zip(list(MODELS) * 3, pool.map(figures, list(MODELS) * 3)):
             assert _same(alone[case], found), case
     assert np.array_equal(before[0], X) and np.array_equal(before[1], y)
+
+
+SHARED = {
+    "two hulls": ucm.models.nu_svm(0.8),
+    "other hulls": ucm.models.nu_svm(0.7),
+    "weights in a ball": ucm.models.l2_nu_svm(0.11),
+    "ellipsoids": ucm.models.mm_mpm(0.3),
+    "an ellipsoid": ucm.models.mm_fda(0.3),
+    "coherent": ucm.models.coherent_mm_fda(0.4),
+    "0 in U": ucm.models.enu_svm(0.2),
+}
+
+
+def _over(data: Any, model: Any) -> Plan:
+    """A plan over data that are bound already."""
+    return Plan.of((DistanceLowering(as_model(model, "test"), data),), time.perf_counter())
+
+
+def _rounds(plans: dict[str, Plan], rounds: int) -> None:
+    """Four threads, each round another plan in each: the figures are those of one thread."""
+
+    def figures(name: str) -> tuple[Any, ...]:
+        sol = plans[name].solve()
+        b, w = sol.b or 0.0, np.zeros(1) if sol.w is None else sol.w
+        return sol.status, sol.objective, b, sol.certificate.dual, float(w.sum())
+
+    alone = {name: figures(name) for name in plans}
+    names = list(plans)
+    with ThreadPoolExecutor(4) as pool:
+        for k in range(rounds):
+            now = [names[(k + j) % len(names)] for j in range(4)]
+            for name, found in zip(now, pool.map(figures, now)):
+                assert found[0] == alone[name][0], (k, name, found, alone[name])
+                assert np.allclose(found[1:], alone[name][1:], rtol=1e-9, atol=1e-12), (k, name)
+
+
+def test_different_models_over_the_same_bound_data_in_threads() -> None:
+    data = bind(X[:120], y[:120])
+    _rounds({name: _over(data, model) for name, model in SHARED.items()}, 200)
+
+
+def test_different_models_over_rows_of_one_gram_matrix_in_threads() -> None:
+    """There is room for half of the rows."""
+    gram = Gram(Kernel("rbf", gamma=0.05), X, limit=8 * 300 * 150)
+    data = bind(X, y).in_gram_space(gram)
+    models = {f"nu = {nu}": ucm.models.nu_svm(nu) for nu in (0.5, 0.6, 0.7, 0.8)}
+    plans = {name: _over(data, model) for name, model in models.items()}
+    _rounds(plans, 50)
 
 
 def test_a_time_limit_in_one_thread_stops_no_other() -> None:
@@ -141,6 +224,7 @@ def test_a_fork_after_a_solve() -> None:
     assert words == ["True"] * 6
 
 
+@pytest.mark.slow
 def test_plans_and_solutions_go_to_other_processes() -> None:
     words = _run("""
         from joblib import Parallel, delayed
@@ -162,6 +246,19 @@ def test_ctrl_c_within_a_limited_solve_leaves_no_trace() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         warnings.simplefilter("ignore")
+
+        def interrupted(plan, delay):
+            # the timer runs within the try, however late the system lets this process go on; Python drops
+            # an exception that a destructor meets, and then the next timer has to do
+            try:
+                for _ in range(100):
+                    signal.setitimer(signal.ITIMER_REAL, delay)
+                    while signal.getitimer(signal.ITIMER_REAL)[0] > 0.0:
+                        plan.solve(tol=1e-12, time_limit=50.0)
+            except KeyboardInterrupt:
+                return True
+            return False
+
         for model, options in (
             (ucm.models.nu_svm(0.8), {}),
             (ucm.models.nu_svm(0.5), {"kernel": "rbf"}),
@@ -171,12 +268,7 @@ def test_ctrl_c_within_a_limited_solve_leaves_no_trace() -> None:
             plan = ucm.compile(model, X, y, **options)
             expected = plan.solve().objective
             for delay in (0.001, 0.003, 0.01):
-                signal.setitimer(signal.ITIMER_REAL, delay)
-                try:
-                    for _ in range(100_000):
-                        plan.solve(tol=1e-12, time_limit=50.0)
-                except KeyboardInterrupt:
-                    print("interrupted")
+                print(interrupted(plan, delay))
             assert abs(plan.solve().objective - expected) <= 1e-9 * abs(expected)
         for thread in threading.enumerate():
             if isinstance(thread, threading.Timer):
@@ -184,37 +276,5 @@ def test_ctrl_c_within_a_limited_solve_leaves_no_trace() -> None:
                 thread.join(5.0)
         print(threading.active_count() == 1)
     """)
-    assert words == ["interrupted"] * 12 + ["True"]
-
-
-# --- a disk that cannot be written ----------------------------------------------------------------
-def test_a_cache_that_is_there_is_only_read() -> None:
-    assert _run("print(*work(0.7)[:1])") == ["optimal"]  # now it is there
-    words = _run("""
-        import numba.core.caching as caching
-
-        def refused(*args, **kwargs):
-            raise PermissionError("read-only file system")
-
-        caching.IndexDataCacheFile.save = refused
-        print(*work(0.7)[:1])
-        from ucm import numerics
-        print(sum(numerics.march.stats.cache_hits.values()) > 0)
-    """)
-    assert words == ["optimal", "True"]
-
-
-def test_no_cache_at_all() -> None:
-    """As on a read-only disk: all that is needed is compiled anew."""
-    words = _run("""
-        import tempfile
-
-        def refused(*args, **kwargs):
-            raise PermissionError("read-only file system")
-
-        tempfile.TemporaryFile = refused
-        print(*work(0.7)[:1])
-        from ucm import numerics
-        print(not numerics.march.stats.cache_path)
-    """)
-    assert words == ["optimal", "True"]
+    # HiGHS prints its banner where the signal meets it before its output is off
+    assert [word for word in words if word in ("True", "False")] == ["True"] * 13

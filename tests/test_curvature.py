@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import ucm
 from ucm.data.maps import CenteredMap, SampleMap
-from ucm.language.contracts import Jacobian
-from ucm.language.domains import CappedSimplex, NormBall, SimplexBall, SimplexKL
-from ucm.solvers import Newton
+from ucm.language.contracts import Jacobian, SampleWeights
+from ucm.language.domains import CappedSimplex, KLBall, NormBall
+from ucm.solvers import SSNAL
 from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 
 RNG = np.random.default_rng(0)
@@ -24,8 +26,9 @@ RIDGE = np.array([1.0] * 9 + [0.01] * 3)
 def jacobians(t: float) -> list[Jacobian]:
     """Of projections at points that move with t."""
     v = np.random.default_rng(1).standard_normal(200) + t * SIGNS
-    domain = SimplexBall(0.2) if t < 0.5 else SimplexKL(0.4)
-    return [domain.jacobian(v, classes=SIGNS), NormBall(2.0).jacobian(v[:50])]
+    samples = SampleWeights(200, None, SIGNS)
+    domain: Any = (NormBall(0.2) if t < 0.5 else KLBall(0.4)).bind(samples)
+    return [domain.jacobian(v), NormBall(2.0).jacobian(v[:50])]
 
 
 def expected(J: list[Jacobian], s: list[float], g: np.ndarray) -> np.ndarray:
@@ -108,12 +111,12 @@ def test_three_ways_to_solve_a_system(name: str, shape: tuple[int, int], tol: fl
     X, y = wide_samples(*shape)
     found = [
         ucm.compile(MODELS[name], X, y, solver=solver).solve(tol=tol)
-        for solver in (Newton(), Newton(iterative=True))
+        for solver in (SSNAL(), SSNAL(iterative=True))
     ]
     for sol in found:
         assert sol.status == "optimal" and sol.certificate.violation <= 1e-12
         assert sol.objective == pytest.approx(found[0].objective, rel=2.0 * tol)
-    plan = ucm.compile(MODELS[name], X, y, solver=Newton(max_order=10, iterative=True))
+    plan = ucm.compile(MODELS[name], X, y, solver=SSNAL(max_order=10, iterative=True))
     assert plan.solve().status == "optimal" and plan.verify().agrees
 
 
@@ -123,24 +126,24 @@ def test_many_features_and_many_samples(form: str) -> None:
     X, y = wide_samples(m, n)
     data = sparse.csr_matrix(np.where(np.abs(X) > 2.0, X, 0.0)) if form == "sparse" else X
     model = ucm.models.l2_nu_svm(0.06)
-    plan = ucm.compile(model, data, y, solver=Newton(max_order=300, iterative=True))
+    plan = ucm.compile(model, data, y, solver=SSNAL(max_order=300, iterative=True))
     sol = plan.solve(tol=1e-8)
-    direct = ucm.solve(model, data, y, solver="newton", tol=1e-8)
+    direct = ucm.solve(model, data, y, solver="ssnal", tol=1e-8)
     assert sol.status == direct.status == "optimal"
     assert sol.objective == pytest.approx(direct.objective, rel=2e-8)
     assert sol.stats.forming == 0.0 and direct.stats.forming > 0.0
     with pytest.raises(ucm.SolverError, match="would have order 400, above 300"):
-        ucm.compile(model, data, y, solver=Newton(max_order=300))
+        ucm.compile(model, data, y, solver=SSNAL(max_order=300))
 
 
 def test_large_coupled_sets_take_conjugate_gradients() -> None:
     X, y = wide_samples(300, 12)
     model = ucm.models.coherent_mm_fda(0.2)
-    plan = ucm.compile(model, X, y, solver=Newton(iterative=True))
+    plan = ucm.compile(model, X, y, solver=SSNAL(iterative=True))
     sol = plan.solve()
     assert sol.status == "optimal" and plan.verify().agrees
-    direct = ucm.solve(model, X, y, solver=Newton())
+    direct = ucm.solve(model, X, y, solver=SSNAL())
     assert sol.objective == pytest.approx(direct.objective, rel=2e-6)
     with pytest.raises(ucm.SolverError, match="would have order 24, above 22"):
-        ucm.compile(model, X, y, solver=Newton(max_order=11))
-    assert Newton(max_order=12).refuse(plan.form) is None
+        ucm.compile(model, X, y, solver=SSNAL(max_order=11))
+    assert SSNAL(max_order=12).refuse(plan.form) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -20,11 +21,13 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UCM_DATA", raising=False)
     text = page.read_text(encoding="utf-8")
+    if "ucm.plot" in text:
+        pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
     names: dict[str, object] = {"__name__": f"page_{page.stem}"}
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))
         code = "\n" * line + block.group(1)  # a failure then names the line of the page
-        exec(compile(code, str(page), "exec"), names)
+        exec(compile(code, str(page), "exec", dont_inherit=True), names)
 
 
 def test_links_between_pages() -> None:
@@ -33,12 +36,23 @@ def test_links_between_pages() -> None:
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_no_two_pages_share_a_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    titles = [title for title, _ in importlib.import_module("topics").TOPICS.values()]
+    titles += [page.read_text(encoding="utf-8").splitlines()[0].strip("# ") for page in PAGES[1:]]
+    titles += [example.read_text(encoding="utf-8").splitlines()[1] for example in EXAMPLES]
+    assert len(titles) > 30 and len({title.lower() for title in titles}) == len(titles)
+
+
+@pytest.mark.slow  # the site runs the gallery too
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.name for e in EXAMPLES])
 def test_example(example: Path) -> None:
     if example.name.startswith("plot_"):
         pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
     if example.name.startswith("dask_"):
         pytest.importorskip("distributed", reason="Dask is not here: pip install 'ucm[dask]'")
+    if "parquet" in example.read_text(encoding="utf-8"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not here: pip install 'ucm[rows]'")
     environment = {k: v for k, v in os.environ.items() if k != "UCM_DATA"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],

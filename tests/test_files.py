@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import ucm.data.datasets
-from ucm.data.files import read_table
+from ucm.data.files import read
 from ucm.errors import DataError
 
 Write = Callable[..., Path]
@@ -34,14 +34,14 @@ def write(tmp_path: Path) -> Write:
 
 # --- what is read -----------------------------------------------------------------------------
 def test_libsvm(write: Write) -> None:
-    X, y = read_table(write(LIBSVM))
+    X, y, *_ = read(write(LIBSVM))
     assert sparse.issparse(X)
     assert X.toarray().tolist() == [[0.5, 0, -2], [0, 1e-3, 0], [0, 0, 0]]
     assert y.tolist() == [1, -1, 1]
 
 
 def test_libsvm_whose_first_rows_are_empty(write: Write) -> None:
-    X, y = read_table(write("1\n-1\n1 2:3\n"))
+    X, y, *_ = read(write("1\n-1\n1 2:3\n"))
     assert X.toarray().tolist() == [[0, 0], [0, 0], [0, 3]]
     assert y.tolist() == [1, -1, 1]
 
@@ -52,14 +52,14 @@ def test_libsvm_as_written_by_scikit_learn(tmp_path: Path) -> None:
     y = rng.choice([-1.0, 1.0], size=30)
     path = tmp_path / "written"
     dump_svmlight_file(X, y, str(path), zero_based=False, comment="by scikit-learn")
-    again, labels = read_table(path)
+    again, labels, *_ = read(path)
     np.testing.assert_allclose(again.toarray(), X.toarray()[:, : again.shape[1]], rtol=1e-12)
     np.testing.assert_array_equal(labels, y)
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
 def test_compressed(write: Write, compress: Any) -> None:
-    X, y = read_table(write(compress(LIBSVM.encode())))
+    X, y, *_ = read(write(compress(LIBSVM.encode())))
     assert X.shape == (3, 3)
     assert y.tolist() == [1, -1, 1]
 
@@ -87,7 +87,7 @@ def test_compressed(write: Write, compress: Any) -> None:
     ],
 )
 def test_csv(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
-    samples, labels = read_table(write(text), label=label)
+    samples, labels, *_ = read(write(text), label=label)
     assert samples.dtype == np.float64
     assert samples.tolist() == X
     assert labels.tolist() == y
@@ -97,24 +97,24 @@ def test_csv(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
 def test_indices_from_0_or_from_1(tmp_path: Path, zero_based: bool) -> None:
     X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 4.0]])
     dump_svmlight_file(X, [1, -1], str(tmp_path / "written"), zero_based=zero_based)
-    assert np.array_equal(read_table(tmp_path / "written")[0].toarray(), X)
+    assert np.array_equal(read(tmp_path / "written")[0].toarray(), X)
 
 
 @pytest.mark.parametrize("text", ["BZ,a,label\n1,2,x\n3,4,y\n", "BZh9,a,label\n1,2,x\n3,4,y\n"])
 def test_a_header_that_begins_as_a_compressed_file_does(write: Write, text: str) -> None:
-    X, y = read_table(write(text))
+    X, y, *_ = read(write(text))
     assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]] and y.tolist() == ["x", "y"]
 
 
 def test_compressed_and_empty(write: Write) -> None:
     for compress in (gzip.compress, bz2.compress):
         with pytest.raises(DataError, match="the file is empty"):
-            read_table(write(compress(b"")))
+            read(write(compress(b"")))
 
 
 def test_a_name_with_a_nul() -> None:
     with pytest.raises(DataError, match=r"cannot be read .*null"):
-        read_table("a\0b")
+        read("a\0b")
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -178,7 +178,7 @@ DAMAGED = _damaged()
 def test_a_bad_file_says_what_and_where(write: Write, content: Any, says: str) -> None:
     path = write(content)
     with pytest.raises(DataError) as caught:
-        read_table(path)
+        read(path)
     message = str(caught.value)
     assert says in message
     assert message.startswith(str(path))
@@ -187,18 +187,18 @@ def test_a_bad_file_says_what_and_where(write: Write, content: Any, says: str) -
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
-        read_table(tmp_path / "nothing")
+        read(tmp_path / "nothing")
     with pytest.raises(DataError, match="a directory"):
-        read_table(tmp_path)
+        read(tmp_path)
 
 
 def test_label_of_the_wrong_name(write: Write) -> None:
     with pytest.raises(DataError, match="no column named 'z'; the header has a, b"):
-        read_table(write("a,b\n1,2\n3,4\n"), label="z")
+        read(write("a,b\n1,2\n3,4\n"), label="z")
     with pytest.raises(DataError, match="no header"):
-        read_table(write("1,2\n3,4\n"), label="z")
+        read(write("1,2\n3,4\n"), label="z")
     with pytest.raises(DataError, match="labels first"):
-        read_table(write(LIBSVM), label="last")
+        read(write(LIBSVM), label="last")
 
 
 # --- data sets by name ------------------------------------------------------------------------

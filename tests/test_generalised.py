@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
+from conftest import load_shared
 from sklearn.model_selection import GridSearchCV
 
 import ucm
 from ucm import Exponential, Hinge, HuberHinge, Hull, Logistic, LossBall, models, neg, pos, signed
-from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.errors import CompositionError, EmptySetError, ParameterError
 
 M, N = 24, 3
 untyped: Any = ucm
@@ -132,10 +134,149 @@ def test_rho_of_a_divergence_is_the_margin_of_a_share_of_the_uniform_weight() ->
     assert slope < 0.0 and found.rho == pytest.approx(top, abs=1e-4)
 
 
-def test_the_radius_of_a_lam_has_no_interval() -> None:
-    for model in (models.generalised_nu_svm(ucm.SquaredHinge(), 0.3), models.kl_svm(lam=0.3)):
-        interval = ucm.admissible(model, X, Y)["lam"]
-        assert "lam stands for a radius" in interval.how and interval.lower == -np.inf
+# overlapping samples, for which norm(w) <= lam is inactive from some lam on
+OVERLAP = X - 0.7 * Y[:, None]
+INACTIVE: dict[str, tuple[Any, float, Losses]] = {
+    "kl_svm": (models.kl_svm(lam=5.0), 5.0, lambda u: cp.sum(cp.exp(u)) / M),
+    "kl_svm, any lam": (models.kl_svm(lam=1e7), 1e7, lambda u: cp.sum(cp.exp(u)) / M),
+    "l2_nu_svm": (models.l2_nu_svm(nu=0.01), 1.0, p_hinge(2.0, 0.01)),
+    "biased_l2_nu_svm": (
+        models.biased_l2_nu_svm(nu_pos=0.01, nu_neg=0.03), 1.0, p_hinge(2.0, np.where(Y > 0.0, 0.01, 0.03))
+    ),
+    "p-hinge": (models.generalised_nu_svm(Hinge(1.5) / 0.5, 30.0), 30.0, p_hinge(1.5, 0.5)),
+    "logistic": (
+        models.generalised_nu_svm(Logistic() / 0.3, 70.0), 70.0, lambda u: cp.sum(cp.logistic(u)) / (0.3 * M)
+    ),
+    "Huber": (
+        models.generalised_nu_svm(HuberHinge(1.0) / 0.3, 70.0), 70.0,
+        lambda u: cp.sum(0.5 * cp.huber(cp.pos(u), 1.0)) / (0.3 * M),
+    ),
+}  # fmt: skip
+
+
+def the_problem(Z: Any, y: Any, lam: float, losses: Losses) -> tuple[cp.Problem, Any]:
+    w, b, rho = cp.Variable(Z.shape[1]), cp.Variable(), cp.Variable()
+    objective = losses(rho - cp.multiply(y, Z @ w + b)) - rho
+    return cp.Problem(cp.Minimize(objective), [cp.norm(w) <= lam]), (w, b, rho)
+
+
+@pytest.mark.parametrize("name", INACTIVE)
+def test_the_problem_where_the_ball_of_w_is_inactive(name: str) -> None:
+    """The optimum, w, b and rho are those of (22), whatever lam is, and are proven and verified."""
+    model, lam, losses = INACTIVE[name]
+    problem, variables = the_problem(OVERLAP, Y, lam, losses)
+    least = problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    plan = ucm.compile(model, OVERLAP, Y)
+    found: Any = plan.solve(tol=1e-8)
+    assert found.status == "optimal" and plan.verify().agrees
+    assert found.objective == pytest.approx(least, abs=1e-7)
+    assert found.certificate.dual <= least + 1e-8
+    assert 0.001 < np.linalg.norm(found.w) < 0.999 * lam
+    np.testing.assert_allclose(
+        found.w, variables[0].value, atol=1e-3 * float(np.linalg.norm(found.w))
+    )
+    for variable, x in zip(variables, (found.w, found.b, found.rho), strict=True):
+        variable.value = x
+    assert problem.objective.value == pytest.approx(least, abs=1e-7)
+    masses = [found.weights[side == Y].sum() for side in (1.0, -1.0)]
+    np.testing.assert_allclose(masses, 1.0 if name.startswith("biased") else 0.5)
+    np.testing.assert_allclose((found.weights * Y) @ OVERLAP, 0.0, atol=1e-9)
+    again = plan.certify(w=found.w, weights=found.weights)
+    assert abs(again.relative_gap) <= 1e-8
+    assert plan.certify(w=0.9 * found.w).relative_gap > 1e-4
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "digits", "wine", "iris"])
+@pytest.mark.parametrize("columns", [2, 4])
+def test_on_bundled_data(name: str, columns: int) -> None:
+    """Either bound of the norm: every lam is solved, and the interval tells which it is."""
+    Z, y = ucm.datasets.load(name)
+    Z = Z[:, np.argsort(Z.var(axis=0))[-columns:]]
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    for make, losses in (
+        (lambda lam: models.kl_svm(lam=lam), lambda u: cp.sum(cp.exp(u)) / y.size),
+        (
+            lambda lam: models.generalised_nu_svm(Hinge(2) / 0.5, lam),
+            lambda u: cp.sum_squares(cp.pos(u)) / (0.5 * y.size),
+        ),
+    ):  # fmt: skip
+        top = ucm.admissible(make(1.0), Z, y)["lam"].upper
+        for lam in (0.5, 3.0, 40.0):
+            found: Any = ucm.solve(make(lam), Z, y)
+            assert found.status == "optimal"
+            inside = lam < top
+            value = lam * found.objective - found.params["radius"] if inside else found.objective
+            if not inside:
+                assert np.linalg.norm(found.w) == pytest.approx(top, rel=1e-6)
+            least = the_problem(Z, y, lam, losses)[0].solve(solver="CLARABEL")
+            assert value == pytest.approx(least, abs=1e-5 * max(1.0, abs(least)))
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "optimum", "norm"),
+    [
+        ("heart", models.kl_svm(lam=5.0), 0.434607, 2.09264),
+        ("german.numer", models.l2_nu_svm(nu=1.0), -0.403430, 0.677199),
+    ],
+)
+def test_on_data_of_the_paper(name: str, model: Any, optimum: float, norm: float) -> None:
+    Z, y = load_shared(name)
+    found: Any = ucm.solve(model, Z, y)
+    assert found.status == "optimal" and found.certificate.kind == "global"
+    assert found.objective == pytest.approx(optimum, abs=2e-6)
+    assert np.linalg.norm(found.w) == pytest.approx(norm, rel=1e-5)
+
+
+def test_an_inactive_ball_behind_kernels_and_with_weights() -> None:
+    model = models.kl_svm(lam=50.0)
+    plain: Any = ucm.solve(model, OVERLAP, Y)
+    gram: Any = ucm.solve(model, OVERLAP, Y, kernel="poly", degree=1, coef0=0.0, gamma=1.0)
+    assert gram.status == "optimal" and gram.objective == pytest.approx(plain.objective)
+    np.testing.assert_allclose(gram.decision(OVERLAP), plain.decision(OVERLAP), atol=1e-6)
+    wide: Any = ucm.solve(model, np.hstack([OVERLAP, np.zeros((M, M))]), Y)
+    np.testing.assert_allclose(wide.w[:N], plain.w, atol=1e-9)
+    copies = np.where(np.arange(M) % 3 == 0, 2, 1)
+    repeated = np.repeat(np.arange(M), copies)
+    for each in (model, models.biased_l2_nu_svm(nu_pos=0.01, nu_neg=0.03)):
+        weighed: Any = ucm.solve(each, OVERLAP, Y, sample_weight=copies)
+        twice: Any = ucm.solve(each, OVERLAP[repeated], Y[repeated])
+        assert weighed.status == twice.status == "optimal"
+        assert (weighed.objective, weighed.b) == pytest.approx((twice.objective, twice.b))
+        np.testing.assert_allclose(weighed.w, twice.w, atol=1e-7)
+    for rule in ("min_error", "means", "zero"):
+        assert ucm.solve(model, OVERLAP, Y, bias_rule=rule).bias_rule == rule
+    with pytest.raises(ParameterError, match="no nearest points"):
+        ucm.solve(model, OVERLAP, Y, bias_rule="midpoint")
+    assert ucm.Classifier(model).fit(OVERLAP, Y).score(OVERLAP, Y) > 0.5
+    for unit in (1e-8, 1e4, 1e8):
+        scaled: Any = ucm.solve(models.kl_svm(lam=50.0 / unit), unit * OVERLAP, Y)
+        assert scaled.objective == pytest.approx(plain.objective)
+        np.testing.assert_allclose(unit * scaled.w, plain.w, rtol=1e-6)
+
+
+def test_the_lam_above_which_the_ball_is_inactive() -> None:
+    interval = ucm.admissible(models.kl_svm(lam=0.3), OVERLAP, Y)["lam"]
+    assert interval.lower == 0.0 and interval.upper_closed and "inactive" in interval.how
+    for lam in (1.001 * interval.upper, 10.0 * interval.upper):
+        w = ucm.solve(models.kl_svm(lam=lam), OVERLAP, Y).w
+        assert np.linalg.norm(w) == pytest.approx(interval.upper)
+    before: Any = ucm.solve(models.kl_svm(lam=0.99 * interval.upper), OVERLAP, Y)
+    assert before.status == "optimal" and before.objective < -1e-6
+    nu = ucm.admissible(models.l2_nu_svm(nu=0.01), OVERLAP, Y)["nu"]
+    assert math.isinf(nu.upper)
+    below = ucm.solve(models.l2_nu_svm(nu=0.99 * nu.lower), OVERLAP, Y)
+    above = ucm.solve(models.l2_nu_svm(nu=1.01 * nu.lower), OVERLAP, Y)
+    assert np.linalg.norm(below.w) == pytest.approx(0.99) and above.objective < -1e-6
+    separable = ucm.admissible(models.kl_svm(lam=0.3), OVERLAP + 9.0 * Y[:, None], Y)["lam"]
+    assert math.isinf(separable.upper) and "separates" in separable.how
+    halfway = models.kl_svm(lam=ucm.Param("lam", 0.5, relative=True))
+    assert ucm.solve(halfway, OVERLAP, Y).params["lam"] == pytest.approx(0.5 * interval.upper)
+    for model, name in (
+        (models.biased_l2_nu_svm(nu_pos=0.5, nu_neg=0.9), "nu_pos"),
+        (models.generalised_nu_svm(Hinge() / 0.5, 0.3), "lam"),
+    ):
+        unknown = ucm.admissible(model, OVERLAP, Y)[name]
+        assert unknown.lower == -math.inf and "not computed" in unknown.how
 
 
 def test_lam_is_given_by_its_name() -> None:
@@ -151,7 +292,7 @@ def test_rho_of_the_nu_svm() -> None:
         margins = Y * (X @ found.w + found.b)
         slack = np.maximum(0.0, found.rho - margins).sum() / (M * nu)
         assert slack - found.rho == pytest.approx(0.5 * found.objective, abs=1e-6)
-    assert ucm.solve(models.nu_svm(nu), X, Y, bias_rule="error").rho is None
+    assert ucm.solve(models.nu_svm(nu), X, Y, bias_rule="min_error").rho is None
 
 
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -159,7 +300,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "both": (lambda: models.kl_svm(0.5, lam=1.0), CompositionError, "got alpha, lam; give"),
     "one nu": (lambda: models.biased_l2_nu_svm(nu_pos=1.0), CompositionError, "got nu_pos; give"),
     "neither": (lambda: LossBall(Hinge()), CompositionError, "one of radius and lam"),
-    "no number": (lambda: untyped.LossBall(Hinge(), lam="a"), CompositionError, "lam: expected a real"),
+    "no number": (lambda: untyped.LossBall(Hinge(), lam="a"), CompositionError, "lam: expected"),
     "flat loss": (lambda: models.generalised_nu_svm(Logistic()), EmptySetError, "slope at most 1"),
     "one class": (
         lambda: Hull(pos, weights=LossBall(Exponential(), lam=1.0)), CompositionError, r"Hull\(signed,"
@@ -184,17 +325,6 @@ def test_bad_input(name: str) -> None:
     make, error, message = BAD[name]
     with pytest.raises(error, match=message):
         ucm.compile(make(), X, Y)
-
-
-def test_lam_with_which_nothing_is_learnt() -> None:
-    overlapping = X - Y[:, None]
-    with pytest.raises(ParameterError, match="w = 0 is not optimal, got 500"):
-        ucm.compile(models.kl_svm(lam=500.0), overlapping, Y)
-    with pytest.raises(ParameterError, match="smaller one, or divide the loss"):
-        ucm.compile(models.l2_nu_svm(nu=1e-4), overlapping, Y)
-    for scale in (1e4, 1e8):  # no error of a root
-        with pytest.raises((ParameterError, SolverError), match="lam: "):
-            ucm.compile(models.generalised_nu_svm(Logistic() / 0.3), scale * overlapping, Y)
 
 
 def test_without_data_there_is_no_radius() -> None:

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 import sklearn
 from bundled import load
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos, signed
 from ucm.data.bound import bind
-from ucm.errors import CompositionError, DataError, EmptySetError
+from ucm.errors import CompositionError, DataError, EmptySetError, ParameterError
 
 X, Y = load("breast_cancer")
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -36,7 +39,7 @@ def test_a_group_is_a_constant_matrix_of_its_samples() -> None:
     rows = X[(Y > 0) & (GROUPS == "C")]
     data = bind(X, Y, subgroup=GROUPS)
     U = ucm.Hull(pos.group("C"), weights=ucm.CappedSimplex(0.2))
-    fixed = ucm.Image(rows.T, ucm.CappedSimplex(0.2))
+    fixed = ucm.AffineImage(rows.T, ucm.CappedSimplex(0.2))
     rng = np.random.default_rng(1)
     for d in rng.standard_normal((5, X.shape[1])):
         assert U.support(data, d, {})[0] == pytest.approx(fixed.support(data, d, {})[0], rel=1e-12)
@@ -115,8 +118,13 @@ def test_every_fold_has_its_own_rows() -> None:
 def test_several_classes_and_calibration() -> None:
     y = np.where(X[:, 0] > 1.0, 2, Y)
     U = ucm.Ellipsoid(pos.group("A").mean, pos.group("A").cov, 0.1) - neg.group("B").mean
-    clf = ucm.Classifier(U, probability=True).fit(X, y, subgroup=GROUPS)
-    assert clf.coef_.shape[0] == 3 and np.allclose(clf.predict_proba(X).sum(axis=1), 1.0)
+    clf = ucm.Classifier(U).fit(X, y, subgroup=GROUPS)
+    assert clf.coef_.shape[0] == 3
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed: Any = ucm.Classifier(U)
+        inner = CalibratedClassifierCV(routed.set_fit_request(subgroup=True))
+        P = inner.fit(X, y, subgroup=GROUPS).predict_proba(X)
+    assert np.allclose(P.sum(axis=1), 1.0)
     rows = np.isin(y, [-1, 2])
     pair = ucm.solve(U, X[rows], np.where(y[rows] == -1, 1, -1), subgroup=GROUPS[rows])
     assert clf.solution_[1].objective == pytest.approx(pair.objective, rel=1e-6)
@@ -134,11 +142,11 @@ def test_prints_and_comes_back() -> None:
 
 BAD_LABELS: dict[str, tuple[Any, str]] = {
     "of another length": (GROUPS[:5], f"expected {len(Y)} labels"),
-    "one for all": ("A", f"expected {len(Y)} labels"),
+    "one for all": ("A", "expected one label per sample"),
     "missing": (np.where(GROUPS == "A", np.array(None), GROUPS), "got None"),
     "not a number": (np.where(GROUPS == "A", np.nan, 1.0), "got nan"),
     "hidden": (np.ma.masked_array(np.ones(len(Y)), GROUPS == "A"), "every sample"),
-    "no labels": ([("A", 1)] * len(Y), f"expected {len(Y)} labels"),
+    "no labels": ([("A", 1)] * len(Y), "expected one label per sample"),
     "unknown": (np.where(GROUPS == "A", "D", GROUPS), "got 'A', which no sample has"),
     "of one class": (np.where((GROUPS == "A") & (Y > 0), "D", GROUPS), "of the other class"),
     "none": (None, "enable_metadata_routing"),
@@ -174,22 +182,22 @@ def test_bad_labels_in_the_language() -> None:
 
 
 # --- points of one's own --------------------------------------------------------------------------
-def test_a_cloud_is_its_points() -> None:
-    """The samples of a class as a cloud: the same sets."""
+def test_points_is_its_points() -> None:
+    """The samples of a class as points: the same sets."""
     X, y = load("wine")
-    cloud = ucm.Cloud(X[y > 0])
+    points = ucm.Points(X[y > 0])
     for named, own in (
-        (ucm.Hull(pos), ucm.Hull(cloud)),
-        (ucm.ReducedHull(pos, nu=0.2), ucm.ReducedHull(cloud, nu=0.2)),
-        (ucm.Ellipsoid(pos.mean, pos.cov, 0.5), ucm.Ellipsoid(cloud.mean, cloud.cov, 0.5)),
-        (ucm.CVaR(pos, 0.3), ucm.CVaR(cloud, 0.3)),
+        (ucm.Hull(pos), ucm.Hull(points)),
+        (ucm.ReducedHull(pos, nu=0.2), ucm.ReducedHull(points, nu=0.2)),
+        (ucm.Ellipsoid(pos.mean, pos.cov, 0.5), ucm.Ellipsoid(points.mean, points.cov, 0.5)),
+        (ucm.CVaR(pos, 0.3), ucm.CVaR(points, 0.3)),
     ):
         plan = ucm.compile(own - ucm.Hull(neg), X, y)
         expected = ucm.solve(named - ucm.Hull(neg), X, y).objective
         assert plan.solve().objective == pytest.approx(expected, rel=1e-6)
         assert plan.verify().agrees
     source = {"X": X, "y": y}
-    exec(ucm.to_cvxpy_source(ucm.Hull(cloud) - neg.mean), source)
+    exec(ucm.to_cvxpy_source(ucm.Hull(points) - neg.mean), source)
     assert source["objective"] == pytest.approx(
         ucm.solve(ucm.Hull(pos) - neg.mean, X, y).objective, rel=1e-5
     )
@@ -198,19 +206,19 @@ def test_a_cloud_is_its_points() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ucm.Cloud([1.0, 2.0]), "an array of points, one a row"),
-        (lambda: ucm.Cloud("A"), "an array of points, one a row"),
-        (lambda: ucm.Cloud(np.empty((0, 2))), "at least one point"),
-        (lambda: ucm.Cloud([[1.0, np.nan]]), "finite"),
-        (lambda: 2 * ucm.Cloud([[1.0]]), "did you mean"),
-        (lambda: ucm.Hull(ucm.Cloud(np.eye(2))) - ucm.Point([1.0]), "different spaces"),
-        (lambda: ucm.compile(ucm.Hull(ucm.Cloud(np.eye(2))) - neg.mean, np.eye(2), [-1, 1], kernel="rbf"),
+        (lambda: ucm.Points([1.0, 2.0]), "an array of points, one a row"),
+        (lambda: ucm.Points("A"), "an array of points, one a row"),
+        (lambda: ucm.Points(np.empty((0, 2))), "at least one point"),
+        (lambda: ucm.Points([[1.0, np.nan]]), "finite"),
+        (lambda: 2 * ucm.Points([[1.0]]), "did you mean"),
+        (lambda: ucm.Hull(ucm.Points(np.eye(2))) - ucm.Point([1.0]), "of one dimension"),
+        (lambda: ucm.compile(ucm.Hull(ucm.Points(np.eye(2))) - neg.mean, np.eye(2), [-1, 1], kernel="rbf"),
          "a kernel replaces these"),
-        (lambda: ucm.compile(ucm.Hull(ucm.Cloud(np.eye(2))) - neg.mean, np.eye(2), [-1, 1],
+        (lambda: ucm.compile(ucm.Hull(ucm.Points(np.eye(2))) - neg.mean, np.eye(2), [-1, 1],
                              kernel="precomputed"), "a kernel replaces these"),
     ],
 )  # fmt: skip
-def test_a_cloud_refuses(make: Any, words: str) -> None:
+def test_points_refuses(make: Any, words: str) -> None:
     with pytest.raises(CompositionError, match=words):
         make()
 
@@ -218,3 +226,89 @@ def test_a_cloud_refuses(make: Any, words: str) -> None:
 def test_a_loss_of_a_group_asks_for_labels() -> None:
     with pytest.raises(ucm.CompositionError, match="as it is a loss of a class or a group"):
         ucm.Hinge(on=ucm.signed.group("A")).value(np.ones(3))
+
+
+# --- every function that takes samples --------------------------------------------------------------
+WEIGHTS = 1.0 + (np.arange(Y.size) % 3 == 0)
+GROUPED = ucm.ReducedHull(pos.group("A"), nu=Param("nu", 0.4)) - ucm.ReducedHull(
+    neg, nu=Param("nu", 0.4)
+)
+
+
+def takers() -> dict[str, Any]:
+    """The functions that take samples, by a call on data and on the samples themselves."""
+    shown: Any = ucm.plot
+    d = np.ones(X.shape[1])
+    two = X[:, :2]
+    return {
+        "compile": lambda **k: ucm.compile(GROUPED, X, Y, **k).solve().objective,
+        "solve": lambda **k: ucm.solve(GROUPED, X, Y, **k).objective,
+        "path": lambda **k: ucm.path(GROUPED, X, Y, nu=[0.4], **k)[0].objective,
+        "admissible": lambda **k: ucm.admissible(GROUPED, X, Y, **k)["nu"].lower,
+        "support": lambda **k: ucm.support(GROUPED, X, Y, d, **k).value,
+        "worst_case": lambda **k: float(ucm.worst_case(GROUPED, X, Y, d, **k).value),  # type: ignore[arg-type]
+        "WeightsDisplay": lambda **k: (
+            shown.WeightsDisplay.from_model(GROUPED, X, Y, **k).weights[""][1].max()
+        ),
+        "PathDisplay": lambda **k: shown.PathDisplay.from_model(
+            GROUPED, X, Y, nu=[0.4, 0.5], **k
+        ).objective[0],
+        "ConvergenceDisplay": lambda **k: shown.ConvergenceDisplay.from_model(
+            GROUPED, X, Y, solvers=["apg"], **k
+        ).runs["apg"][1][0],
+        "LandscapeDisplay": lambda **k: (
+            shown.LandscapeDisplay.from_model(GROUPED, two, Y, n_starts=0, **k) and 0.0
+        ),
+        "SetDisplay": lambda **k: shown.SetDisplay.from_model(GROUPED, two, Y, **k) and 0.0,
+        "SetAnimation": lambda **k: (
+            shown.SetAnimation.from_model(GROUPED, two, Y, nu=[0.4, 0.5], n_frames=2, **k) and 0.0
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", takers())
+def test_every_function_takes_weights_and_groups(name: str) -> None:
+    """Whole weights say what repeated samples say, and groups come along; another word is refused."""
+    import matplotlib.pyplot as plt
+
+    call = takers()[name]
+    found = call(sample_weight=WEIGHTS, subgroup=GROUPS, class_weight=(2.0, 1.0))
+    assert np.isfinite(found)
+    with pytest.raises(DataError, match="group"):
+        call(sample_weight=WEIGHTS)
+    if name in ("compile", "solve", "path", "support", "worst_case"):
+        reps = WEIGHTS.astype(int)
+        heavy = ucm.compile(
+            GROUPED,
+            np.repeat(X, reps, axis=0),
+            np.repeat(Y, reps),
+            subgroup=np.repeat(GROUPS, reps),
+        )
+        of_support = ucm.support(
+            GROUPED,
+            np.repeat(X, reps, axis=0),
+            np.repeat(Y, reps),
+            -np.ones(X.shape[1]) if name == "worst_case" else np.ones(X.shape[1]),
+            subgroup=np.repeat(GROUPS, reps),
+        ).value
+        same = of_support if name in ("support", "worst_case") else heavy.solve().objective
+        assert call(sample_weight=WEIGHTS, subgroup=GROUPS) == pytest.approx(same, rel=1e-5)
+    plt.close("all")
+
+
+def test_compare_takes_weights_and_groups() -> None:
+    named = {"groups": GROUPED, "linear": LinearSVC()}
+    found = ucm.compare(
+        named, X, Y, cv=3, sample_weight=WEIGHTS, subgroup=GROUPS, tune=True, n_values=2,
+        progress=False,
+    )  # fmt: skip
+    assert all(not row["failures"] for row in found.rows() if "failures" in row)
+    rows = {row["model"]: row["score"] for row in found.rows()}
+    scores = []
+    for train, test in StratifiedKFold(3).split(X, Y):
+        fitted = LinearSVC().fit(X[train], Y[train], sample_weight=WEIGHTS[train])
+        scores.append(fitted.score(X[test], Y[test], sample_weight=WEIGHTS[test]))
+    assert rows["linear"] == pytest.approx(np.mean(scores), abs=1e-12)
+    assert rows["groups"] > 0.5
+    with pytest.raises(ParameterError, match="whose fit takes sample_weight"):
+        ucm.compare([KNeighborsClassifier()], X, Y, sample_weight=WEIGHTS, progress=False)

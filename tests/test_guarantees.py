@@ -271,7 +271,7 @@ def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
     A = rng.standard_normal((30, 2)) + 0.5 * y[:, None]
     end = ucm.admissible(ucm.models.nu_svm(0.5), A, y)["nu"].lower
     t = int(np.ceil(30 * end)) - 1
-    sol = ucm.solve(ucm.models.nu_svm((t + 1) / 30), A, y, bias_rule="kkt")
+    sol = ucm.solve(ucm.models.nu_svm((t + 1) / 30), A, y, bias_rule="multipliers")
     least = coherent_loss(y * sol.decision(A))
     assert least == t / 30
     for _ in range(2000):
@@ -292,7 +292,7 @@ def test_coherent_losses_of_families_of_sets() -> None:
         return ucm.CappedSimplex(1.0 / (30.0 - max(np.ceil(30.0 * k - 1e-9) - 1.0, 0.0)))
 
     def balls(k: float) -> Any:
-        return ucm.KLBall(30.0**-k).on_simplex()
+        return ucm.KLBall(30.0**-k)
 
     for _ in range(10):
         u = rng.standard_normal(30) + rng.uniform(-0.5, 1.0)

@@ -14,7 +14,7 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.solvers import Newton, NewtonHull
+from ucm.solvers import SSNAL, ActiveSet
 
 
 def blobs(seed: int, m: int, n: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -25,7 +25,7 @@ def blobs(seed: int, m: int, n: int, apart: float = 1.0) -> tuple[np.ndarray, np
 
 
 def certified(model: Any, X: Any, y: np.ndarray, tol: float = 1e-6, **options: Any) -> Any:
-    plan = ucm.compile(model, X, y, solver=NewtonHull(**options))
+    plan = ucm.compile(model, X, y, solver=ActiveSet(**options))
     sol = plan.solve(tol=tol)
     assert sol.status == "optimal" and 0.0 <= sol.certificate.violation <= 1e-9
     assert abs(sol.certificate.relative_gap) <= tol
@@ -86,7 +86,7 @@ def test_factors_caps_and_classes() -> None:
             ucm.solve(model, X, y, solver="clarabel").objective, rel=1e-6
         )
     weighted = ucm.compile(ucm.models.nu_svm(0.6), X, y, class_weight=(1.0, 0.8))
-    assert isinstance(weighted.solver, NewtonHull) and weighted.verify().agrees
+    assert isinstance(weighted.solver, ActiveSet) and weighted.verify().agrees
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
@@ -137,7 +137,7 @@ def test_stopped_on_a_coarse_level() -> None:
 def test_zero_lies_in_the_set() -> None:
     X, y = blobs(7, 200, 2, 0.2)
     for samples in (X, 0 * X, np.ones_like(X)):
-        sol = ucm.solve(ucm.models.nu_svm(0.1), samples, y, solver=NewtonHull())
+        sol = ucm.solve(ucm.models.nu_svm(0.1), samples, y, solver=ActiveSet())
         assert sol.status == "zero_in_set" and not sol.w.any()
 
 
@@ -153,20 +153,20 @@ def test_refusals() -> None:
         (ucm.RobustMargin(U, norm=3.0), "Euclidean"),
     ):
         with pytest.raises(SolverError, match=words):
-            ucm.compile(model, X, y, solver=NewtonHull())
+            ucm.compile(model, X, y, solver=ActiveSet())
     with pytest.raises(SolverError, match="order 2, above 1"):
-        ucm.compile(U, X, y, solver=NewtonHull(max_order=1))
+        ucm.compile(U, X, y, solver=ActiveSet(max_order=1))
     for options in ({"max_order": 0}, {"coarse": 0}):
         with pytest.raises(ParameterError, match="positive whole number"):
-            NewtonHull(**options)
+            ActiveSet(**options)
 
 
 @pytest.mark.parametrize("m", [200, 6_000])
 def test_a_point_beside_the_hulls(m: int) -> None:
     X, y = blobs(8, m, 3, 1.5)
     U = ucm.models.nu_svm(0.5) + np.array([0.5, -1.0, 0.25])
-    sol = ucm.solve(U, X, y, solver=NewtonHull())
-    other = ucm.solve(U, X, y, solver=Newton())
+    sol = ucm.solve(U, X, y, solver=ActiveSet())
+    other = ucm.solve(U, X, y, solver=SSNAL())
     assert sol.status == other.status == "optimal"
     assert sol.objective == pytest.approx(other.objective, rel=2e-6)
     assert sol.bias_rule == other.bias_rule

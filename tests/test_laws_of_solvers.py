@@ -15,44 +15,35 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import DifferenceOfConvex
 from ucm.forms.solver import Solver
-from ucm.solvers import ALM, APG, GrowingBall, HiGHS, InSpan, Newton, ScaledNewton, Simplex
+from ucm.solvers import ALM, APG, SSNAL, HiGHS, LevelSetNewton
 from ucm.testing import check_solver
 
 DISTANCE = [
     ALM(APG()),
-    ALM(Newton()),
+    ALM(SSNAL()),
     APG(),
-    InSpan(Newton()),
-    Newton(),
-    Newton(iterative=True),
-    ScaledNewton((Newton(),)),
-    GrowingBall((Newton(),)),
-    solvers.Clarabel(),
+    SSNAL(),
+    SSNAL(iterative=True),
+    LevelSetNewton((SSNAL(),)),
+    solvers.Conic("clarabel"),
     solvers.ClipMDM(),
-    solvers.ECOS(),
+    solvers.Conic("ecos"),
     solvers.GSK(),
-    solvers.GramNewton(),
-    solvers.GramSieve(solvers.GramNewton(), solvers.ClipMDM(), coarse=20, stride=3, band=20),
-    solvers.HiGHSDistance(),
-    solvers.NewtonHull(),
-    solvers.Relaxed((solvers.Secular(), solvers.NewtonHull()), (Newton(),)),
-    solvers.Secular(),
+    solvers.SMO(),
+    solvers.SMO(coarse=20, stride=3),
+    solvers.HiGHS(),
+    solvers.ActiveSet(),
+    solvers.TrustRegionSecular(),
 ]
 SPHERE = [
     solvers.Faces(),
     solvers.Facets(),
     solvers.Linearize(),
     solvers.Rapminos(),
-    solvers.SecularSphere(),
 ]
 LOSSES = [
-    HiGHS(),
-    Simplex(HiGHS()),
-    solvers.ClarabelComposite(),
-    solvers.DualNewton(),
-    solvers.PrimalAPG(),
     solvers.ProxNewton(),
-    solvers.KinkedNewton(),
+    solvers.ProxALM(),
 ]
 
 
@@ -62,7 +53,7 @@ def test_a_solver_keeps_its_laws(solver: Solver[Any]) -> None:
 
 
 def test_scs_is_as_accurate_as_it_is_asked_to_be() -> None:
-    check_solver(solvers.SCS(), tol=1e-4)
+    check_solver(solvers.Conic("scs"), tol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +91,7 @@ class Right(Solver[MinNorm]):
         for k in range(1, monitor.limit(50_000) + 1):
             x = form.matvec(p)
             new = [
-                b.domain.project(v - g / L, classes=b.classes)  # type: ignore[attr-defined]
+                b.domain.project(v - g / L)  # type: ignore[attr-defined]
                 for b, v, g in zip(form.blocks, p, form.rmatvec(x), strict=True)
             ]
             x = form.matvec(new)
@@ -272,7 +263,7 @@ def test_an_empty_set_is_no_solution() -> None:
             return np.nan
 
         def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-            answer = solvers.Clarabel().solve(form, monitor, start)
+            answer = solvers.Conic("clarabel").solve(form, monitor, start)
             return replace(answer, status="converged") if answer.status == "infeasible" else answer
 
     with pytest.raises(

@@ -1,15 +1,13 @@
-"""The lectures run, cell by cell, without a warning; their notebooks say the same, and hold no outputs."""
+"""The lectures run, cell by cell, without a warning; their notebooks are their pairs, without outputs."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,14 +16,7 @@ LECTURES = sorted((ROOT / "docs" / "lectures").glob("[0-9]*.py"))
 NAMES = [lecture.stem for lecture in LECTURES]
 
 
-def pair() -> Any:
-    spec = importlib.util.spec_from_file_location("pair", ROOT / "docs" / "pair.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
+@pytest.mark.slow  # the site runs them too
 @pytest.mark.parametrize("lecture", LECTURES, ids=NAMES)
 def test_a_lecture_runs(lecture: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
@@ -43,12 +34,22 @@ def test_a_lecture_runs(lecture: Path) -> None:
 
 
 @pytest.mark.parametrize("lecture", LECTURES, ids=NAMES)
-def test_the_notebook_says_the_same(lecture: Path) -> None:
-    source = lecture.read_text(encoding="utf-8")
-    paired = lecture.with_suffix(".ipynb").read_text(encoding="utf-8")
-    assert paired == pair().text_of(source), "run python docs/pair.py"
-    cells = json.loads(paired)["cells"]
-    assert not any(cell.get("outputs") for cell in cells)
+def test_the_notebook_is_the_pair_of_the_script(lecture: Path) -> None:
+    jupytext = pytest.importorskip("jupytext", reason="jupytext is part of ucm[docs]")
+    script = jupytext.reads(lecture.read_text(encoding="utf-8"), fmt="py:percent").cells
+    paired = json.loads(lecture.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [(c["cell_type"], c["source"], c["metadata"]) for c in script] == [
+        (c["cell_type"], "".join(c["source"]), c["metadata"]) for c in paired
+    ], "run jupytext --sync docs/lectures/*.py"
+    assert not any(cell.get("outputs") for cell in paired)
+
+
+@pytest.mark.parametrize("lecture", LECTURES, ids=NAMES)
+def test_a_lecture_has_its_parts(lecture: Path) -> None:
+    """An installing cell, the six parts, and a solution that asserts something for each exercise."""
+    cells = json.loads(lecture.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    first = next("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert "pip" in first and "../..[plot]" in first
     text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     for part in (
         "**Goal.**",
@@ -65,12 +66,3 @@ def test_the_notebook_says_the_same(lecture: Path) -> None:
     for k, cell in enumerate(solutions):
         code = "".join(cell["source"])
         assert code.startswith(f"# {k + 1}. ") and "assert" in code
-
-
-def test_as_jupytext_reads_them() -> None:
-    jupytext = pytest.importorskip("jupytext", reason="jupytext is not here: pip install jupytext")
-    for lecture in LECTURES:
-        theirs = jupytext.reads(lecture.read_text(encoding="utf-8"), fmt="py:percent")
-        ours = pair().notebook(lecture.read_text(encoding="utf-8"))
-        assert [c["source"] for c in theirs.cells] == ["".join(c["source"]) for c in ours["cells"]]
-        assert [c["cell_type"] for c in theirs.cells] == [c["cell_type"] for c in ours["cells"]]

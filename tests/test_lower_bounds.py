@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +14,15 @@ from typed import known
 
 import ucm
 from ucm import neg, pos
-from ucm.compiler.robust import ToDistance, ToSphere
+from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.errors import ParameterError
 from ucm.evidence.bounds import lower_bound
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.monitor import Monitor
-from ucm.numerics.trust import least_on_sphere
+from ucm.forms.trust_region import least_on_sphere
 from ucm.solvers import Facets
-from ucm.solvers.sphere.best_rule import best_rule, long_rule
-from ucm.solvers.sphere.rules import Parts, _centred, quick_rule
+from ucm.solvers.sphere.affine_rules import Parts, _centred, majorised, quick_rule
+from ucm.solvers.sphere.best_affine_rule import best_rule, long_rule
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 ANGLES = np.linspace(0.0, 2.0 * np.pi, 40_001)
@@ -53,14 +54,14 @@ def on_circle(X: np.ndarray, y: np.ndarray, eta: float, p: float) -> float:
     return float(total.min())
 
 
-def sphere_of(model: Any, X: np.ndarray, y: np.ndarray) -> ToSphere:
+def sphere_of(model: Any, X: np.ndarray, y: np.ndarray) -> SphereLowering:
     """The lowering where 0 lies in U."""
     lowering = ucm.compile(model, X, y).lowering
-    assert isinstance(lowering, ToDistance)
-    return ToSphere(lowering, -1.0)
+    assert isinstance(lowering, DistanceLowering)
+    return SphereLowering(lowering, -1.0)
 
 
-def proven(found: ToSphere, witness: Witness | str) -> float:
+def proven(found: SphereLowering, witness: Witness | str) -> float:
     assert isinstance(witness, Witness), witness
     return lower_bound(found.model, found.data, found.form, witness)
 
@@ -107,7 +108,11 @@ def affine(X: np.ndarray, y: np.ndarray, eta: float) -> float:
         [[(quad + quad.T) / 2 - t * np.eye(n), half], [half.T, cp.reshape(t - r, (1, 1), "C")]]
     )
     problem = cp.Problem(cp.Maximize(r), [*constraints, M + M.T >> 0])
-    problem.solve(solver="CLARABEL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem.solve(solver="CLARABEL")
+    if problem.status != cp.OPTIMAL:
+        pytest.skip(f"Clarabel ends {problem.status} with this BLAS")
     return float(known(problem.value))
 
 
@@ -118,11 +123,26 @@ def test_the_best_rule_is_that_of_the_program(seed: int, n: int, eta: float) -> 
     X, y = drawn(seed, 40, n, 0.1)
     found = sphere_of(hulls(eta), X, y)
     parts = Parts.of(found.form)
-    rule, most = best_rule(known(parts.hulls), 1e-4, Monitor())
-    bound = proven(found, parts.witness(rule))
-    assert_allclose(bound, affine(X, y, eta), rtol=1e-3, atol=1e-3 * parts.scale)
-    assert bound <= parts.scale * most
+    points = known(parts.hulls)
+    rule = best_rule(points, majorised(points, Monitor()), Monitor())
+    bound, most = proven(found, parts.completed(rule, Monitor())), affine(X, y, eta)
+    assert_allclose(bound, most, rtol=1e-3)
+    assert bound <= most * (1 + 1e-5)
     assert proven(found, quick_rule(found.form, Monitor())) <= bound * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5, 7])  # of eight: Clarabel does not solve three
+def test_the_best_rule_far_above_the_quick_one(seed: int) -> None:
+    """Features of sizes from 1e-2 to 1: the squares in the semidefinite program are 1e4 apart, and a
+    splitting method ends below its optimum (on seed 4 by 7 to 28 %, which depends on the BLAS kernels). What
+    it finds is always a bound."""
+    X, y = drawn(seed, 40, 4, 0.1)
+    X = X * 10.0 ** -np.array([0.0, 0.0, 1.0, 2.0])
+    found = sphere_of(hulls(0.3), X, y)
+    bound = proven(found, long_rule(found.form, Monitor()))
+    most = affine(X, y, 0.3)
+    assert 0.9 * most <= bound <= most * (1.0 + 1e-5)
+    assert bound >= 1.2 * proven(found, quick_rule(found.form, Monitor()))
 
 
 @pytest.mark.parametrize("p", NORMS)
@@ -136,7 +156,7 @@ def test_bounds_and_answers_in_the_plane(p: float) -> None:
         found, least = sphere_of(model, X, y), on_circle(X, y, eta, p)
         if least <= 1e-3:
             continue
-        for rule in (quick_rule, lambda form, monitor: long_rule(form, 1e-3, monitor)):
+        for rule in (quick_rule, long_rule):
             bound = proven(found, rule(found.form, Monitor()))
             assert bound <= least * (1 + 1e-9)
             positive += bound > 0.0
@@ -165,7 +185,7 @@ def test_bounds_of_every_kind_of_set_in_the_plane(name: str) -> None:
     U = found.model.set
     least = min(U.support(found.data, -w, {})[0] for w in CIRCLE[::40])
     assert least > 0.0
-    for witness in (quick_rule(found.form, Monitor()), long_rule(found.form, 1e-3, Monitor())):
+    for witness in (quick_rule(found.form, Monitor()), long_rule(found.form, Monitor())):
         bound = proven(found, witness)
         assert 0.1 * least <= bound <= least * (1 + 1e-9)
 
@@ -249,7 +269,7 @@ def test_a_longer_look_finds_a_better_minimum() -> None:
 def test_starts_end_once_the_bound_is_met() -> None:
     X, y = drawn(2, 30, 3, 0.1)
     plan = ucm.compile(hulls(0.4), X, y)
-    assert len(plan.solve(starts=20).ends) == 1
+    assert len(plan.solve(n_starts=20).start_objectives) == 1
 
 
 def test_what_has_no_bound_says_why() -> None:
@@ -279,7 +299,7 @@ def test_bad_input_of_a_bound() -> None:
     assert plan.bound(sol, time_limit=1e-6).objective <= sol.objective
 
 
-def farthest(found: ToSphere, w: np.ndarray) -> list[np.ndarray]:
+def farthest(found: SphereLowering, w: np.ndarray) -> list[np.ndarray]:
     """The blocks of a point of U farthest along w."""
     return [q for _, q in found.image.supports(found.image.rmatvec(w))]
 
@@ -300,15 +320,18 @@ def test_where_0_lies_outside_nothing_is_claimed(kind: str) -> None:
     assert proven(found, witness) <= least
 
 
-def test_bounds_that_cross_are_not_optimal() -> None:
+def test_bounds_that_cross_by_more_than_rounding_are_refused() -> None:
     X, y = drawn(0, 60, 2, apart=4.0)
     found = sphere_of(hulls(0.2), X, y)
     w = ucm.solve(hulls(0.2), X, y).w
     height = known(ucm.solve(hulls(0.2), X, y).objective)
     for share, crossed in ((1.0 + 1e-4, False), (1.0 - 1e-4, True), (0.5, True)):
-        found.floor = share * height
-        proof = found.certify(Answer(farthest(found, -w), w), 1e-6 if crossed else 1e-3)
-        assert (proof.certificate.kind == "global") != crossed
+        found.floor, answer = share * height, Answer(farthest(found, -w), w)
+        if crossed:
+            with pytest.raises(ucm.SolverError, match="contradicts the answer"):
+                found.certify(answer, 1e-6)
+        else:
+            assert found.certify(answer, 1e-3).certificate.kind == "global"
 
 
 def test_a_polytope_of_few_points() -> None:

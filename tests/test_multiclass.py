@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris, make_classification
-from sklearn.svm import SVC
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from typed import untyped
 
@@ -28,9 +30,7 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])
 def _expected_to_fail(estimator: Any) -> dict[str, str]:
     """Weights as repetitions: exact answers agree, those of a proven gap to its size."""
     why = ""
-    if estimator.probability:
-        why = "calibration holds folds of the samples back, and a repeated sample may lie in two"
-    elif estimator.kernel is None and estimator.multi_class == "ovo":
+    if estimator.kernel is None and estimator.multi_class == "ovo":
         why = "scikit-learn compares to 1e-7, the gap is 1e-6: test_weights has it at tol=1e-12"
     kinds = ("dense", "sparse") if why else ()
     return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in kinds}
@@ -42,7 +42,7 @@ def _expected_to_fail(estimator: Any) -> dict[str, str]:
         ucm.Classifier(psvm(1.0, 1.0), kernel="rbf"),
         ucm.Classifier(models.mm_fda(0.05), multi_class="ovr"),
         ucm.Classifier(models.mm_fda(0.05), kernel="rbf"),
-        ucm.Classifier(psvm(1.5, 1.0), probability=True),
+        ucm.Classifier(ucm.Logistic() + 0.5 * ucm.L2(), multi_class="ovr"),
     ],
     expected_failed_checks=_expected_to_fail,
 )
@@ -120,31 +120,61 @@ def test_every_model_takes_several_classes_and_threads(model: Any) -> None:
     assert_array_equal(alone.decision_function(X), threads.decision_function(X))
 
 
-def test_probabilities_where_asked() -> None:
-    plain = ucm.Classifier(psvm(2.0, 1.0)).fit(X, Y)
-    assert not hasattr(plain, "predict_proba")
-    clf = ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X, Y)
-    p = clf.predict_proba(X)
-    assert p.shape == (150, 3)
-    assert_allclose(p.sum(axis=1), 1.0)
-    assert (p.argmax(axis=1) == Y).mean() > 0.9
-    copy: Any = clone(clf)
-    assert copy.probability
-    assert_array_equal(p.argmax(axis=1), clf.predict(X))
+LOGISTIC = ucm.Logistic() + 0.5 * ucm.L2()
 
 
-def test_probabilities_follow_the_answer() -> None:
-    noisy = np.random.default_rng(0).permutation(Y)
-    clf = ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X, noisy)
+@pytest.mark.parametrize("C", [0.3, 1.0, 20.0])
+def test_sigmoid_of_a_logistic_loss_of_two_classes(C: float) -> None:
+    A, y = X[50:], NAMES[Y[50:]]
+    clf = ucm.Classifier(C * ucm.Logistic() + 0.5 * ucm.L2(), tol=1e-9).fit(A, y)
+    other = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(A, y)
+    assert_allclose(clf.predict_proba(A), other.predict_proba(A), atol=1e-4)
+    assert_allclose(clf.predict_proba(A)[:, 1], 1.0 / (1.0 + np.exp(-clf.decision_function(A))))
+    search = ucm.ClassifierCV(
+        ucm.Classifier(ucm.Param("C", C) * ucm.Logistic() + 0.5 * ucm.L2(), tol=1e-9),
+        param_range=[C],
+        cv=2,
+    )
+    assert_allclose(search.fit(A, y).predict_proba(A), clf.predict_proba(A), atol=1e-12)
+
+
+def test_sigmoids_of_several_classes_against_the_rest() -> None:
+    clf = ucm.Classifier(LOGISTIC, multi_class="ovr").fit(X, NAMES[Y])
     p = clf.predict_proba(X)
-    assert_array_equal(p.argmax(axis=1), clf.predict(X))
-    assert (clf.calibration_.predict_proba(X).argmax(axis=1) != clf.predict(X)).any()
-    assert_allclose(p.sum(axis=1), 1.0)
-    two = ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X[50:], noisy[50:] == 1)
-    order = np.argsort(two.decision_function(X))
-    assert (np.diff(two.predict_proba(X)[order, 1]) >= 0.0).all()
-    with pytest.raises(ucm.DataError, match="a class has 1 sample"):
-        ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X[49:], Y[49:])
+    assert_array_equal(clf.classes_[p.argmax(axis=1)], clf.predict(X))
+    s = 1.0 / (1.0 + np.exp(-clf.decision_function(X)))
+    assert_allclose(p, s / s.sum(axis=1)[:, None])
+
+
+@pytest.mark.parametrize("kind", [ucm.Classifier, ucm.ClassifierCV])
+@pytest.mark.parametrize(
+    "model",
+    [
+        None,
+        psvm(2.0, 1.0),
+        models.nu_svm(0.3),
+        ucm.Logistic(on=ucm.pos) + ucm.Logistic(on=ucm.neg) + ucm.L2(),
+        ucm.Logistic() + ucm.Hinge() + ucm.L2(),
+    ],
+)
+def test_other_models_name_the_calibration(kind: Any, model: Any) -> None:
+    assert not hasattr(kind(model), "predict_proba")
+    with pytest.raises(AttributeError, match=r"CalibratedClassifierCV\(Classifier"):
+        kind(model).predict_proba
+
+
+def test_votes_have_no_sigmoid() -> None:
+    clf = ucm.Classifier(LOGISTIC).fit(X, Y)
+    with pytest.raises(AttributeError, match=r'multi_class="ovr".*CalibratedClassifierCV'):
+        clf.predict_proba(X)
+
+
+def test_calibration_is_of_scikit_learn() -> None:
+    """The Brier score of a hinge loss is that of scikit-learn's calibration, which takes any model."""
+    cal = CalibratedClassifierCV(ucm.Classifier(psvm(2.0, 1.0))).fit(X, Y)
+    other = CalibratedClassifierCV(LinearSVC()).fit(X, Y)
+    of = [brier_score_loss(Y, c.predict_proba(X)) for c in (cal, other)]
+    assert of[0] <= 1.05 * of[1]
 
 
 def test_class_weights_of_several_classes() -> None:
@@ -173,3 +203,14 @@ def test_the_failing_pair_is_named() -> None:
     for options in ({"decision_function_shape": "all"}, {"multi_class": "some"}):
         with pytest.raises(ucm.ParameterError, match=r"is .ov[ro]. or"):
             untyped.Classifier(**options).fit(X, Y)
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("rows", [False, True])
+def test_an_empty_set_names_its_pair(scheme: str, rows: bool) -> None:
+    few = np.r_[0:50, 50:53, 100:150]
+    clf = ucm.Classifier(models.nu_svm(0.7), multi_class=scheme)
+    pair = {"ovo": "'setosa' against 'versicolor'", "ovr": "'versicolor' against the rest"}[scheme]
+    given: Any = (ucm.open_rows(X[few], NAMES[Y[few]]),) if rows else (X[few], NAMES[Y[few]])
+    with pytest.raises(ucm.EmptySetError, match=rf"Classifier: {pair}: .*empty"):
+        clf.fit(*given)

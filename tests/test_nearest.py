@@ -17,10 +17,10 @@ from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, Solver
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
-from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton
+from ucm.solvers import GSK, MDM, SMO, ClipGSK, ClipMDM
 
-NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "newton-gram")
-EXACT = {"newton-gram": 1e-9, "clip-mdm": 1e-8, "gsk": 1e-4}  # tolerances that these reach
+NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "smo")
+EXACT = {"smo": 1e-9, "clip-mdm": 1e-4, "gsk": 1e-3}  # tolerances that these reach
 
 
 def quietly(model: Any, X: Any, y: Any, **options: Any) -> Any:
@@ -55,7 +55,7 @@ def test_against_the_twin(data: str, kernel: str | None) -> None:
         assert found.status in ("optimal", "stalled", "max_iter")
         assert found.objective <= exact.objective * (1.0 - 1e-9) + 1e-12  # farther from 0
         if found.status == "stalled":
-            assert "stalled" in found.message and "clip-mdm" in found.message
+            assert "stalled" in found.message and 'solver="smo"' in found.message
 
 
 @pytest.mark.parametrize(
@@ -71,24 +71,23 @@ def test_against_the_twin(data: str, kernel: str | None) -> None:
 def test_every_set_of_reduced_hulls(model: Any) -> None:
     X, y = small("breast_cancer", 150)
     for kernel in (None, "rbf"):
-        for name in NAMES[3:]:
-            plan = ucm.compile(model, X, y, solver=name, kernel=kernel)
-            found = plan.solve(tol=1e-7)
-            assert found.status == "optimal" and plan.verify().agrees
-    for name in NAMES[:3]:
+        plan = ucm.compile(model, X, y, solver="smo", kernel=kernel)
+        found = plan.solve(tol=1e-7)
+        assert found.status == "optimal" and plan.verify().agrees
+    for name in NAMES[:4]:
         quietly(model, X, y, solver=name, max_iter=50)
 
 
 def test_the_coordinates_and_the_rows_agree() -> None:
     X, y = small("wine")
     model = ucm.models.nu_svm(0.25)
-    rows: Any = ucm.solve(model, X, y, kernel="rbf", solver="clip-mdm", tol=1e-9)
-    coordinates: Any = ucm.solve(model, X, y, kernel="rbf", solver="newton", tol=1e-9)
+    rows: Any = ucm.solve(model, X, y, kernel="rbf", solver="smo", tol=1e-9)
+    coordinates: Any = ucm.solve(model, X, y, kernel="rbf", solver="ssnal", tol=1e-9)
     assert rows.objective == pytest.approx(coordinates.objective, rel=1e-8)
     assert_allclose(rows.coefficients, coordinates.coefficients, atol=1e-3)
     assert_allclose(rows.decision(X), coordinates.decision(X), atol=1e-6)
     K = Kernel("rbf", gamma=0.3)(X, X)
-    given = ucm.solve(model, K, y, kernel="precomputed", solver="clip-mdm", tol=1e-9)
+    given = ucm.solve(model, K, y, kernel="precomputed", solver="smo", tol=1e-9)
     assert given.objective == pytest.approx(
         ucm.solve(model, X, y, kernel="rbf", gamma=0.3, tol=1e-9).objective, rel=1e-8
     )
@@ -97,12 +96,12 @@ def test_the_coordinates_and_the_rows_agree() -> None:
 def test_rows_that_do_not_fit_are_kept_in_a_cache() -> None:
     X, y = load("breast_cancer")
     model = ucm.models.nu_svm(0.2)
-    whole = ucm.compile(model, X, y, kernel="rbf", solver="clip-mdm")
+    whole = ucm.compile(model, X, y, kernel="rbf", solver="smo")
     few = ucm.compile(model, X, y, kernel="rbf", cache_size=0.05)
-    assert few.solver.name == "newton-gram" and "as needed" in few.explain()  # no factor fits
+    assert few.solver.name == "smo" and "as needed" in few.explain()  # no factor fits
     one, two = whole.solve(), few.solve()
-    assert few.data.gram is not None and few.data.gram.store.shape[0] < 40
-    assert two.status == "optimal" and two.objective == pytest.approx(one.objective, rel=1e-6)
+    assert two.status == "optimal" and two.objective == pytest.approx(one.objective, rel=2e-6)
+    assert two.stats.kernel_operations > one.stats.kernel_operations
 
 
 @pytest.mark.parametrize("nu", [0.5, 0.3])
@@ -127,38 +126,14 @@ def test_steps_to_extreme_points_ask_for_rows(name: str, nu: float) -> None:
     ends = []
     for cache in (200, 0.3, 0.02):
         plan = ucm.compile(ucm.models.nu_svm(nu), X, y, kernel="rbf", solver=name, cache_size=cache)
-        sol = plan.solve(tol=1e-3, max_iter=300)
-        gram = plan.data.gram
-        assert gram is not None and gram.store.shape[0] <= max(2, cache * 1e6 / (8 * len(y)) * 1.1)
+        sol = plan.solve(tol=1e-3, max_iter=100)
         ends.append((sol.stats.iterations, sol.objective, sol.stats.kernel_operations))
     assert ends[0][0] == ends[1][0] == ends[2][0] >= 5
     assert ends[0][2] == ends[1][2] == ends[2][2]
     assert_allclose([end[1] for end in ends], ends[0][1], rtol=1e-9)
 
 
-def test_options_of_clip_mdm_do_not_change_the_answer() -> None:
-    X, y = load("breast_cancer")
-    model = ucm.models.nu_svm(0.3)
-    found = [
-        ucm.solve(model, X, y, kernel="rbf", solver=solver, tol=1e-7)
-        for solver in (
-            ClipMDM(),
-            ClipMDM(choice="first-order"),
-            ClipMDM(shrinking=False),
-            ClipMDM(coarse=100),
-        )
-    ]
-    for sol in found:
-        assert sol.status == "optimal"
-        assert sol.objective == pytest.approx(found[0].objective, rel=1e-7)
-    again = ucm.solve(model, X, y, kernel="rbf", solver="clip-mdm", tol=1e-7)
-    assert again.objective == found[0].objective
-    plan = ucm.compile(model, X, y, kernel="rbf", solver="clip-mdm")
-    warm = plan.solve(tol=1e-7, warm_start=found[0])
-    assert warm.stats.iterations <= 100 and warm.status == "optimal"
-
-
-# --- Newton steps on rows of the Gram matrix ----------------------------------------------------
+# --- pairs on rows of the Gram matrix -------------------------------------------------------------
 KERNELS: dict[str, dict[str, Any]] = {
     "rbf": {"kernel": "rbf"},
     "poly": {"kernel": "poly", "gamma": 0.1, "degree": 2, "coef0": 1.0},
@@ -179,7 +154,7 @@ def blobs(m: int, seed: int, apart: float) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])  # of the largest nu
-def test_newton_on_rows_against_newton_in_coordinates(kernel: str, share: float) -> None:
+def test_pairs_against_newton_in_coordinates(kernel: str, share: float) -> None:
     X, y = blobs(150, 0, 5.0)
     model = ucm.models.nu_svm(share * 2.0 * min((y > 0).mean(), (y < 0).mean()))
     for scale in (1.0, 1e6):
@@ -188,7 +163,7 @@ def test_newton_on_rows_against_newton_in_coordinates(kernel: str, share: float)
             continue  # these do not scale with the features
         rows, coordinates = (
             ucm.solve(model, scale * X, y, solver=name, tol=1e-9, **options)
-            for name in ("newton-gram", "newton")
+            for name in ("smo", "ssnal")
         )
         assert rows.status == coordinates.status == "optimal"
         assert rows.objective == pytest.approx(coordinates.objective, rel=1e-8)
@@ -199,28 +174,11 @@ def test_levels_need_fewer_rows_and_steps_over_all_samples() -> None:
     X, y = blobs(1500, 1, 2.0)
     model = ucm.models.nu_svm(0.3)
     several, one = (
-        ucm.solve(model, X, y, kernel="rbf", solver=GramNewton(coarse), tol=1e-8)
-        for coarse in (20, 10_000)
+        ucm.solve(model, X, y, kernel="rbf", solver=SMO(coarse=coarse), tol=1e-8)
+        for coarse in (200, 10_000)
     )
     assert several.objective == pytest.approx(one.objective, rel=1e-8)
-    whole = 0.5 * y.size  # passes in all rows
-    assert several.stats.passes < 0.6 * whole < one.stats.passes <= whole
-    assert several.stats.systems > 0
-
-
-def test_a_store_that_outgrows_hands_over() -> None:
-    X, y = blobs(600, 2, 1.0)
-    model = ucm.models.nu_svm(0.5)
-    whole = ucm.solve(model, X, y, kernel="rbf")
-    options: dict[str, Any] = {"kernel": "rbf", "cache_size": 600 * 8 * 60 / 2**20}  # 60 rows
-    handed = ucm.solve(model, X, y, **options)
-    assert handed.status == "optimal"
-    assert handed.objective == pytest.approx(whole.objective, rel=2e-6)
-    alone = quietly(model, X, y, solver=GramNewton(), **options)
-    assert alone.status == "max_iter" and "raise cache_size" in alone.message
-    assert alone.certificate.violation <= 1e-9
-    options["cache_size"] = 600 * 8 * 420 / 2**20  # enough, where rows of no use make room
-    assert ucm.solve(model, X, y, solver=GramNewton(), **options).status == "optimal"
+    assert several.stats.kernel_operations < 0.7 * one.stats.kernel_operations
 
 
 def test_a_distance_that_inner_products_do_not_resolve() -> None:
@@ -230,20 +188,22 @@ def test_a_distance_that_inner_products_do_not_resolve() -> None:
     y = np.repeat([-1.0, 1.0], 20)
     model = ucm.Hull(pos) - ucm.Hull(neg)
     plan = ucm.compile(model, X, y, kernel="linear")
-    assert plan.solver.name == "newton-gram"
-    found = plan.solve(tol=1e-9)
+    assert plan.solver.name == "smo"
+    found = plan.solve(tol=1e-5)
     assert found.status == "optimal" and found.plan.solver.name == found.stats.solver
-    assert plan.solver.name == "newton-gram" != found.stats.solver  # in coordinates
-    features = ucm.solve(model, X, y, tol=1e-9)
-    assert found.objective == pytest.approx(features.objective, rel=1e-5)  # entries are rounded
-    rows = quietly(model, X, y, kernel="linear", solver="newton-gram", tol=1e-9)
-    assert rows.status == "max_iter" and "do not resolve" in rows.message
+    assert plan.solver.name == "smo" != found.stats.solver  # in coordinates
+    # the hulls meet but for the first feature, in which they are 1e-5 apart; the rounding of the Gram matrix,
+    # 1e-15, is 1e-5 of the squared distance: no smaller gap is proven in its coordinates
+    assert found.objective == pytest.approx(-1e-5, rel=1e-5)
+    assert quietly(model, X, y, tol=1e-7).objective == pytest.approx(-1e-5, rel=1e-7)
+    rows = quietly(model, X, y, kernel="linear", solver="smo", tol=1e-9)
+    assert rows.status == "max_iter" and "rounding" in rows.message
     assert rows.objective == pytest.approx(found.objective, rel=1e-3)
 
 
-def test_newton_on_rows_stops_and_goes_on() -> None:
+def test_pairs_stop_and_go_on() -> None:
     X, y = blobs(900, 3, 2.0)
-    plan = ucm.compile(ucm.models.nu_svm(0.3), X, y, kernel="rbf", solver="newton-gram")
+    plan = ucm.compile(ucm.models.nu_svm(0.3), X, y, kernel="rbf", solver="smo")
     found = plan.solve(tol=1e-8)
     for limit in (1, 3):
         with pytest.warns(ConvergenceWarning, match="raise max_iter"):
@@ -251,10 +211,10 @@ def test_newton_on_rows_stops_and_goes_on() -> None:
         assert early.status == "max_iter" and early.stats.iterations == limit
         assert early.certificate.violation <= 1e-9 and early.objective <= found.objective
     with pytest.warns(ConvergenceWarning, match="callback"):
-        stopped = plan.solve(callback=lambda record: record["iteration"] == 2)
-    assert stopped.status == "interrupted" and len(stopped.history) == 2
+        stopped = plan.solve(callback=lambda record: record["iteration"] == 0)
+    assert stopped.status == "interrupted" and len(stopped.history) == 1
     warm = plan.solve(tol=1e-8, warm_start=found)
-    assert warm.stats.iterations <= 2 and warm.status == "optimal"
+    assert warm.stats.iterations == 0 and warm.status == "optimal"
     assert plan.solve(tol=1e-8, warm_start=early).status == "optimal"
 
 
@@ -262,7 +222,7 @@ def test_newton_on_rows_stops_and_goes_on() -> None:
 def test_the_rule_and_the_counts_of_the_paper() -> None:
     X, y = small("wine")
     model = ucm.models.nu_svm(0.3)
-    for solver in (ClipMDM(choice="first-order", stop="paper", eps=1e-4), GSK("paper", 1e-4)):
+    for solver in (ClipMDM("paper", 1e-4), GSK("paper", 1e-4)):
         sol = quietly(model, X, y, kernel="rbf", solver=solver, tol=1e-9)
         plan: Any = ucm.compile(model, X, y, kernel="rbf", solver=solver)
         hulls = HullsByRows.of(plan.form)
@@ -272,7 +232,8 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
         for g, sign in ((0, 1.0), (1, -1.0)):
             own = hulls.group == g
             v = np.sort(scores[own])
-            cap, count = hulls.cap[g], int(1.0 / hulls.cap[g] + 1e-12)
+            cap = float(hulls.cap[own][0])
+            count = int(1.0 / cap + 1e-12)
             least = cap * v[:count].sum() + (1.0 - cap * count) * (
                 v[count] if count < v.size else 0.0
             )
@@ -297,9 +258,9 @@ def test_figure_1_where_mdm_stalls() -> None:
     X = [[-1.0, 1.0], [0.0, 0.5], [2.0, 2.0]]
     start = [0.25, 0.5, 0.25]
     answer, _ = square(start, X, MDM())
-    assert answer.status == "stalled" and "clip-mdm" in answer.message
-    _, best = square(start, X, ClipMDM())
-    for solver in (GSK(), ClipMDM(choice="first-order")):
+    assert answer.status == "stalled" and 'solver="smo"' in answer.message
+    _, best = square(start, X, SMO())
+    for solver in (GSK(), ClipMDM()):
         answer, W = square(start, X, solver)
         assert answer.status == "converged"
         assert_allclose(W, best, atol=1e-6)
@@ -316,7 +277,7 @@ def test_figure_2_where_clipped_gsk_is_stuck() -> None:
     X = [[0.0, 3.0], [-1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]
     start = [0.5, 0.0, 0.0, 0.5]
     answer, W = square(start, X, ClipGSK())
-    assert answer.status == "stalled" and "at the cap" not in answer.message
+    assert answer.status == "stalled"
     assert_allclose(W, [0.0, 2.0])
     answer, W = square(start, X, ClipMDM())
     assert answer.status == "converged"
@@ -337,7 +298,7 @@ def test_ties_duplicates_and_points(name: str) -> None:
     )
     sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), touching, y, solver=name, max_iter=2000)
     assert sol.status in ("zero_in_set", "stalled", "max_iter")
-    assert sol.status == "zero_in_set" or name in NAMES[:3]
+    assert sol.status == "zero_in_set" or name in NAMES[:4]
     one = np.array([[3.0, 4.0], [0.0, 0.0]])
     sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), one, [1, -1], solver=name)
     assert sol.status == "optimal" and sol.objective == pytest.approx(-5.0)
@@ -355,19 +316,17 @@ def test_what_is_refused() -> None:
         with pytest.raises(SolverError, match="Euclidean norm only"):
             ucm.compile(ucm.RobustMargin(model, 3.0), X, y, solver=name)
     with pytest.raises(EmptySetError, match=r"nu must be at most"):
-        ucm.compile(ucm.models.nu_svm(1.5), X, y, solver="clip-mdm", kernel="rbf")
+        ucm.compile(ucm.models.nu_svm(1.5), X, y, solver="smo", kernel="rbf")
     U = ucm.ReducedHull(pos, eta=1e-3) - ucm.ReducedHull(neg, eta=0.1)
     with pytest.raises(EmptySetError, match=r"eta must be at least"):
         ucm.compile(U, X, y, solver="gsk")
     for make in (
-        lambda: ClipMDM(choice="third"),
         lambda: ClipMDM(stop="never"),
-        lambda: ClipMDM(coarse=0),
-        lambda: GramNewton(coarse=0),
+        lambda: SMO(coarse=0),
+        lambda: SMO(stride=1),
         lambda: GSK("never"),
         lambda: MDM(eps=0.0),
         lambda: ClipGSK(stop="never"),
-        lambda: ClipGSK(patience=0),
     ):
         with pytest.raises(ParameterError):
             make()

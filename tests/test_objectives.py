@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from catalogue import OBJECTIVES
 from numpy.testing import assert_allclose
+from references import exact, instances
 from scipy import sparse
 from scipy.optimize import linprog
 from typed import known, untyped
 
 import ucm
 from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp, models
-from ucm.bench.dca_exact import exact, instances
 from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning
 from ucm.evidence.majorant import majorant
@@ -28,13 +28,10 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
 from ucm.solvers import (
     DCA,
-    ClarabelComposite,
-    DualNewton,
+    Conic,
     HiGHS,
-    KinkedNewton,
-    PrimalAPG,
+    ProxALM,
     ProxNewton,
-    Simplex,
 )
 
 EIGHT = {
@@ -77,16 +74,12 @@ def test_every_objective_agrees_with_its_twin(objective: Objective) -> None:
 
 
 ROUTES = [
-    Simplex(),
-    Simplex(samples=10, features=1),
     HiGHS(),
     HiGHS(samples=10, features=1),
-    HiGHS(samples=10, features=1, rough=KinkedNewton(max_outer=1)),
-    DualNewton(),
-    PrimalAPG(),
+    HiGHS(samples=10, features=1, rough=ProxALM(max_outer=1)),
     ProxNewton(),
-    KinkedNewton(),
-    ClarabelComposite(),
+    ProxALM(),
+    Conic(),
 ]
 
 
@@ -115,12 +108,10 @@ def tilted(form: Composite, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     ("solver", "penalty"),
     [
-        (Simplex(), 0.5 * ucm.L1()),
-        (Simplex(samples=10, features=1), 0.5 * ucm.L1()),
         (HiGHS(), 0.5 * ucm.L1()),
         (HiGHS(samples=10, features=1), 0.5 * ucm.L1()),
-        (HiGHS(samples=10, rough=KinkedNewton(max_outer=1)), 0.5 * ucm.L1()),
-        (DualNewton(), 0.5 * ucm.L2()),
+        (HiGHS(samples=10, rough=ProxALM(max_outer=1)), 0.5 * ucm.L1()),
+        (ProxALM(), 0.5 * ucm.L2()),
     ],
     ids=repr,
 )
@@ -156,7 +147,7 @@ def test_tilts_of_the_normal_and_features_beyond_samples(loss: Any, m: int, n: i
     values = []
     for samples in (X, sparse.csr_matrix(X)):
         form = Composite(samples, y, (loss,), (0.5 * ucm.L2(),), (np.where(y > 0, 2.0, 0.5),))
-        session = DualNewton().open(form, Monitor())
+        session = ProxALM().open(form, Monitor())
         for scale in (0.0, 1.0, 0.3):
             v, u = np.zeros(m), scale * np.linspace(-1.0, 1.0, n)
             if loss.slope() is not None:
@@ -185,18 +176,19 @@ def test_many_sparse_features_are_never_dense(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(sparse.csr_matrix, "toarray", small)
     for loss in (ucm.Hinge(), ucm.Hinge(1.5)):
-        found = ucm.solve(loss + 0.1 * ucm.L2(), X, y, solver="newton-dual", tol=1e-8)
+        found = ucm.solve(loss + 0.1 * ucm.L2(), X, y, solver="prox-alm", tol=1e-8)
         assert found.status == "optimal"
 
 
 def test_what_newton_for_losses_counts_and_reports() -> None:
     X, y = noisy(400, 12, seed=8)
     for loss in (ucm.Hinge(), ucm.Hinge(1.5)):
-        plan = ucm.compile(loss + 0.5 * ucm.L2(), X, y, solver="newton-dual")
+        plan = ucm.compile(loss + 0.5 * ucm.L2(), X, y, solver="prox-alm")
         found = plan.solve()
         stats, history = found.stats, found.history
         assert stats.iterations == len(history) >= 2 and stats.systems >= len(history)
-        assert stats.systems / 2 <= stats.passes <= 2.5 * (stats.systems + stats.iterations)
+        least = 0.0 if loss.p == 1.0 else stats.systems / 2  # of the active samples only, or of all
+        assert least < stats.passes <= 2.5 * (stats.systems + stats.iterations)
         assert 0.0 < stats.forming <= 3.0 * stats.systems  # a system of 13 unknowns: 3.25 passes
         assert history[-1]["objective"] == pytest.approx(found.objective, rel=1e-6)
         watched: list[dict[str, float]] = []
@@ -209,15 +201,14 @@ def test_what_newton_for_losses_counts_and_reports() -> None:
             assert plan.solve(max_iter=1).stats.iterations == 1
 
 
-@pytest.mark.parametrize("solver", [Simplex, HiGHS])
 @pytest.mark.parametrize(("m", "n"), [(30, 400), (400, 30), (200, 100)])
-def test_generation_finds_the_optimum_of_the_whole_program(m: int, n: int, solver: Any) -> None:
+def test_generation_finds_the_optimum_of_the_whole_program(m: int, n: int) -> None:
     X, y = noisy(m, n, seed=3)
     for X_k in (X, sparse.csr_matrix(X)):
         whole = ucm.solve(
-            models.one_norm_svm(0.3), X_k, y, solver=solver(samples=None, features=None)
+            models.one_norm_svm(0.3), X_k, y, solver=HiGHS(samples=None, features=None)
         )
-        taken = ucm.solve(models.one_norm_svm(0.3), X_k, y, solver=solver(samples=20, features=5))
+        taken = ucm.solve(models.one_norm_svm(0.3), X_k, y, solver=HiGHS(samples=20, features=5))
         assert whole.status == taken.status == "optimal"
         assert taken.objective == pytest.approx(whole.objective, rel=1e-9)
         assert taken.certificate.gap <= 1e-7 * whole.objective
@@ -258,8 +249,8 @@ def test_balanced_class_weights_in_the_classifier() -> None:
 
 def test_more_features_than_samples_with_l2() -> None:
     X, y = noisy(20, 60, seed=5)
-    plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
-    assert plan.solver.name == "newton-dual"
+    plan = ucm.compile(models.svm(0.1), X, y, solver="prox-alm")
+    assert plan.solver.name == "prox-alm"
     assert plan.solve().status == "optimal"
     assert plan.verify().agrees
 
@@ -298,9 +289,9 @@ def test_the_svm_is_that_of_libsvm() -> None:
 def test_explain_names_the_split_and_the_refusals() -> None:
     X, y = noisy(20, 3)
     text = ucm.compile(models.rlsvmc1(0.5), X, y).explain(verbose=True)
-    assert "dca around simplex" in text
+    assert "dca around highs" in text
     assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
-    assert re.search("newton-dual +refused: it takes the squared l2 norm", text)
+    assert re.search("prox-newton +refused: .* has no Lipschitz gradient", text)
 
 
 def largest_weight(X: Any, y: Any, c: Any, s: float, a: float) -> float:
@@ -316,7 +307,7 @@ def largest_weight(X: Any, y: Any, c: Any, s: float, a: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_simplex_method_takes_the_largest_weight(seed: int) -> None:
+def test_linear_programs_take_the_largest_weight(seed: int) -> None:
     """Few samples of many features and many of few, of any scale, and whole numbers, whose kinks meet."""
     rng = np.random.default_rng(seed)
     m, n = ((40, 6), (12, 30), (60, 15))[seed % 3]
@@ -330,37 +321,30 @@ def test_the_simplex_method_takes_the_largest_weight(seed: int) -> None:
     c = np.ones(m) if seed % 4 else rng.random(m) + 0.1
     s, a = unit * 10.0 ** rng.uniform(-2, 1.5), 0.3 * unit if seed % 3 else 0.0
     model = Hinge() + (s * LInf() + a * L1() if a else s * LInf())
-    found = ucm.solve(model, X, y, sample_weight=c)
-    assert found.stats.solver == "simplex" and found.status == "optimal"
     best = largest_weight(X * (1.0 / unit), y, c, s / unit, a / unit)
-    assert found.objective == pytest.approx(best, rel=1e-7)
+    for solver in ("auto", HiGHS(samples=10)):  # all samples at once, and as they are needed
+        for X_k in (X, sparse.csr_matrix(X)):
+            found = ucm.solve(model, X_k, y, sample_weight=c, solver=solver)
+            assert found.stats.solver == "highs" and found.status == "optimal"
+            assert found.objective == pytest.approx(best, rel=1e-7)
 
 
 @pytest.mark.parametrize(
     ("seed", "penalty"), [(25, 100.0 * LInf()), (48, 3.0 * LInf()), (89, 3.0 * L1())]
 )
-def test_an_edge_that_ends_where_sums_of_whole_numbers_are_equal(seed: int, penalty: Any) -> None:
-    """Rounding of these sums made it an edge without end."""
+def test_programs_of_whole_numbers_whose_kinks_meet(seed: int, penalty: Any) -> None:
     rng = np.random.default_rng(seed)
     X = rng.integers(-3, 4, (60, 25)) * (rng.random(25) < 0.5) * 1.0
     y = np.where(rng.random(60) < 0.4, 1.0, -1.0)
-    assert ucm.solve(Hinge() + penalty, X, y, solver=Simplex()).status == "optimal"
+    assert ucm.solve(Hinge() + penalty, X, y).status == "optimal"
 
 
 def test_dca_goes_on_from_vertices_of_the_largest_weight() -> None:
     X, y = noisy(60, 6, seed=3)
     model = Ramp(1) + 0.5 * LInf()
-    assert "dca around simplex" in ucm.compile(model, X, y).explain()
-    ours, theirs = (ucm.solve(model, X, y, solver=s) for s in ("auto", DCA(ClarabelComposite())))
+    assert "dca around highs" in ucm.compile(model, X, y).explain()
+    ours, theirs = (ucm.solve(model, X, y, solver=s) for s in ("auto", DCA(Conic())))
     assert ours.objective == pytest.approx(theirs.objective, rel=1e-8)
-
-
-def test_a_program_with_the_largest_weight_that_is_not_finished_goes_to_its_rest() -> None:
-    X, y = noisy(40, 6)
-    rest = Simplex(HiGHS(), pivots=2, rest=ClarabelComposite())
-    found = ucm.solve(Hinge() + 0.5 * LInf(), X, y, solver=rest)
-    assert found.status == "optimal"
-    assert found.objective == pytest.approx(largest_weight(X, y, np.ones(40), 0.5, 0.0), rel=1e-7)
 
 
 # --- DCA ----------------------------------------------------------------------------------------
@@ -369,7 +353,7 @@ def test_a_program_with_the_largest_weight_that_is_not_finished_goes_to_its_rest
 def test_the_objective_never_increases(name: str, lam: float) -> None:
     for seed in range(3):
         X, y = noisy(60, 6, seed)
-        route = "newton" if name == "svm" else "auto"  # the pSVM's own route is no DCA
+        route = "prox-alm" if name == "svm" else "auto"  # the pSVM's own route is no DCA
         solution = ucm.solve(EIGHT[name](lam), X, y, solver=route)
         heights = [record["objective"] for record in solution.history]
         for before, after in itertools.pairwise(heights):
@@ -428,7 +412,7 @@ def test_ramps_of_small_mu_start_from_a_standard_svm(ramp: Any, convex: Any) -> 
     norm = svm.w @ svm.w if ramp is models.rlsvm2 else np.abs(svm.w).sum()
     found = ucm.solve(ramp(0.7, mu=0.4), X, y, tol=1e-9)
     assert found.history[0]["objective"] == pytest.approx(loss.sum() + 0.7 * norm, rel=1e-6)
-    assert ucm.solve(ramp(0.7, mu=0.4), X, y, starts=2).objective <= found.objective * (1 + 1e-9)
+    assert ucm.solve(ramp(0.7, mu=0.4), X, y, n_starts=2).objective <= found.objective * (1 + 1e-9)
 
 
 def test_the_printed_stop_of_dca() -> None:
@@ -448,10 +432,11 @@ def test_the_printed_stop_of_dca() -> None:
         DCA(stop="change")
 
 
+@pytest.mark.slow
 def test_twenty_starts_find_the_exact_optimum() -> None:
     found, count = 0, 25
     for X, y, lam, mu, a in instances(count):
-        solution = ucm.solve(models.rlsvmc1(lam, mu, a), X, y, starts=20)
+        solution = ucm.solve(models.rlsvmc1(lam, mu, a), X, y, n_starts=20)
         found += solution.objective <= exact(X, y, lam, mu, a) * (1 + 1e-6) + 1e-9
     assert found >= 0.92 * count
 
@@ -459,7 +444,7 @@ def test_twenty_starts_find_the_exact_optimum() -> None:
 def test_more_starts_are_never_worse() -> None:
     X, y = noisy(40, 5, seed=6, flipped=0.3)
     model = models.rlsvm0(0.5)
-    one, many = ucm.solve(model, X, y), ucm.solve(model, X, y, starts=6)
+    one, many = ucm.solve(model, X, y), ucm.solve(model, X, y, n_starts=6)
     assert many.objective <= one.objective
     assert len(many.history) > len(one.history)
 
@@ -575,22 +560,20 @@ def test_terms_alone_are_refused() -> None:
 
 def test_options_that_do_not_apply() -> None:
     X, y = noisy(20, 3)
-    with pytest.raises(ucm.SolverError, match="squared l2 norm"):
-        ucm.compile(models.one_norm_svm(1.0), X, y, solver="newton-dual")
     with pytest.raises(ucm.SolverError, match="gradient"):
-        ucm.compile(models.svm(1.0), X, y, solver="apg")
+        ucm.compile(models.svm(1.0), X, y, solver="prox-newton")
     with pytest.raises(ucm.ParameterError, match='"dca"'):
         ucm.compile(models.svm(1.0), X, y, solver="pivots")
     with pytest.raises(ucm.SolverError, match="minimum norm"):
-        ucm.compile(models.svm(1.0), X, y, solver=ucm.solvers.Newton())
+        ucm.compile(models.svm(1.0), X, y, solver=ucm.solvers.SSNAL())
     with pytest.raises(ucm.ParameterError, match="b is a variable"):
-        ucm.compile(models.one_norm_svm(1.0), X, y).solve(bias_rule="kkt")
+        ucm.compile(models.one_norm_svm(1.0), X, y).solve(bias_rule="multipliers")
     with pytest.raises(ucm.ParameterError, match="class_weight"):
         ucm.compile(models.one_norm_svm(1.0), X, y, class_weight=(1.0, 0.0))
     other = ucm.solve(models.one_norm_svm(1.0), X[:, :2], y)
     with pytest.raises(ucm.ParameterError, match="another shape"):
         ucm.compile(models.one_norm_svm(1.0), X, y).solve(warm_start=other)
-    for bad in (lambda: untyped.solvers.DCA(inner=ucm.solvers.Newton()), lambda: DCA(max_outer=0)):
+    for bad in (lambda: untyped.solvers.DCA(inner=ucm.solvers.SSNAL()), lambda: DCA(max_outer=0)):
         with pytest.raises(ucm.ParameterError):
             bad()
 
@@ -601,7 +584,7 @@ def test_a_limit_inside_is_a_status_and_the_last_good_iterate_comes_back() -> No
         short = ucm.solve(models.rlsvm0(1.0), X, y, max_iter=1)
     assert short.status == "max_iter"
     assert short.objective <= short.history[0]["objective"]
-    limited = DCA(inner=DualNewton(max_outer=1))
+    limited = DCA(inner=ProxALM(max_outer=1))
     with pytest.warns(ucm.ConvergenceWarning, match="multiplier steps"):
         solution = ucm.solve(models.rlsvm2(1.0), X, y, solver=limited)
     assert solution.status == "max_iter"
@@ -660,12 +643,10 @@ def test_the_last_good_iterate_comes_back_when_a_program_fails(status: str) -> N
 @pytest.mark.parametrize(
     "solver",
     [
-        Simplex(),
-        Simplex(samples=5),
         HiGHS(),
         HiGHS(samples=5),
-        HiGHS(samples=5, rough=KinkedNewton(max_outer=2)),
-        ClarabelComposite(),
+        HiGHS(samples=5, rough=ProxALM(max_outer=2)),
+        Conic(),
     ],
     ids=repr,
 )
@@ -684,22 +665,15 @@ def test_limits_of_the_programs() -> None:
         solution = ucm.solve(models.one_norm_svm(0.1), X, y, solver=HiGHS(pivots=1))
     assert solution.status == "max_iter"
     assert np.isfinite(solution.objective)
-    short = Simplex(pivots=1)
-    with pytest.warns(ucm.ConvergenceWarning, match="pivots made"):
-        assert ucm.solve(models.rlsvm1(0.1), X, y, solver=short).status == "max_iter"
-    rescued = ucm.solve(models.rlsvm1(0.1), X, y, solver=Simplex(HiGHS(), pivots=1))
-    assert rescued.objective == pytest.approx(ucm.solve(models.rlsvm1(0.1), X, y).objective)
     for bad in (
         lambda: HiGHS(pivots=0),
-        lambda: Simplex(samples=0),
-        lambda: untyped.solvers.Simplex(fallback="highs"),
-        lambda: Simplex(entries=0),
+        lambda: HiGHS(samples=0),
+        lambda: untyped.solvers.HiGHS(rough="ssnal"),
     ):
         with pytest.raises(ucm.ParameterError):
             bad()
-    large = Simplex(entries=100)
-    with pytest.raises(ucm.SolverError, match="at most 100 entries"):
-        ucm.solve(models.rlsvm1(0.1), X, y, solver=large)
+    with pytest.raises(ucm.SolverError, match="at most 1000 features"):
+        ucm.solve(Hinge() + LInf(), np.ones((60, 1001)), y, solver="highs")
     thin = sparse.random_array((60, 50), density=0.05, rng=np.random.default_rng(0))
     solver: Any = ucm.compile(models.rlsvm1(0.1), thin, y).solver
     assert solver.inner.name == "highs"
@@ -917,7 +891,7 @@ def test_the_best_constant_against_a_grid() -> None:
             assert found <= grid * (1.0 + 1e-9)
 
 
-# --- what the attack of tests/attack met --------------------------------------------------------------
+# --- what the fuzz tests of tests/fuzz met --------------------------------------------------------------
 @pytest.mark.parametrize(
     "model",
     [
@@ -996,7 +970,7 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     once more from the end, with the matrix that is kept."""
     import cvxpy as cp
 
-    from ucm.solvers.objective.walled import Walled
+    from ucm.solvers.objective.l1_newton import L1Newton
 
     rng = np.random.default_rng(3)
     m, n = 40, 5
@@ -1006,7 +980,7 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     declared = Logistic() if loss == "logistic" else Hinge(2)
     penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())
     form = Composite(X, y, (declared,), penalties, (c,))
-    steps = Walled.of(form)
+    steps = L1Newton.of(form)
     assert steps is not None
     monitor = Monitor()
     w, b, slopes = steps.solve(form, tilt, 1e-9, (np.zeros(n), 0.0), monitor, False)

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import ucm
 from ucm.data.bound import bind
 from ucm.data.linear import LinearMap
 from ucm.data.maps import (
     CenteredMap,
     ComposedMap,
+    HStack,
     IdentityMap,
     MatrixMap,
-    RowsMap,
     SampleMap,
-    StackedMap,
     UnitMap,
+    VStack,
     ZeroMap,
     row_norms,
     scaled,
@@ -53,18 +54,18 @@ MAPS: dict[str, tuple[LinearMap, np.ndarray]] = {
     "composed, sparse inside": (ComposedMap(SampleMap(CSR(X)), M), M @ X.T),
     "composed, both sparse": (ComposedMap(CenteredMap(CSR(X), X.mean(0)), CSR(M)), M @ CENTERED),
     "factor": (ComposedMap(SampleMap(X), None, -3.0), -3.0 * X.T),
-    "stacked": (StackedMap(SampleMap(X), IdentityMap(4), SampleMap(X, S)),
+    "stacked": (HStack(SampleMap(X), IdentityMap(4), SampleMap(X, S)),
                 np.hstack([X.T, np.eye(4), X.T * S])),
-    "stacked, sparse": (StackedMap(SampleMap(CSR(X)), SampleMap(X)), np.hstack([X.T, X.T])),
-    "rows": (RowsMap([(2.0, 4, SampleMap(X)), (1.0, 3, None), (0.5, 2, MatrixMap(K))], 9),
+    "stacked, sparse": (HStack(SampleMap(CSR(X)), SampleMap(X)), np.hstack([X.T, X.T])),
+    "rows": (VStack([(2.0, 4, SampleMap(X)), (1.0, 3, None), (0.5, 2, MatrixMap(K))], 9),
              np.vstack([2 * X.T, np.zeros((3, 9)), 0.5 * K])),
-    "one row": (RowsMap([(2.0, 4, SampleMap(CSR(X)))], 9), 2 * X.T),
-    "rows of zeros": (RowsMap([(1.0, 2, None), (3.0, 4, ZeroMap(4, 9))], 9), np.zeros((6, 9))),
+    "one row": (VStack([(2.0, 4, SampleMap(CSR(X)))], 9), 2 * X.T),
+    "rows of zeros": (VStack([(1.0, 2, None), (3.0, 4, ZeroMap(4, 9))], 9), np.zeros((6, 9))),
     "rows of one map": (
-        RowsMap([(2.0, 4, TWICE), (1.0, 3, None), (1.0, 4, scaled(TWICE, -0.5))], 9),
+        VStack([(2.0, 4, TWICE), (1.0, 3, None), (1.0, 4, scaled(TWICE, -0.5))], 9),
         np.vstack([2 * X.T, np.zeros((3, 9)), -0.5 * X.T]),
     ),
-    "rows, sparse": (RowsMap([(1.0, 4, SampleMap(CSR(X))), (-1.0, 2, MatrixMap(CSR(K)))], 9),
+    "rows, sparse": (VStack([(1.0, 4, SampleMap(CSR(X))), (-1.0, 2, MatrixMap(CSR(K)))], 9),
                      np.vstack([X.T, -K])),
     "scaled": (scaled(scaled(SampleMap(X), 2.0), -0.5), -X.T),
     "scaled identity": (scaled(IdentityMap(3, 2.0), 0.5), np.eye(3)),
@@ -125,7 +126,7 @@ def test_inputs_are_left_alone_and_may_be_strided(A: LinearMap, D: np.ndarray) -
 def test_the_cost_is_that_of_stored_entries() -> None:
     assert SampleMap(X).entries == 36 and SampleMap(CSR(X)).entries == np.count_nonzero(X)
     assert CenteredMap(CSR(X), X.mean(0)).entries == np.count_nonzero(X)
-    assert StackedMap(SampleMap(X), SampleMap(X)).entries == 72
+    assert HStack(SampleMap(X), SampleMap(X)).entries == 72
     assert ZeroMap(3, 4).entries == 0
     assert ComposedMap(SampleMap(X), M).entries == 36 + 12
 
@@ -169,3 +170,11 @@ def test_sparse_samples_are_never_densified(monkeypatch: pytest.MonkeyPatch) -> 
             assert w @ A.matvec(q) == pytest.approx(A.rmatvec(w) @ q, abs=1e-10)
             A.column_norms()
             A.matmat(q[:, None])
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_the_matrix_of_a_form_is_its_product(convert: Any) -> None:
+    U = ucm.models.nu_svm(0.6) + ucm.Ball(np.ones(4), 0.1)
+    form = ucm.compile(U, convert(X), np.where(np.arange(9) % 2 == 0, 1.0, -1.0)).form
+    q = [RNG.standard_normal(b.map.shape[1]) for b in form.blocks]
+    assert np.allclose(form.center + form.matrix() @ np.concatenate(q), form.matvec(q))

@@ -28,7 +28,7 @@ CUT = ucm.Hull(signed, weights=ucm.NormBall(0.2) & ucm.CappedSimplex(0.04))
 
 # --- support functions ------------------------------------------------------------------------------
 @pytest.mark.parametrize("U", SETS, ids=repr)
-def test_support_is_the_maximum_and_its_point(U: ucm.UncertaintySet) -> None:
+def test_support_is_the_maximum_and_its_point(U: ucm.extend.UncertaintySet) -> None:
     rng = np.random.default_rng(2)
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     samples = rng.standard_normal((9, 3)) + y[:, None]
@@ -71,13 +71,13 @@ def test_support_refuses(U: Any, d: Any, error: type[Exception], words: str) -> 
 # --- parts ------------------------------------------------------------------------------------------
 def test_parts_are_the_points_of_the_summands() -> None:
     solution = ucm.solve(ucm.models.nu_svm(0.3), X, Y)
-    plus, minus = known(solution.parts)
+    plus, minus = known(solution.summand_points)
     np.testing.assert_allclose(plus - minus, solution.x, atol=1e-12)
     weights = known(solution.weights)
     np.testing.assert_allclose(plus, X[Y > 0].T @ weights[Y > 0], atol=1e-10)
     np.testing.assert_allclose(minus, X[Y < 0].T @ weights[Y < 0], atol=1e-10)
     U = 2 * (ucm.Hull(pos) - ucm.Ball(neg.mean, 0.1)) + ucm.Point(np.ones(30))
-    a, b, c = known((found := ucm.solve(U, X, Y)).parts)
+    a, b, c = known((found := ucm.solve(U, X, Y)).summand_points)
     np.testing.assert_allclose(2 * (a - b) + c, found.x, atol=1e-9)
     np.testing.assert_allclose(c, np.ones(30), atol=0)
     assert np.linalg.norm(b - X[Y < 0].mean(axis=0)) <= 0.1 + 1e-9
@@ -85,10 +85,12 @@ def test_parts_are_the_points_of_the_summands() -> None:
 
 def test_parts_survive_a_pickle_once_they_are_known() -> None:
     solution = ucm.solve(ucm.models.mm_mpm(0.2), SMALL, LABELS)
-    assert pickle.loads(pickle.dumps(solution)).parts is None
-    plus, _ = known(solution.parts)
-    np.testing.assert_array_equal(known(pickle.loads(pickle.dumps(solution)).parts)[0], plus)
-    assert ucm.solve(ucm.Logistic() + ucm.L2(), SMALL, LABELS).parts is None
+    assert pickle.loads(pickle.dumps(solution)).summand_points is None
+    plus, _ = known(solution.summand_points)
+    np.testing.assert_array_equal(
+        known(pickle.loads(pickle.dumps(solution)).summand_points)[0], plus
+    )
+    assert ucm.solve(ucm.Logistic() + ucm.L2(), SMALL, LABELS).summand_points is None
 
 
 def test_parts_of_samples_that_changed_are_refused() -> None:
@@ -96,7 +98,7 @@ def test_parts_of_samples_that_changed_are_refused() -> None:
     solution = ucm.solve(ucm.models.nu_svm(0.5), changing, LABELS)
     changing[0] += 1.0
     with pytest.raises(ucm.DataError, match="changed"):
-        _ = solution.parts
+        _ = solution.summand_points
 
 
 # --- certificates -----------------------------------------------------------------------------------
@@ -152,6 +154,37 @@ def test_a_point_outside_bounds_nothing() -> None:
     x = 0.5 * plan.solve().x  # nearer to 0 than the nearest point
     found = plan.certify(x=x)
     assert found.violation > 0.1 and found.dual == -np.inf and "upper bound" in str(found)
+
+
+def test_the_rule_that_an_answer_from_outside_breaks() -> None:
+    """`str(certificate)` names it, and by how much it is broken."""
+    Z, y = X[::4], Y[::4]
+    plan = ucm.compile(ucm.models.nu_svm(0.3), Z, y)
+    w, q = known(plan.solve().w), known(plan.solve().weights)
+    cap = 2.0 / (0.3 * y.size)
+    negative = np.where(np.arange(y.size) == int(np.argmax((y > 0) & (q == 0.0))), -0.25, q)
+    heavy = np.zeros(y.size)
+    heavy[[int(np.argmax(y > 0)), int(np.argmax(y < 0))]] = 1.0
+    for weights, words in (
+        (3.0 * q, "add up to 3, not to 1"),
+        (negative, "is negative, -0.25"),
+        (heavy, f"is 1, above the cap {cap:.6g}"),
+    ):
+        found = plan.certify(w=w, weights=weights)
+        text = str(found)
+        assert found.kind == "none" and words in text
+        assert text.startswith("an upper bound only: optimum <= ")
+        assert f"(violation {found.violation:.3g})" in text
+        assert text.count("of class +1") == text.count("of class -1") or words.endswith("-0.25")
+    assert "the largest weight of class -1 in" in str(plan.certify(w=w, weights=heavy))
+    found = ucm.compile(2 * ucm.Hull(signed, weights=ucm.KLBall(0.5)), Z, y).certify(
+        w=w, weights=heavy
+    )
+    assert "as the weights break " in str(found) and "above" not in str(found)
+    found = plan.certify(w=w, x=2.0 * known(plan.solve().x) + 9.0)
+    assert f"as x is {found.violation:.3g} of its length away from U" in str(found)
+    inside = plan.certify(w=w, weights=q)
+    assert inside.broken == "" and "violation 0" in str(inside)
 
 
 def test_where_0_lies_in_the_set_bounds_are_bounds() -> None:

@@ -3,15 +3,23 @@ follow their weights, coordinates of a span; and the loops, on a problem of a fe
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from ucm.numerics.steps import MOST, PATIENCE, SHRINK, accuracy, growth, idle, line_search
+from ucm.forms.steps import MOST, SHRINK, Stall, accuracy, growth, line_search
+from ucm.solvers.augmented_lagrangian import Lagrangian, WeightedSum, ridge_solve, run
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
-from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
+
+
+@pytest.mark.parametrize("rate", [10.0, 60.0, 500.0])
+def test_a_line_search_where_the_slope_grows_exponentially(rate: float) -> None:
+    """-1 at 0, and exp(rate) - 2 at 1: secants alone come from there to 1e-22."""
+    t = line_search(lambda t, _: math.exp(rate * t) - 2.0, None, -1.0)
+    assert abs(math.exp(rate * t) - 2.0) <= 0.2 + 1e-12
 
 
 @pytest.mark.parametrize("root", [1e-3, 0.2, 1.0, 1.4, 37.0, 1e6])
@@ -34,6 +42,22 @@ def test_a_slope_that_jumps_is_bracketed() -> None:
     assert t == pytest.approx(0.37, abs=1e-6)
 
 
+@pytest.mark.parametrize("late", [0.15, 0.19, 1e-9])
+def test_a_step_uphill_is_not_taken(late: float) -> None:
+    """The slope goes from -1 to a small positive number soon: at t = 1 the function has risen."""
+
+    def slope(t: float, parts: Any) -> float:
+        return -1.0 + 100.0 * (1.0 + late) * t if t < 0.01 else late
+
+    def value(t: float) -> float:
+        s = min(t, 0.01)
+        return -s + 50.0 * (1.0 + late) * s * s + late * max(t - 0.01, 0.0)
+
+    t = line_search(slope, None, -1.0)
+    assert value(t) <= -1e-4 * t and abs(slope(t, None)) <= 0.2
+    assert late < 0.1 or value(1.0) > 0.0
+
+
 def test_fewer_steps_let_sigma_grow_more() -> None:
     factors = [growth(k, 20.0) for k in range(MOST)]
     assert factors[0] == 20.0 and factors == sorted(factors, reverse=True) and factors[-1] > 1.0
@@ -42,12 +66,9 @@ def test_fewer_steps_let_sigma_grow_more() -> None:
 
 
 def test_steps_without_gain_are_counted() -> None:
-    counts, since, least = [], 0, np.inf
-    for error in (4.0, 5.0, 3.999, 3.0, 3.0, np.nan, 1e-9):
-        since = idle(since, error, least)
-        least = min(least, error) if error == error else least
-        counts.append(since)
-    assert counts == [0, 1, 2, 0, 1, 2, 0]
+    stalled = Stall(patience=2)
+    ends = [stalled.after(error) for error in (4.0, 5.0, 3.999, 3.0, 3.0, np.nan, 1e-9)]
+    assert ends == [False, False, True, False, False, True, False]
 
 
 def test_a_ridge_solves_what_rounding_left_singular() -> None:
@@ -195,7 +216,7 @@ def test_the_best_centre_is_kept_and_a_stall_ends_the_steps() -> None:
     assert min(errors) == 1e-4 and at.kept[-1] == 1e-4 and at.best == 10.0 * at.kept[-1]
     assert at.kept == sorted(at.kept, reverse=True)
     first = errors.index(1e-4)
-    assert len(errors) == first + 1 + PATIENCE
+    assert len(errors) == first + 1 + Stall().patience
 
 
 def test_sigma_grows_by_the_steps_taken() -> None:

@@ -1,5 +1,6 @@
 """Arithmetic of parameters, wherever a scalar stands: twins, JSON, admissible ranges."""
 
+# pyright: reportArgumentType=false
 from __future__ import annotations
 
 import math
@@ -9,9 +10,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from bundled import load
 
 import ucm
 from ucm import L1, L2, Ball, Ellipsoid, Hinge, Hull, Param, ReducedHull, neg, pos, signed
+from ucm.errors import CompositionError
 from ucm.language.parameter import Derived
 
 NU, KAPPA = Param("nu", 0.5), Param("kappa", 0.2)
@@ -79,13 +82,27 @@ def test_values_by_hand() -> None:
     assert (2 * (1 - NU)).name == "2 * (1 - nu)"
 
 
+def test_numpy_takes_the_square_root_of_a_parameter() -> None:
+    assert np.sqrt(KAPPA) == KAPPA**0.5
+    assert np.float64(2.0) * KAPPA == 2 * KAPPA and np.float64(1.0) - NU == 1 - NU
+    changed: Any = ucm.Ball(0, np.sqrt(KAPPA)).with_params(kappa=0.25).radius
+    assert changed.value == 0.5
+    with pytest.raises(ucm.CompositionError, match=r"np\.exp of .*declare a Param for the result"):
+        np.exp(KAPPA)
+    assert KAPPA * np.eye(3) == np.eye(3) * KAPPA and KAPPA * [1.0, 2.0] == [1.0, 2.0] * KAPPA
+    for wrong in (lambda: KAPPA * np.ones((1, 2, 2)), lambda: KAPPA + np.eye(3)):
+        with pytest.raises(ucm.CompositionError, match="an array of shape"):
+            wrong()
+
+
 def test_operands_that_are_no_numbers_have_the_say() -> None:
     assert 2 * NU * Hull(pos) == Hull(pos) * (2 * NU)
     assert (2 * NU) * L1() == L1() * (2 * NU)
     for wrong in ("a", True, None, [1.0], np.ones(2)):
-        with pytest.raises(TypeError):
-            _ = NU * wrong
-        with pytest.raises(TypeError):
+        kind = TypeError if np.ndim(wrong) == 0 else ucm.CompositionError
+        with pytest.raises(kind):
+            _ = NU - wrong
+        with pytest.raises(kind):
             _ = wrong + NU
 
 
@@ -133,8 +150,8 @@ REFUSED = {
     "nu / 0": "nu / 0: expected a number, got 0.5 / 0",
     "(1 / (nu - kappa) * ucm.L1()).with_params(nu=0.2)": r"1 / \(nu - kappa\): expected a number",
     "nu * Param('nu', 0.1) * ucm.L1()": "has two values",
-    "ucm.Hinge(2 * nu)": "p is a plain number",
-    "ucm.NormBall(1, p=2 * nu)": "p must be a number",
+    "ucm.Hinge(2 * nu)": "expected a plain number",
+    "ucm.NormBall(1, p=2 * nu)": "expected a plain number",
     "ucm.Hull(ucm.pos) / (nu - 0.5)": "other than 0",
     "ucm.solve(ucm.ReducedHull(ucm.pos, nu=4 * nu) - ucm.Hull(ucm.neg), X, y)": r"4 \* nu must be at most",
     "ucm.solve(ucm.Hull(ucm.pos, weights=ucm.CappedSimplex(nu / 90)) - ucm.Hull(ucm.neg), X, y)": "nu / 90",
@@ -147,3 +164,49 @@ def test_what_leaves_its_range_is_named(text: str) -> None:
     X, y = ucm.datasets.load("iris")
     with pytest.raises(ucm.UCMError, match=REFUSED[text]):
         eval(text, {"ucm": ucm, "nu": NU, "kappa": KAPPA, "Param": Param, "X": X, "y": y})
+
+
+# --- parameters in statistics and bounds --------------------------------------------------------------
+def _moments() -> tuple[Any, ...]:
+    X, y = load("iris")
+    A, B = X[y > 0], X[y < 0]
+    cov = [np.cov(C.T, bias=True) for C in (A, B)]
+    return X, y, A.mean(0), B.mean(0), *cov
+
+
+@pytest.mark.parametrize("t", [0.3, 0.8])
+def test_parameters_multiply_statistics_and_arrays(t: float) -> None:
+    """The declaration by parameters against the one of the arrays that NumPy makes of them."""
+    X, y, a, b, S, T = _moments()
+    rho, eye = Param("rho", 0.5), np.eye(X.shape[1])
+    pairs = [
+        (ucm.Ellipsoid(pos.mean, (1 - rho) * pos.cov + rho * eye, 0.4) - neg.mean,
+         ucm.Ellipsoid(a, (1 - t) * S + t * eye, 0.4) - ucm.Point(b)),
+        (ucm.Ellipsoid(pos.mean, rho * (pos.cov + neg.cov), 0.4) - neg.mean,
+         ucm.Ellipsoid(a, t * (S + T), 0.4) - ucm.Point(b)),
+        (ucm.Ball(pos.mean - rho * neg.mean, 0.1) + rho * np.ones(eye.shape[0]),
+         ucm.Ball(a - t * b + t, 0.1)),
+        (ucm.Ellipsoid(pos.mean - neg.mean, eye * rho, 0.4), ucm.Ellipsoid(a - b, t * eye, 0.4)),
+        (ucm.AffineImage(eye, ucm.Box(-rho * X.std(0), rho * X.std(0)), pos.mean - neg.mean),
+         ucm.AffineImage(eye, ucm.Box(-t * X.std(0), t * X.std(0)), a - b)),
+        (ucm.AffineImage(eye, ucm.Box(-0.1, X.std(0) * rho / 2), rho * pos.mean - neg.mean),
+         ucm.AffineImage(eye, ucm.Box(-0.1, t * X.std(0) / 2), t * a - b)),
+    ]  # fmt: skip
+    for declared, arrays in pairs:
+        U = declared.with_params(rho=t)
+        plan, wanted = ucm.compile(U, X, y), ucm.solve(arrays, X, y)
+        assert plan.solve().objective == pytest.approx(wanted.objective, rel=1e-6)
+        assert plan.verify().agrees and ucm.from_json(ucm.to_json(U)) == U
+        reference = plan.reference()
+        assert reference.is_dcp(dpp=True) and "rho" in reference.param_dict
+        assert eval(repr(declared), {**vars(ucm), "Param": Param}) == declared
+
+
+def test_a_covariance_keeps_a_factor_that_is_not_negative() -> None:
+    U = ucm.Ellipsoid(0, Param("rho", 0.5) * pos.cov, 1.0)
+    with pytest.raises(CompositionError, match="must not be negative"):
+        U.with_params(rho=-0.1)
+    with pytest.raises(CompositionError, match="factors >= 0 only"):
+        _ = Param("rho", -0.5) * pos.cov
+    with pytest.raises(CompositionError, match="expected a real number or a Param"):
+        ucm.Box(0.0, pos.mean)  # type: ignore[arg-type]

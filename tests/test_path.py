@@ -10,7 +10,9 @@ from bundled import load
 from scipy import sparse
 
 import ucm
+from ucm.data.bound import bind
 from ucm.errors import CompositionError, EmptySetError, ParameterError
+from ucm.evidence.objective import Along, InFeatures, certify_along, certify_objective
 
 GRIDS = {
     "nu": (ucm.models.nu_svm(0.3), [0.2, 0.5, 0.3]),
@@ -50,7 +52,7 @@ def test_the_order_goes_from_small_sets_to_large_ones() -> None:
 def test_a_path_through_zero_in_the_set() -> None:
     X, y = load("iris")
     lower = ucm.admissible(ucm.models.nu_svm(0.5), X, y)["nu"].lower
-    found = ucm.path(ucm.models.nu_svm(0.5), X, y, solver="newton", nu=[0.9 * lower, 1.2 * lower])
+    found = ucm.path(ucm.models.nu_svm(0.5), X, y, solver="ssnal", nu=[0.9 * lower, 1.2 * lower])
     assert [s.status for s in found] == ["zero_in_set", "optimal"]
 
 
@@ -61,6 +63,11 @@ def test_bad_grids() -> None:
     for given in wrong:
         with pytest.raises(ParameterError):
             ucm.path(model, X, y, **given)
+    for misspelt, meant in (("nuu", "nu"), ("subgrup", "subgroup"), ("timelimit", "time_limit")):
+        for values in ({}, {"nu": [0.3]}, {"nu": "all"}):
+            options: dict[str, Any] = {**values, misspelt: [0.3]}
+            with pytest.raises(ParameterError, match=f"{misspelt}; did you mean {meant}[?]"):
+                ucm.path(model, X, y, **options)
     for grid in ([], "0.3", 0.3, ["a"], [[0.3]], None):
         with pytest.raises(ParameterError, match="nu takes one number or more"):
             ucm.path(model, X, y, nu=grid)
@@ -93,6 +100,27 @@ def test_a_path_of_reduced_hulls_costs_less_than_fits(form: Any) -> None:
     for count in ("systems", "passes"):
         spent, cold = (sum(getattr(s.stats, count) for s in group) for group in (found, alone))
         assert spent < cold, count
+
+
+def test_bounds_along_a_path_are_those_of_single_points() -> None:
+    """For any slopes, however bad: a path proves its values together, a solve one by one; with both
+    penalties the best multiple of the slopes is looked for along a path only."""
+    X, y = load("wine")
+    data, rng, size = bind(X, y), np.random.default_rng(0), 6
+    n, m = X.shape[1], y.size
+    W, b = 0.01 * rng.standard_normal((size, n)), rng.standard_normal(size)
+    bad = rng.standard_normal((size, m)) * np.geomspace(1e-6, 1e3, size)[:, None]
+    for loss in (ucm.Logistic(), ucm.SquaredHinge(), ucm.Exponential()):
+        for lam, ridge in ((1.0, 0.0), (0.5, 2.0), (1e-6, 30.0)):
+            walls = np.full((size, n), lam)
+            found = certify_along(loss, data, Along(W, b, bad, -walls, walls, np.full(size, ridge)))
+            penalty = lam * ucm.L1()
+            model = loss + (penalty + ridge * ucm.L2() if ridge else penalty)
+            optimum = ucm.solve(model, X, y, tol=1e-9).objective
+            for k, proof in enumerate(found):
+                alone = certify_objective(model, data, InFeatures(X, W[k]), b[k], bad[k])
+                assert proof.primal == pytest.approx(alone.primal, rel=1e-12)
+                assert max(0.0, alone.dual) - 1e-9 <= proof.dual <= optimum * (1.0 + 1e-9)
 
 
 def test_a_start_from_a_near_problem() -> None:
@@ -163,7 +191,7 @@ MOVED = ucm.Param("s", 0.5) * ucm.Point(np.ones(6))
 def test_hulls_along_a_path_that_stay_or_move(name: str, model: Any, values: list[float]) -> None:
     """Values that come twice, and a parameter that is more than a cap."""
     X, y = noisy(120, 6)
-    model = ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet) else model
+    model = ucm.RobustMargin(model) if isinstance(model, ucm.extend.UncertaintySet) else model
     X += 0.8 * y[:, None]
     grid: dict[str, Any] = {name: values}
     for solution in ucm.path(model, X, y, **grid):
@@ -201,7 +229,7 @@ def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
     """The margins, the slopes and the matrix are those of the last value: a step, and a proof."""
     X, y = load("breast_cancer")
     lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
-    found = ucm.path(lasso, X, y, num=30)
+    found = ucm.path(lasso, X, y, n_values=30)
     assert {s.status for s in found} == {"optimal"}
     assert sum(s.stats.passes for s in found) <= 2.6 * len(found)
     assert sum(s.stats.systems for s in found) <= len(found)
@@ -225,8 +253,8 @@ def test_all_values_at_once(case: str) -> None:
     if case == "weights":
         given = {"sample_weight": np.arange(len(y)) % 3, "class_weight": (2.0, 0.5)}
     table: Any = sparse.csr_matrix(X) if case == "sparse" else X
-    found = ucm.path(model, table, y, num=12, **given)
-    watched = ucm.path(model, table, y, num=12, progress=lambda *_: None, **given)
+    found = ucm.path(model, table, y, n_values=12, **given)
+    watched = ucm.path(model, table, y, n_values=12, progress=lambda *_: None, **given)
     assert found.values == pytest.approx(watched.values)
     for solution, other in zip(found, watched, strict=True):
         assert solution.status == other.status == "optimal"

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 import pytest
+from bundled import load
 from scipy import sparse
 
 import ucm
-from ucm import L1, L2, GroupL2, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
-from ucm.language.parameter import Coefficient, Numbers
-from ucm.language.penalties.gathered import Gathered
+from ucm import L1, L2, GroupLasso, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
+from ucm.language.parameter import Numbers
+from ucm.language.penalties.penalty_sum import Gathered
 from ucm.solvers.objective import proximal_step
-from ucm.solvers.objective.splitting import Splitting
+from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
 
 BUNDLED = ("breast_cancer", "wine", "iris", "digits")
 SETS = (*BUNDLED, "ida_heart")
@@ -65,9 +66,9 @@ CASES = {
         lambda n: L1(weights=weights(n)) + 0.5 * L2(),
         lambda w, n: weights(n) @ cp.abs(w) + 0.5 * cp.sum_squares(w),
     ),
-    "groups": Case(lambda n: GroupL2(groups(n)), by_group),
+    "groups": Case(lambda n: GroupLasso(groups(n)), by_group),
     "sparse groups": Case(
-        lambda n: GroupL2(groups(n)) + 0.5 * L1(),
+        lambda n: GroupLasso(groups(n)) + 0.5 * L1(),
         lambda w, n: by_group(w, n) + 0.5 * cp.norm1(w),
     ),
     "chain": Case(
@@ -82,7 +83,7 @@ CASES = {
         lambda n: NonNegative() + L2(), lambda w, n: cp.sum_squares(w), lambda w: [w >= 0]
     ),
     "signs, groups": Case(
-        lambda n: NonNegative() + GroupL2(groups(n)), by_group, lambda w: [w >= 0]
+        lambda n: NonNegative() + GroupLasso(groups(n)), by_group, lambda w: [w >= 0]
     ),
 }
 
@@ -168,7 +169,7 @@ def test_a_free_feature_pays_nothing() -> None:
     """Weights of 0, and constraints: the dual point lies in a cone, where rounding has no radius to be
     held against."""
     X, y = ucm.datasets.load("iris")
-    for penalty in (L1(weights=[0.0, 0.0, 1.0, 1.0]), GroupL2([0, 0, 1, 1], weights=[0.0, 1.0])):
+    for penalty in (L1(weights=[0.0, 0.0, 1.0, 1.0]), GroupLasso([0, 0, 1, 1], weights=[0.0, 1.0])):
         for loss in LOSSES:
             assert ucm.solve(loss + penalty, X, y).status == "optimal"
     for loss in LOSSES:
@@ -203,7 +204,7 @@ def test_groups_of_one_are_the_penalty_of_each_weight() -> None:
     X, y = ucm.datasets.load("iris")
     each = np.arange(4)
     w = np.array([0.3, -2.0, 0.0, 7.0])
-    assert GroupL2(each).value(w) == pytest.approx(L1().value(w))
+    assert GroupLasso(each).value(w) == pytest.approx(L1().value(w))
     assert GroupMCP(each, 0.5, 3.0).value(w) == pytest.approx(ucm.MCP(0.5, 3.0).value(w))
     grouped = ucm.solve(Hinge() + GroupMCP(each, 2.0, 1.0), X, y)
     assert grouped.objective == pytest.approx(
@@ -220,15 +221,15 @@ def test_shares_of_a_quadratic_form() -> None:
 
 REFUSED = {
     "ucm.Norm(0.5)": "1 <= p <= inf",
-    "ucm.Norm(Param('p', 2))": "1 <= p <= inf",
+    "ucm.Norm(Param('p', 2))": "p: expected a plain number",
     "ucm.L1(weights=[1, -1])": "must not be negative",
     "ucm.L1(weights=[0, 0])": "nor all 0",
     "ucm.L1(weights=2)": "one number for each feature",
     "ucm.L1('b')": "one number for each feature",
-    "ucm.GroupL2(2)": "a whole number for each feature",
-    "ucm.GroupL2([0.5, 1])": "a whole number for each feature",
-    "ucm.GroupL2([0, 1], weights=[1.0])": "each of the 2 groups",
-    "ucm.GroupL2([0, 1], weights=[1.0, -1.0])": "must not be negative",
+    "ucm.GroupLasso(2)": "a whole number for each feature",
+    "ucm.GroupLasso([0.5, 1])": "a whole number for each feature",
+    "ucm.GroupLasso([0, 1], weights=[1.0])": "each of the 2 groups",
+    "ucm.GroupLasso([0, 1], weights=[1.0, -1.0])": "must not be negative",
     "ucm.GroupMCP([0, 1], lam=0)": "lam must be above 0",
     "ucm.GroupMCP([[0, 1]])": "a whole number for each feature",
     "ucm.Quadratic([1, 2])": "square matrix",
@@ -236,7 +237,7 @@ REFUSED = {
     "ucm.Quadratic([[1, 2], [2, 1]])": "positive semidefinite, got the eigenvalue -1",
     "ucm.NonNegative('b')": "never of the bias",
     "ucm.solve(ucm.Hinge() + ucm.L1(weights=[1, 2]), X, y)": "2 features, got samples of 4",
-    "ucm.solve(ucm.Hinge() + 2 * ucm.GroupL2([0, 1]) / 3, X, y)": "2 features, got samples of 4",
+    "ucm.solve(ucm.Hinge() + 2 * ucm.GroupLasso([0, 1]) / 3, X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + ucm.L1() + ucm.GroupMCP([0]), X, y)": "1 features, got samples of 4",
     "ucm.compile(ucm.Hinge() + ucm.Quadratic([[1]]), X, y)": "1 features, got samples of 4",
     "U + 0.1 * ucm.L1()": r"the ball of its dual norm, write U \+ Ball\(0, 0.1, p=inf\)",
@@ -337,7 +338,12 @@ def test_sets_of_features_stand_for_all() -> None:
         plan = ucm.compile(loss + 2.0 * ucm.L1(), X, y)
         solution = plan.solve()
         assert (solution.status, plan.solver.name) == ("optimal", "prox-newton")
-        assert 0 < np.count_nonzero(solution.w) < 60
+        moved = np.abs(solution.w) * np.abs(X).max(axis=0)
+        # Newton steps leave exact zeros; where they stall, as the Hessian has a condition number of 1e12, the
+        # interior point that goes on leaves weights of 1e-12 of a margin
+        exact = solution.stats.solver == "prox-newton"
+        assert 0 < np.count_nonzero(moved > (0.0 if exact else 1e-10)) < 60
+        assert exact or loss == ucm.SquaredHinge()
         assert plan.verify().agrees
 
 
@@ -347,7 +353,7 @@ def test_dependent_features_end() -> None:
     codes = generator.integers(0, 5, (300, 6))
     X = np.concatenate([np.eye(5)[codes[:, k]] for k in range(6)], axis=1)
     y = np.where(codes[:, 0] + codes[:, 1] > 3, 1, -1)
-    for penalty in (ucm.L1(), ucm.LInf(), ucm.Norm(1.5), ucm.GroupL2(np.arange(30) // 5)):
+    for penalty in (ucm.L1(), ucm.LInf(), ucm.Norm(1.5), ucm.GroupLasso(np.arange(30) // 5)):
         for loss in (ucm.Logistic(), ucm.SquaredHinge()):
             solution = ucm.solve(loss + 0.1 * penalty, X, y, solver="prox-newton")
             assert solution.status == "optimal", (loss, penalty, solution.certificate)
@@ -360,11 +366,11 @@ def test_large_systems_take_conjugate_gradients() -> None:
     plan = ucm.compile(ucm.Logistic() + ucm.L2(), X, y)
     solution = plan.solve()
     assert (solution.status, solution.stats.systems) == ("optimal", 0)
-    other = ucm.solve(ucm.Logistic() + ucm.L2(), X, y, solver="newton-dual")
+    other = ucm.solve(ucm.Logistic() + ucm.L2(), X, y, solver="prox-alm")
     assert solution.objective == pytest.approx(other.objective, rel=1e-6)
 
 
-class Plain(ucm.terms.ProximalPenalty):
+class Plain(ucm.extend.ProximalPenalty):
     """`||w||_2`, without the slopes of its proximal map."""
 
     def value(self, w):
@@ -405,16 +411,11 @@ def conditioned(scale: float) -> tuple[np.ndarray, np.ndarray]:
     return X * 10.0 ** np.linspace(0.0, scale, 12), y
 
 
-def test_quadratic_programs_that_take_too_long_are_left() -> None:
-    """Alternating directions on features of scales far apart: the next solver goes on, and proves."""
+def test_a_penalty_without_the_slopes_of_its_proximal_map() -> None:
+    """Features of scales far apart, Jacobians by differences."""
     X, y = conditioned(4.0)
-    model = ucm.Logistic() + 0.5 * Plain()
-    with pytest.warns(ucm.errors.ConvergenceWarning):
-        alone = ucm.solve(model, X, y, solver=ucm.solvers.ProxNewton())
-    assert alone.status == "stalled" and alone.stats.systems <= 5
-    with_rest = ucm.solvers.ProxNewton(rest=ucm.solvers.ClarabelComposite())
-    solution = ucm.solve(model, X, y, solver=with_rest)
-    assert solution.status == "optimal"
+    solution = ucm.solve(ucm.Logistic() + 0.5 * Plain(), X, y)
+    assert (solution.status, solution.stats.solver) == ("optimal", "prox-newton")
     known = ucm.solve(ucm.Logistic() + 0.5 * Norm(), X, y)
     assert solution.objective == pytest.approx(known.objective, rel=1e-6)
 
@@ -430,7 +431,7 @@ def test_losses_with_kinks_beside_smooth_ones_of_a_class() -> None:
         for penalty in (Norm(), 0.5 * L1(), ucm.LInf()):
             plan = ucm.compile(loss + penalty, X, y)
             solution = plan.solve()
-            assert (solution.status, plan.solver.name) == ("optimal", "prox-newton-alm")
+            assert (solution.status, plan.solver.name) == ("optimal", "prox-alm")
             other = ucm.solve(loss + penalty, X, y, solver="clarabel")
             assert solution.objective == pytest.approx(other.objective, rel=2e-6), (loss, penalty)
 
@@ -448,19 +449,23 @@ def test_forms_that_are_flat_along_a_line() -> None:
             assert solution.status == "optimal", (size, loss, solution.certificate)
 
 
-def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where more features are in use accelerated gradients go on, which form no matrix."""
+@pytest.mark.parametrize("form", [0.0, 1.0])
+def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch, form: float) -> None:
+    """Where more features are in use no matrix of them is formed: the columns of the samples take its place,
+    and beside a form w'Qw an interior-point method goes on."""
     monkeypatch.setattr(proximal_step, "_ORDER", 70)
     generator = np.random.default_rng(6)
     X, w = generator.standard_normal((300, 110)), generator.standard_normal(110)
     y = np.where(X @ w + 20.0 * generator.standard_normal(300) > 0, 1, -1)
-    plan = ucm.compile(ucm.SquaredHinge() + 0.1 * L1() + L2(), X, y)
+    root = form * generator.standard_normal((110, 5))
+    penalty = L2() if form == 0.0 else Quadratic(root @ root.T) + L2()
+    plan = ucm.compile(ucm.SquaredHinge() + 0.1 * L1() + penalty, X, y)
     solution = plan.solve()
     assert (solution.status, plan.solver.name) == ("optimal", "prox-newton")
-    assert solution.stats.systems < 5 < 30 < solution.stats.passes  # those of the gradients
+    assert solution.stats.systems == 1 and solution.stats.forming < 5  # of the first few features
     monkeypatch.undo()
     known = plan.solve()
-    assert known.stats.passes < 30
+    assert known.stats.systems > 1 and known.stats.forming > 50
     assert solution.objective == pytest.approx(known.objective, rel=1e-6)
 
 
@@ -480,27 +485,29 @@ def test_problems_of_dca_end_at_the_last_digit(shared_data: Callable[[str], tupl
         ucm.LInf(),
         ucm.Norm(1.5),
         ucm.Lp(3.0),
-        ucm.GroupL2(np.arange(240) // 7),
+        ucm.GroupLasso(np.arange(240) // 7),
         ucm.LInf() + ucm.L1(),
     ],
     ids=lambda penalty: type(penalty).__name__,
 )
-def test_features_that_outnumber_the_samples(loss: ucm.Loss, penalty: ucm.Penalty) -> None:
+def test_features_that_outnumber_the_samples(
+    loss: ucm.extend.Loss, penalty: ucm.extend.Penalty
+) -> None:
     """Quadratic functions with a penalty that joins features are solved in the samples: an interior-point
     method finds the same."""
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((20, 240)), np.repeat([1.0, -1.0], 10)
     X[:10] += 0.2
-    solver = "prox-newton-alm" if isinstance(loss, ucm.Hinge) else "prox-newton"
+    solver = "prox-alm" if isinstance(loss, ucm.Hinge) else "prox-newton"
     own = ucm.solve(loss + 0.3 * penalty, X, y, solver=solver)
-    other = ucm.solve(loss + 0.3 * penalty, X, y, solver="clarabel-loss")
+    other = ucm.solve(loss + 0.3 * penalty, X, y, solver="clarabel")
     assert own.status == "optimal" and own.stats.passes <= 40.0
     assert own.objective == pytest.approx(other.objective, rel=2e-6)
 
 
 @pytest.mark.parametrize(
     "penalty",
-    [ucm.L1(weights=[1.0, 0.0, 2.0]), ucm.LInf(), Norm(2.0), Norm(1.5), GroupL2([0, 0, 1]),
+    [ucm.L1(weights=[1.0, 0.0, 2.0]), ucm.LInf(), Norm(2.0), Norm(1.5), GroupLasso([0, 0, 1]),
      ucm.L1(weights=[1.0, 0.0, 2.0]) + ucm.LInf()],
 )  # fmt: skip
 def test_programs_of_norms_at_the_scale_of_the_features(penalty: Any) -> None:
@@ -516,7 +523,7 @@ def test_programs_of_norms_at_the_scale_of_the_features(penalty: Any) -> None:
                 scale * X,
                 y,
                 sample_weight=c,
-                solver="clarabel-loss",
+                solver="clarabel",
             )
             for scale in (1.0, 1e6)
         )
@@ -524,23 +531,54 @@ def test_programs_of_norms_at_the_scale_of_the_features(penalty: Any) -> None:
         assert far.objective == pytest.approx(own.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("penalty", [ucm.LInf(), Norm(1.5), GroupL2(groups(9)), ucm.Lp(3.0)])
-def test_quadratic_functions_by_whole_newton_steps_and_by_multipliers(penalty: Any) -> None:
-    """Both reach the minimum that CVXPY finds; multipliers take over where whole steps go astray."""
+@pytest.mark.parametrize("penalty", [ucm.LInf(), Norm(1.5), GroupLasso(groups(9)), ucm.Lp(3.0)])
+def test_quadratic_functions_with_a_penalty(penalty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The minimum that CVXPY finds, of matrices with fewer and more rows than columns; and without the slopes
+    of the proximal map, by differences."""
     rng, n = np.random.default_rng(0), 9
-    for lam in (0.1, 3.0, 100.0):
-        B, w, r = rng.standard_normal((15, n)), rng.standard_normal(n), rng.standard_normal(n)
-        R, x = Gathered((lam * penalty,)), cp.Variable(n)
-        height = cp.sum_squares(B @ (x - w)) / 2 + r @ (x - w)
-        height += lam * penalty.cvxpy(x, Coefficient(), Numbers())
-        best = cp.Problem(cp.Minimize(height)).solve(solver="CLARABEL")
-        for straight in (2, 0):
-            way = Splitting(R, lambda: False)
-            way.straight = straight
-            z = way.solve(B.T @ B, r, w, 1e-9)
+    for differences in (False, True):
+        monkeypatch.setattr(Gathered, "semismooth", not differences)
+        for rows, lam in itertools.product((4, 15), (0.1, 3.0, 100.0)):
+            B, w, r = rng.standard_normal((rows, n)), rng.standard_normal(n), rng.standard_normal(n)
+            r = r @ B.T @ B if rows < n else r  # else the least value is not finite
+            R, x = Gathered((lam * penalty,)), cp.Variable(n)
+            height = cp.sum_squares(B @ (x - w)) / 2 + r @ (x - w)
+            height += lam * penalty.cvxpy(x, 1.0, Numbers())
+            best = cp.Problem(cp.Minimize(height)).solve(solver="CLARABEL")
+            way = ProximalQuadratic(R, lambda: False)
+            z = way.solve(B, r, w, 1e-9)
             found = float(np.sum((B @ (z - w)) ** 2)) / 2 + float(r @ (z - w)) + R.value(z)
-            assert way.straight == straight and found == pytest.approx(best, rel=1e-6, abs=1e-6)
-    astray = Splitting(Gathered((penalty,)), lambda: False)
-    astray.slope, astray.rho = np.ones(n), 1.0
-    _, solved = astray._newton(np.zeros((n, n)), r, w, 1e-9)
-    assert not solved and astray.straight == 1 and (astray.slope == 1.0).all()
+            assert way.failed == 0 and found == pytest.approx(best, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", [ucm.Hinge(), ucm.Hinge(1.5), ucm.Logistic(), ucm.HuberHinge(0.5), ucm.Ramp()], ids=repr
+)
+def test_a_multiple_of_the_identity_is_the_squared_norm(loss: Any) -> None:
+    """`Quadratic(c I)` takes the route of `c L2()`, and keeps its own twin."""
+    X, y = load("wine")
+    plain = ucm.compile(loss + 0.5 * ucm.L2(), X, y)
+    for penalty in (
+        ucm.Quadratic(0.5 * np.eye(13)), 0.5 * ucm.Quadratic(sparse.eye_array(13, format="csr"))
+    ):  # fmt: skip
+        plan = ucm.compile(loss + penalty, X, y)
+        assert plan.solver.name == plain.solver.name and type(plan.form) is type(plain.form)
+        assert plan.solve().objective == pytest.approx(plain.solve().objective, rel=1e-6)
+        assert plan.verify().agrees
+        with pytest.raises(ucm.CompositionError, match="13"):
+            ucm.compile(loss + penalty, X[:, :5], y)
+        with pytest.raises(ucm.CompositionError, match="kernel"):
+            ucm.compile(loss + penalty, X, y, kernel="rbf")
+    uneven = np.diag([0.5] * 12 + [0.6])
+    for Q in (uneven, np.ones((13, 13)), np.zeros((13, 13))):
+        assert ucm.Quadratic(Q).norms() is None
+
+
+def test_the_length_of_a_quadratic_over_rows() -> None:
+    X, y = load("wine")
+    source = ucm.open_rows(X, y)
+    objective = ucm.Logistic() + ucm.Quadratic(np.eye(13))
+    found, plain = (ucm.solve(o, source) for o in (objective, ucm.Logistic() + ucm.L2()))
+    assert found.objective == pytest.approx(plain.objective, rel=1e-6)
+    with pytest.raises(ucm.CompositionError, match="13"):
+        ucm.solve(ucm.Logistic() + ucm.Quadratic(np.eye(5)), source)

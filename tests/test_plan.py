@@ -12,6 +12,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from bundled import load
+from scipy import sparse
 
 import ucm
 from ucm.compiler.route import ROUTES, label
@@ -61,8 +62,8 @@ def test_a_solution_is_pickled_without_its_data() -> None:
     assert np.array_equal(again.w, solution.w) and again.status == solution.status
 
 
-@pytest.mark.parametrize("first", ["clarabel", "newton", "psmo", "hinge-newton"])
-@pytest.mark.parametrize("second", ["auto", "clarabel", "newton", "psmo"])
+@pytest.mark.parametrize("first", ["clarabel", "smo", "prox-alm"])
+@pytest.mark.parametrize("second", ["auto", "clarabel", "prox-alm", "smo"])
 def test_any_solution_is_a_start_of_any_solver(first: str, second: str) -> None:
     X, y = load("iris")
     model = ucm.models.svm(0.5)
@@ -72,13 +73,8 @@ def test_any_solution_is_a_start_of_any_solver(first: str, second: str) -> None:
     assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
 
 
-def test_different_solvers_have_different_names() -> None:
-    X, y = load("iris")
-    for model in (ucm.models.nu_svm(0.8), INSIDE, ucm.models.svm(1.0), ucm.models.rlsvmc1(0.5)):
-        text = ucm.compile(model, X, y).explain(verbose=True)
-        names = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
-        assert len(set(names)) == len(names), text
-    names = [label(route.solver) for route in ROUTES]
+def test_different_solvers_of_a_form_have_different_names() -> None:
+    names = [(form, label(route.solver)) for route in ROUTES for form in route.solver.takes]
     assert len(set(names)) == len(names)
 
 
@@ -141,9 +137,9 @@ def test_the_variables_of_a_reference_are_named_as_in_the_formula_with_their_uni
     }
     scale = f"{np.abs(X).max():.3g}"
     for model, names in named.items():
-        found = {v.name() for v in ucm.compile(model, X, y).reference().variables()}
+        found = {v.name() for v in ucm.compile(model, X, y).reference(scaled=True).variables()}
         assert found == {name.replace("7.7", scale) for name in names}
-    problem = ucm.compile(ucm.models.nu_svm(0.8), X, y).reference()
+    problem = ucm.compile(ucm.models.nu_svm(0.8), X, y).reference(scaled=True)
     problem.solve(solver=cp.CLARABEL)
     x = next(v.value for v in problem.variables() if v.name().startswith("x / "))
     unit = np.abs(X).max()
@@ -165,15 +161,54 @@ def test_an_unscaled_reference_says_the_same_in_the_letters_of_the_formula(
 ) -> None:
     X, y = ucm.datasets.load("wine")
     plan = ucm.compile(model, X[:, :4], y)
-    scaled, plain = plan.reference(), plan.reference(scaled=False)
+    scaled, plain = plan.reference(scaled=True), plan.reference()
     assert {v.name() for v in plain.variables()} == names
     values = [problem.solve(solver=cp.CLARABEL) for problem in (scaled, plain)]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
     assert not any("param" in p.name() for p in plain.parameters())
 
 
-@pytest.mark.parametrize("name", ["newton", "apg", "clarabel"])
-def test_an_old_name_means_the_first_solver_that_fits(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [("clarabel", {"max_iter": 100}), ("scs", {"max_iters": 50_000})]
+)
+def test_a_conic_solver_takes_sets_and_losses_by_one_name(
+    name: str, options: dict[str, Any]
+) -> None:
     X, y = load("iris")
     for model in (ucm.models.nu_svm(0.8), ucm.models.mm_mpm(0.3), ucm.SquaredHinge() + ucm.L2()):
-        assert ucm.solve(model, X, y, solver=name, tol=1e-4).status == "optimal"
+        known = ucm.solve(model, X, y)
+        found = ucm.solve(model, X, y, solver=ucm.solvers.Conic(name, **options), tol=1e-4)
+        assert found.objective == pytest.approx(known.objective, rel=1e-3)
+        assert found.stats.solver == name
+
+
+def test_a_conic_solver_that_is_not_there() -> None:
+    X, y = load("iris")
+    with pytest.raises(ucm.SolverError, match=r"'nothing' does not take .* not installed"):
+        ucm.compile(ucm.models.nu_svm(0.8), X, y, solver=ucm.solvers.Conic("nothing"))
+    wrong: Any = 3
+    with pytest.raises(ucm.ParameterError, match="the name of a solver"):
+        ucm.solvers.Conic(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"w": np.ones(3)}, r"verify: .*got w; .*plan\.certify\(w=\.\.\.\)"),
+        ({"digits": 3}, r"verify: expected options .*got digits .*leave out"),
+    ],
+)
+def test_what_verify_does_not_take(options: Any, words: str) -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.3), *ucm.datasets.load("wine"))
+    plan.solve()
+    with pytest.raises(ucm.ParameterError, match=words):
+        plan.verify(**options)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_explain_hints_at_features_of_different_scales(container: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), np.repeat([1, -1], 20)
+    for factor, hint in ((1e2, False), (1e5, True)):
+        text = ucm.compile(ucm.models.nu_svm(0.9), container(X * [1, 1, factor]), y).explain()
+        assert ("a StandardScaler changes the classifier" in text) == hint

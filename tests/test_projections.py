@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,20 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import ucm
-from ucm import models, numerics
+from ucm import models, native
 from ucm.errors import ParameterError, SolverError
-from ucm.language.domains import CappedSimplex, NormBall, Simplex, SimplexBall, SimplexKL
+from ucm.language.contracts import SampleWeights
+from ucm.language.domains import CappedSimplex, KLBall, NormBall, Simplex
 from ucm.solvers import ALM, APG
+from ucm.solvers.baselines.projections import bisected, bisected_ball, by_breakpoints
 
 NONE = np.empty(0)
 ENTRIES = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0, 1.0, -2.0, 1e12, 1e-12])
+
+
+def over(D: ucm.NormBall, n: int, classes: np.ndarray | None = None) -> Any:
+    """The domain as the weights of n samples."""
+    return D.bind(SampleWeights(n, None, classes))
 
 
 def by_bisection(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
@@ -63,7 +71,7 @@ def test_the_printed_searches_of_the_root(seed: int) -> None:
     mass = 0.5
     cap = mass / n * float(rng.uniform(1.001, 1.5 * n))
     wanted = CappedSimplex(cap / mass).project(v / mass) * mass
-    for theta in (numerics.bisected(v, cap, mass), numerics.by_breakpoints(v, cap, mass, seed)):
+    for theta in (bisected(v, cap, mass), by_breakpoints(v, cap, mass, seed)):
         assert_allclose(
             np.clip(v - theta, 0.0, cap), wanted, atol=1e-12 * max(1.0, np.abs(v).max())
         )
@@ -74,9 +82,11 @@ def test_the_printed_bisection_in_a_ball(seed: int) -> None:
     """Algorithm 3 from near the least radius, where its bracket is mended, to where the ball is redundant."""
     rng, n, v = tied(seed)
     radius = n**-0.5 * float(rng.choice([1.0, 1.0 + 1e-6, 1.01, rng.uniform(1.0, 1.5 * n**0.5)]))
-    q = np.maximum(v - numerics.bisected_ball(v, radius, 1.0), 0.0)
+    q = np.maximum(v - bisected_ball(v, radius, 1.0), 0.0)
     q *= min(1.0, radius / float(np.linalg.norm(q)))
-    assert_allclose(q, SimplexBall(radius).project(v), atol=3e-7 * max(1.0, np.abs(v).max()))
+    assert_allclose(
+        q, over(NormBall(radius), v.size).project(v), atol=3e-7 * max(1.0, np.abs(v).max())
+    )
 
 
 PRINTED = {
@@ -140,21 +150,23 @@ def test_classes_are_two_problems_of_half_the_mass() -> None:
     rng = np.random.default_rng(1)
     v = rng.standard_normal(31)
     y = np.where(rng.random(31) < 0.4, 1.0, -1.0)
-    q = CappedSimplex(0.06, class_weight=(1.0, 2.0)).project(v, classes=y)
+    c = np.where(y > 0, 1.0, 2.0)
+    q = CappedSimplex(0.06).bind(SampleWeights(31, c, y)).project(v)
     assert q[y > 0] == pytest.approx(by_bisection(v[y > 0], 0.06, 0.5), abs=1e-13)
     assert q[y < 0] == pytest.approx(by_bisection(v[y < 0], 0.12, 0.5), abs=1e-13)
     order = rng.permutation(31)
-    again = CappedSimplex(0.06, class_weight=(1.0, 2.0)).project(v[order], classes=y[order])
+    again = CappedSimplex(0.06).bind(SampleWeights(31, c[order], y[order])).project(v[order])
     assert again == pytest.approx(q[order], abs=1e-15)
 
 
 def test_one_sample_in_a_class() -> None:
     y = np.array([1.0, -1.0, -1.0])
     v = np.array([5.0, 1.0, 1.2])
-    for domain in (Simplex(), CappedSimplex(0.5), SimplexBall(0.66), SimplexKL(0.8)):
-        q = domain.project(v, classes=y)
+    for declared in (Simplex(), CappedSimplex(0.5), NormBall(0.66), KLBall(0.8)):
+        domain: Any = declared.bind(SampleWeights(3, None, y))
+        q = domain.project(v)
         assert q[0] == pytest.approx(0.5, abs=1e-14)
-        assert domain.violation(q, classes=y) == 0.0
+        assert domain.violation(q) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["normal", "sorted", "ties", "huge", "tiny", "outlier"])
@@ -205,7 +217,7 @@ def test_simplex_and_ball_against_bisection(v: list[float], share: float, split:
 
         least = float(np.linalg.norm(on_path(0.0)))
         radius = least + share * (1.0 - least)
-        q = SimplexBall(radius).project(x, classes=classes)
+        q = over(NormBall(radius), x.size, classes).project(x)
         lo, hi = 0.0, 1.0
         if np.linalg.norm(on_path(1.0)) > radius:
             for _ in range(60):
@@ -222,7 +234,7 @@ def test_simplex_and_ball_against_bisection(v: list[float], share: float, split:
 
 def test_the_bracket_that_fails_in_print() -> None:
     """v = (1, 0) with the norm near its minimum; the printed bracket misses theta."""
-    q = SimplexBall(0.72).project(np.array([1.0, 0.0]))
+    q = over(NormBall(0.72), 2).project(np.array([1.0, 0.0]))
     # on the line q = (1/2 + d, 1/2 - d): 1/2 + 2 d^2 = radius^2
     d = math.sqrt((0.72**2 - 0.5) / 2)
     assert q == pytest.approx([0.5 + d, 0.5 - d], abs=1e-13)
@@ -230,9 +242,9 @@ def test_the_bracket_that_fails_in_print() -> None:
 
 def test_ball_support_at_ties_and_infinity() -> None:
     g = np.array([2.0, 2.0, 1.0])
-    top, q = SimplexBall(0.8).support(g)
+    top, q = over(NormBall(0.8), 3).support(g)
     assert top == 2.0 and q == pytest.approx([0.5, 0.5, 0.0])
-    top, q = SimplexBall(0.8).support(np.zeros(3))
+    top, q = over(NormBall(0.8), 3).support(np.zeros(3))
     assert top == 0.0 and q == pytest.approx(np.full(3, 1 / 3))
 
 
@@ -254,7 +266,7 @@ def test_norm_balls_at_every_scale(p: float, scale: float) -> None:
 def test_power_root(e: float, c: float) -> None:
     u = np.array([-1.0, 0.0, 1e-12, 0.3, 1.0, 40.0, 1e12])
     q = np.empty_like(u)
-    numerics.power_root(u, np.array([c]), e, q)
+    native.power_root(u, np.array([c]), e, q)
     assert (q >= 0.0).all()
     if c == 0.0:
         assert np.array_equal(q, np.maximum(u, 0.0))
@@ -268,5 +280,5 @@ def test_power_root(e: float, c: float) -> None:
 
 def test_not_a_number_ends() -> None:
     q = np.empty(3)
-    numerics.project_capped(np.array([np.nan, 1.0, 2.0]), NONE, 1.0, 1.0, q)
+    native.project_capped(np.array([np.nan, 1.0, 2.0]), NONE, 1.0, 1.0, q)
     assert np.isnan(q).any() or q.size == 3

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 from ucm.data.linear import Vec
-from ucm.language import masses
-from ucm.language.contracts import SemiSmooth
-from ucm.language.domains import CappedSimplex, NormBall, SimplexBall, SimplexKL, SimplexLoss
-from ucm.language.domains.loss_ball import ConjugateCurve
+from ucm.language.contracts import SampleWeights
+from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
+from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.norm_ball import norm
 from ucm.language.losses import Exponential, Hinge, Logistic
 from ucm.language.node import value
@@ -48,18 +48,18 @@ def split(rng: np.random.Generator, n: int) -> Vec | None:
     return np.where(np.arange(n) < rng.integers(1, n), 1.0, -1.0)
 
 
-def bound(D: SimplexBall, g: Vec, classes: Vec | None) -> float:
+def bound(D: Any, g: Vec) -> float:
     """The least of the bounds at the multipliers that the domain gives."""
-    parts = masses.groups(g.size, classes)
-    ends = [[x for x in pair if np.isfinite(x)] for pair in D.levels(g, classes=classes)]
+    parts = D.samples.groups
+    ends = [[x for x in pair if np.isfinite(x)] for pair in D.levels(g)]
     least = math.inf
     for theta in itertools.product(*ends):
         over = g.copy()
         for x, (index, _) in zip(theta, parts, strict=True):
             over[index] -= x
-        size = norm(np.maximum(over, 0.0), dual_exponent(D.p))
+        size = norm(np.maximum(over, 0.0), dual_exponent(D.declared.p))
         mass = sum(m * x for x, (_, m) in zip(theta, parts, strict=True))
-        least = min(least, mass + value(D.radius) * size)
+        least = min(least, mass + value(D.declared.radius) * size)
     return least
 
 
@@ -70,34 +70,35 @@ def test_the_simplex_in_a_norm_ball(p: float) -> None:
         n = int(rng.integers(1, 61))
         classes = split(rng, n)
         v = direction(rng, n)
-        least = norm(masses.uniform(n, classes), p)
+        samples = SampleWeights(n, None, classes)
+        least = norm(samples.uniform(), p)
         most = 1.0 if classes is None else norm(np.array([0.5, 0.5]), p)
         share = 10.0 ** rng.uniform(-7.0, 0.0) if rng.integers(2) else rng.uniform()
-        D = SimplexBall(float(least + (most - least) * share), p)
-        known = value(D.radius) > least * (1.0 + 1e-9 * min(p, 1000.0)) or most == least
+        radius = float(least + (most - least) * share)
+        D: Any = NormBall(radius, p).bind(samples)
+        known = radius > least * (1.0 + 1e-9 * min(p, 1000.0)) or most == least
         for u, q, unit in (
-            (v, D.support(v, classes=classes)[1], 0.0),
-            (v - D.project(v, classes=classes), D.project(v, classes=classes), 1.0),
+            (v, D.support(v)[1], 0.0),
+            (v - D.project(v), D.project(v), 1.0),
         ):
-            assert D.violation(q, classes=classes) == 0.0
+            assert D.violation(q) == 0.0
             room = 1e-8 * max(float(np.ptp(u)), unit) + 1e-13 * float(np.abs(v).max())
             if known:
-                assert bound(D, u, classes) - u @ q <= room, (D, v, classes)
-        moved = D.jacobian(v, classes=classes).matvec(rng.standard_normal(n))
+                assert bound(D, u) - u @ q <= room, (D, v, classes)
+        moved = D.jacobian(v).matvec(rng.standard_normal(n))
         assert np.isfinite(moved).all()
 
 
 def test_quoted_supports() -> None:
     e = np.eye(10)[0]
-    D = SimplexBall(10 ** (1 / 100 - 1) * 1.1, p=100.0)
+    radius = 10 ** (1 / 100 - 1) * 1.1
+    D: Any = NormBall(radius, p=100.0).bind(SampleWeights(10))
     height, q = D.support(e)
-    top = brentq(
-        lambda t: norm(np.r_[t, np.full(9, (1.0 - t) / 9.0)], 100.0) - value(D.radius), 0.1, 0.2
-    )
+    top = brentq(lambda t: norm(np.r_[t, np.full(9, (1.0 - t) / 9.0)], 100.0) - radius, 0.1, 0.2)
     assert height == pytest.approx(top, rel=1e-10) and D.violation(q) == 0.0
     rng = np.random.default_rng(0)
     for p in (25.0, 40.0, 400.0):
-        ball = SimplexBall(10 ** (1 / p - 1) * 1.3, p)
+        ball: Any = NormBall(10 ** (1 / p - 1) * 1.3, p).bind(SampleWeights(10))
         inside = [ball.project(rng.standard_normal(10)) for _ in range(50)]
         for g in rng.standard_normal((20, 10)):
             height, q = ball.support(g)
@@ -121,19 +122,22 @@ def test_norm_balls(p: float) -> None:
         assert np.isfinite(D.jacobian(v).matvec(rng.standard_normal(n))).all()
 
 
-def domains(rng: np.random.Generator, n: int, classes: Vec | None) -> list[SemiSmooth]:
-    found: list[SemiSmooth] = [SimplexKL(float(rng.uniform(0.05, 0.99)))]
-    smallest = n if classes is None else 2 * min(masses.counts(n, classes))
+def domains(rng: np.random.Generator, n: int, classes: Vec | None) -> list[Any]:
+    samples = SampleWeights(n, None, classes)
+    found: list[Any] = [KLBall(float(rng.uniform(0.05, 0.99)))]
+    smallest = n if classes is None else 2 * min(samples.sizes)
     found.append(CappedSimplex(float(rng.uniform(1.0 / smallest, 1.0))))
     losses = (Exponential(), Logistic() * 4.0, Hinge(1.01), Hinge(1.5), Hinge(3.0), Hinge(100.0))
     for loss in losses:
-        least = ConjugateCurve(loss, n).value(masses.uniform(n, classes))
+        least = ConjugateFunction(loss, n).value(samples.uniform())
         if np.isfinite(least):
             size = least + abs(least) * rng.uniform(0.01, 3.0) + 0.01
-            found.append(SimplexLoss(loss, float(size)))
-    return [D for D in found if D.emptiness(n, classes=classes) is None]
+            found.append(LossBall(loss, float(size)))
+    bound = [D.bind(samples) for D in found]
+    return [D for D in bound if D.emptiness(n) is None]
 
 
+@pytest.mark.slow
 def test_other_domains_at_every_scale() -> None:
     rng = np.random.default_rng(2)
     for _ in range(25):
@@ -142,15 +146,15 @@ def test_other_domains_at_every_scale() -> None:
         v = direction(rng, n)
         top = float(np.abs(v).max())
         for D in domains(rng, n, classes):
-            height, q = D.support(v, classes=classes)
-            p = D.project(v, classes=classes)
+            height, q = D.support(v)
+            p = D.project(v)
             # a ball of l* counts its violation by l*, a power of q
-            close = 1e-9 if isinstance(D, SimplexLoss) else 1e-12
-            assert D.violation(q, classes=classes) <= close, (D, v)
-            assert D.violation(p, classes=classes) <= close, (D, v)
+            close = 1e-9 if isinstance(D.declared, LossBall) else 1e-12
+            assert D.violation(q) <= close, (D, v)
+            assert D.violation(p) <= close, (D, v)
             u = v - p
             room = 1e-8 * max(float(np.ptp(u)), 1.0) + 1e-13 * top
-            assert D.support(u, classes=classes)[0] - u @ p <= room, (D, v)
+            assert D.support(u)[0] - u @ p <= room, (D, v)
             for _other in range(3):
-                x = D.project(rng.standard_normal(n), classes=classes)
+                x = D.project(rng.standard_normal(n))
                 assert v @ x <= height + 1e-8 * float(np.ptp(v)) + 1e-13 * top, (D, v)

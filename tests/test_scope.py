@@ -9,10 +9,11 @@ import pytest
 from catalogue import SETS
 
 import ucm
-from ucm import Param, UncertaintySet, neg, pos, signed
+from ucm import Param, neg, pos, signed
 from ucm.data.bound import bind
+from ucm.extend import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.parameter import Coefficient, Numbers, Parameters, Size
+from ucm.language.parameter import Numbers, Parameters, Size
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(20) % 2, 1.0, -1.0)
@@ -56,7 +57,7 @@ def test_a_parameter_that_is_set_is_another_declaration(k: int) -> None:
 
 
 @pytest.mark.parametrize("U", [U for U in SETS if U.params()], ids=repr)
-def test_numbers_and_parameters_are_the_same_twin(U: ucm.UncertaintySet) -> None:
+def test_numbers_and_parameters_are_the_same_twin(U: ucm.extend.UncertaintySet) -> None:
     import cvxpy as cp
 
     data, tops = bind(X, Y, subgroup=["AB"[k % 3 == 1] for k in range(len(Y))]), []
@@ -75,16 +76,16 @@ def test_a_size_may_be_negative() -> None:
 
 
 def test_what_stands_for_a_quantity() -> None:
-    c = Coefficient((LAM,)).scaled(2.0, MU).but(0.25)
-    assert c.number == pytest.approx(2.0 * 0.4 / 0.6 * 0.75) == Numbers().of(c)
+    c = LAM * 2.0 / MU * (1.0 - 0.25)
+    assert c.value == pytest.approx(2.0 * 0.4 / 0.6 * 0.75) == Numbers().of(c)
     scope = Parameters()
+    plain: Any = scope.of(LAM)
     derived: Any = scope.of(c)
-    plain: Any = scope.of(Coefficient((LAM,)))
-    assert derived.value == pytest.approx(c.number) and plain.name() == "lam"
+    assert derived.value == pytest.approx(c.value) and plain.name() == "lam"
     assert derived.is_nonneg() and plain.is_nonneg()
-    assert scope.of(Coefficient((3.0,))) == 3.0 and scope.of(Size(0.5)) == 0.5
+    assert scope.of(3.0) == 3.0 and scope.of(Size(0.5)) == 0.5
     plain.value = 0.8
-    assert derived.value == pytest.approx(2.0 * c.number)
-    assert Coefficient((LAM,), (2.0,)).plain() is False
-    radius: Any = scope.scalar(Size(Param("r", -1.0)))
+    assert derived.value == pytest.approx(2.0 * c.value)
+    assert derived.name() == "lam * 2 / mu * 0.75"
+    radius: Any = scope.of(Size(Param("r", -1.0)))
     assert radius.value == -1.0

@@ -1,5 +1,6 @@
 """Sets: four descriptions of each agree; a reader's own set is held to the same laws."""
 
+# pyright: reportArgumentType=false
 from __future__ import annotations
 
 import math
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bundled import load
 from catalogue import SETS
 from scipy import sparse
 from typed import known
@@ -18,7 +20,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap
 from ucm.errors import CompositionError, EmptySetError
-from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.contracts import Block, LoweredSet, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
 from ucm.language.node import Node
 from ucm.language.notation import Notation
@@ -174,7 +176,7 @@ def test_the_ends_of_intervals_are_not_empty() -> None:
         (lambda: ucm.Ellipsoid([1.0, 2.0], np.eye(3), 1), "Ellipsoid([1.0, 2.0]"),
         (lambda: np.eye(2) @ ucm.Ball([1.0, 2.0, 3.0], 1), "Ball([1.0, 2.0, 3.0], 1)"),
         (lambda: np.eye(2) @ (np.ones((3, 2)) @ ucm.Hull(pos)), "3"),
-        (lambda: ucm.Image(np.eye(2), ucm.NormBall(1), center=[1.0, 2.0, 3.0]), "Image"),
+        (lambda: ucm.AffineImage(np.eye(2), ucm.NormBall(1), center=[1.0, 2.0, 3.0]), "AffineImage"),
     ],
 )  # fmt: skip
 def test_mixed_dimensions_are_refused_when_written(make: Any, innermost: str) -> None:
@@ -187,9 +189,9 @@ def test_mixed_dimensions_are_refused_when_bound() -> None:
     U = ucm.Hull(pos) - (ucm.Hull(neg) + ucm.Ball([1.0, 2.0], 0.5))
     with pytest.raises(CompositionError) as error:
         ucm.compile(U, X, Y)
-    assert str(error.value).startswith("Hull(neg) + Ball([1.0, 2.0], 0.5): ")
-    assert "2 and 3" in str(error.value)
-    with pytest.raises(CompositionError, match="2 columns"):
+    words = "expected operands of one dimension, got 2 and 3, in Hull(neg) + Ball([1.0, 2.0], 0.5);"
+    assert str(error.value).startswith(words)
+    with pytest.raises(CompositionError, match=r"shape \(2, 2\)"):
         ucm.compile(np.eye(2) @ ucm.Hull(pos), X, Y)
     assert ucm.compile(np.eye(2) @ ucm.Hull(pos), X[:, :2], Y).form.n == 2
 
@@ -213,11 +215,11 @@ class Stick(UncertaintySet):
     def _v(self) -> Vec:
         return self.v
 
-    def lower(self, data: Data) -> AffineImage:
+    def lower(self, data: Data) -> LoweredSet:
         from ucm.data.maps import MatrixMap
 
         block = Block(MatrixMap(self._v()[:, None]), NormBall(self.length))
-        return AffineImage(np.zeros(self.v.size), (block,))
+        return LoweredSet(np.zeros(self.v.size), (block,))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         t = next(q)
@@ -227,7 +229,7 @@ class Stick(UncertaintySet):
         import cvxpy as cp
 
         t = cp.Variable()
-        return self.v * t, [cp.abs(t) <= scope.scalar(self.size(data))]
+        return self.v * t, [cp.abs(t) <= scope.of(self.size(data))]
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         reach = self.size(data).number
@@ -266,7 +268,7 @@ def broken(law: str) -> type[Stick]:
             import cvxpy as cp
 
             t = cp.Variable()
-            return self.v * t, [cp.abs(t) <= 1.1 * scope.scalar(self.size(data))]
+            return self.v * t, [cp.abs(t) <= 1.1 * scope.of(self.size(data))]
 
         methods["cvxpy"] = twin
     elif law == "support":
@@ -278,7 +280,7 @@ def broken(law: str) -> type[Stick]:
     elif law == "dimension":
         methods["dimension"] = lambda self, n: 7
     elif law == "lower":
-        methods["lower"] = lambda self, data: AffineImage(
+        methods["lower"] = lambda self, data: LoweredSet(
             np.zeros(3), (Block(IdentityMap(3), NormBall(self.length)),)
         )
     return type(f"Broken{law.title()}", (Stick,), methods)
@@ -313,3 +315,58 @@ def test_every_set_of_the_language_is_in_the_catalogue() -> None:
     met = {type(node).__name__ for U in SETS for node in U.walk()}
     named = {n for n in sets.__all__ if isinstance(getattr(sets, n), type)}
     assert {n for n in named if issubclass(getattr(sets, n), Node)} <= met
+
+
+# --- what composes on paper ---------------------------------------------------------------------------
+def test_sums_of_lists() -> None:
+    """`sum` begins with the number 0."""
+    U, V = ucm.Hull(pos), ucm.Ball([1.0, 2.0], 0.5)
+    assert sum([U, V]) == U + V and sum([U]) == U and U + 0 == U
+    assert sum([ucm.Hinge(), ucm.L2()]) == ucm.Hinge() + ucm.L2()
+    assert sum([ucm.L1(), 2 * ucm.L2()]) == ucm.L1() + 2 * ucm.L2()
+    assert sum([pos.mean, neg.mean]) == pos.mean + neg.mean
+    assert sum([pos.cov, neg.cov]) == pos.cov + neg.cov
+    for wrong in (
+        lambda: 1 + U,
+        lambda: sum([U, 3.0]),
+        lambda: 1 + ucm.Hinge(),
+        lambda: 1 + pos.cov,
+    ):
+        with pytest.raises(ucm.CompositionError):
+            wrong()
+
+
+def test_a_union_of_a_list() -> None:
+    A, B = ucm.Hull(pos.group("A")), ucm.Hull(pos.group("B"))
+    assert ucm.ConvexUnion([A, B]) == ucm.ConvexUnion((A, B)) == ucm.ConvexUnion(A, B) == A | B
+    assert ucm.ConvexUnion([[1.0, 2.0], A]) == ucm.Point([1.0, 2.0]) | A
+    assert ucm.ConvexUnion([1.0, 2.0], A) == ucm.Point([1.0, 2.0]) | A
+    with pytest.raises(ucm.CompositionError, match="two sets or more"):
+        ucm.ConvexUnion([A])
+
+
+def test_the_hull_of_an_array() -> None:
+    X, y = load("wine")
+    corners = np.random.default_rng(0).standard_normal((9, X.shape[1])) - 4.0
+    for array in (corners, corners.tolist(), sparse.csr_matrix(corners)):
+        U = ucm.Hull(array)
+        assert ucm.support(U, X, y, X[0])[0] == pytest.approx((corners @ X[0]).max())
+    assert ucm.Hull(corners) == ucm.Hull(ucm.Points(corners))
+    assert ucm.ReducedHull(corners, eta=0.5) == ucm.ReducedHull(ucm.Points(corners), eta=0.5)
+    plan = ucm.compile(ucm.Hull(pos) - ucm.Hull(corners, weights=ucm.NormBall(0.6)), X, y)
+    assert plan.solve().status == "optimal" and plan.verify().agrees
+    with pytest.raises(ucm.CompositionError, match="an array of points, one a row"):
+        ucm.Hull([1.0, 2.0])
+    with pytest.raises(ucm.CompositionError, match="expected pos, neg, signed or an array"):
+        ucm.Hull("pos")  # type: ignore[arg-type]
+
+
+def test_parentheses_that_python_puts_are_printed() -> None:
+    E = ucm.Ellipsoid(pos.mean, pos.cov, 1.0)
+    U = E & ucm.Hull(pos) - ucm.Hull(neg)
+    assert repr(U) == "Ellipsoid(pos.mean, pos.cov, 1) & (Hull(pos) - Hull(neg))"
+    other = (E & ucm.Hull(pos)) - ucm.Hull(neg)
+    assert repr(other) == "(Ellipsoid(pos.mean, pos.cov, 1) & Hull(pos)) - Hull(neg)" and other != U
+    told = ucm.compile(U, *load("iris")).explain()
+    assert "∩ ({" in told and "} - {" in told and "})" in told
+    assert "({" in str(U) and "({" not in str(other)[1:]

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import ucm
-from ucm.bench.choose import model_names
+from ucm.cli.choose import model_names
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -113,7 +113,7 @@ BROKEN = "() => [...document.images].filter(i => i.complete && !i.naturalWidth).
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Debian's headless Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="part of ucm[docs]")
+    playwright = pytest.importorskip("playwright.sync_api", reason="part of ucm[browser]")
     if CHROMIUM is None:
         pytest.skip("no chromium-headless-shell: apt-get install chromium-headless-shell")
     with playwright.sync_playwright() as started:
@@ -201,15 +201,17 @@ def test_the_search_finds_a_name(browser: Any) -> None:
 
 
 @pytest.mark.browser
-def test_the_slider_of_a_film_moves(browser: Any, tmp_path: Path) -> None:
+def test_the_slider_of_an_animation_moves(browser: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the pictures need ucm[plot]")
     rng = np.random.default_rng(0)
     y = np.repeat([1.0, -1.0], 10)
     X = rng.normal(size=(20, 2)) + 2.0 * y[:, None]
-    film = ucm.plot.SetFilm.from_model(ucm.models.mm_mpm(0.5), X, y, kappa=[0.3, 0.6, 0.9])
-    film.to_html(tmp_path / "film.html")
+    animation = ucm.plot.SetAnimation.from_model(
+        ucm.models.mm_mpm(0.5), X, y, kappa=[0.3, 0.6, 0.9]
+    )
+    animation.to_html(tmp_path / "animation.html")
     seen = Page(browser)
-    page = seen.show(tmp_path / "film.html")
+    page = seen.show(tmp_path / "animation.html")
     visible = "() => [...document.images].findIndex(i => i.offsetWidth > 0)"
     word = "() => document.querySelector('output').value"
     assert (page.evaluate(visible), page.evaluate(word)) == (0, "0.3")

@@ -55,9 +55,24 @@ def one_by_one(model: Any, values: Any, X: Any, y: Any, cv: Any, **options: Any)
     return np.array(scores)
 
 
+def scores_of(search: ucm.ClassifierCV) -> np.ndarray:
+    """The (values, folds) scores."""
+    found = search.cv_results_
+    return np.column_stack([found[f"split{k}_test_score"] for k in range(search.n_splits_)])
+
+
+def values_of(search: ucm.ClassifierCV) -> np.ndarray:
+    name = next(iter(search.best_params_))
+    return search.cv_results_[f"param_{name}"]
+
+
+def best_of(search: ucm.ClassifierCV) -> float:
+    return next(iter(search.best_params_.values()))
+
+
 # --- scikit-learn -----------------------------------------------------------------------------------
 @parametrize_with_checks(
-    [ucm.ClassifierCV(values=2, cv=2), ucm.ClassifierCV(mm_fda(0.05), values=2, cv=2)]
+    [ucm.ClassifierCV(param_range=2, cv=2), ucm.ClassifierCV(mm_fda(0.05), param_range=2, cv=2)]
 )
 def test_estimator_checks(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
@@ -81,33 +96,35 @@ OF_MOMENTS = [
 @pytest.mark.parametrize("model", [*MODELS, *OF_MOMENTS], ids=repr)
 def test_the_scores_are_those_of_fits_one_by_one(model: Any, cancer: Table) -> None:
     X, y = cancer
-    search = ucm.ClassifierCV(model, values=4, cv=3).fit(X, y)
-    assert search.scores_.shape == (4, 3)
+    search = ucm.ClassifierCV(model, param_range=4, cv=3).fit(X, y)
+    assert scores_of(search).shape == (4, 3)
     assert np.array_equal(
-        search.scores_, one_by_one(model, search.values_, X, y, StratifiedKFold(3))
+        scores_of(search), one_by_one(model, values_of(search), X, y, StratifiedKFold(3))
     )
-    assert search.best_value_ == search.values_[search.best_index_]
-    assert search.best_score_ == search.scores_.mean(axis=1).max()
+    assert best_of(search) == values_of(search)[search.best_index_]
+    assert search.best_score_ == scores_of(search).mean(axis=1).max()
     (name,) = model.params()
-    fitted = search.classifier_.solution_
-    assert fitted.params[name] == search.best_value_ and fitted.status == "optimal"
-    assert np.array_equal(search.predict(X), search.classifier_.predict(X))
+    fitted = search.best_estimator_.solution_
+    assert fitted.params[name] == best_of(search) and fitted.status == "optimal"
+    assert np.array_equal(search.predict(X), search.best_estimator_.predict(X))
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 @pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.3)], ids=repr)
 def test_several_classes(model: Any, scheme: str, wine: Table) -> None:
     X, y = wine
-    search = ucm.ClassifierCV(model, values=3, cv=3, multi_class=scheme).fit(X, y)
-    expected = one_by_one(model, search.values_, X, y, StratifiedKFold(3), multi_class=scheme)
-    assert np.array_equal(search.scores_, expected, equal_nan=True)
+    search = ucm.ClassifierCV(ucm.Classifier(model, multi_class=scheme), param_range=3, cv=3).fit(
+        X, y
+    )
+    expected = one_by_one(model, values_of(search), X, y, StratifiedKFold(3), multi_class=scheme)
+    assert np.array_equal(scores_of(search), expected, equal_nan=True)
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {"bias": "means"},
-    {"bias": "error"},
+    {"bias_rule": "means"},
+    {"bias_rule": "min_error"},
     {"class_weight": "balanced"},
-    {"solver": "newton"},
+    {"solver": "ssnal"},
 ]
 
 
@@ -116,43 +133,46 @@ OPTIONS: list[dict[str, Any]] = [
 def test_the_options_of_a_classifier(model: Any, options: dict[str, Any], cancer: Table) -> None:
     X, y = cancer
     values = [0.1, 0.6]
-    search = ucm.ClassifierCV(model, values=values, cv=3, **options).fit(X, y)
+    search = ucm.ClassifierCV(ucm.Classifier(model, **options), param_range=values, cv=3).fit(X, y)
     expected = one_by_one(model, values, X, y, StratifiedKFold(3), **options)
-    assert np.array_equal(search.scores_, expected)
+    assert np.array_equal(scores_of(search), expected)
 
 
 @pytest.mark.parametrize("model", [mm_mpm(0.5), nu_svm(0.4)], ids=repr)
 def test_other_folds_and_scores(model: Any, cancer: Table) -> None:
     X, y = cancer
     folds = ShuffleSplit(3, test_size=0.3, random_state=0)
-    found = ucm.ClassifierCV(model, values=3, cv=folds, scoring="roc_auc").fit(X, y)
+    found = ucm.ClassifierCV(model, param_range=3, cv=folds, scoring="roc_auc").fit(X, y)
     (name,) = model.params()
     expected = [
         cross_val_score(
             ucm.Classifier(model.with_params(**{name: v})), X, y, cv=folds, scoring="roc_auc"
         )
-        for v in found.values_
+        for v in values_of(found)
     ]
-    assert np.allclose(found.scores_, expected, atol=1e-12)
+    assert np.allclose(scores_of(found), expected, atol=1e-12)
 
 
 def test_folds_in_threads(cancer: Table) -> None:
-    options: Any = {"values": [0.1, 10.0], "cv": 4, "max_iter": 1}
+    options: Any = {"param_range": [0.1, 10.0], "cv": 4}
+    stopped = ucm.Classifier(psvm(2.0, 1.0), max_iter=1)
     with warnings.catch_warnings(record=True, action="always") as met:
         filters = list(warnings.filters)
-        found = ucm.ClassifierCV(psvm(2.0, 1.0), n_jobs=2, **options).fit(*cancer)
+        found = ucm.ClassifierCV(stopped, n_jobs=2, param_name="model__C", **options).fit(*cancer)
         assert warnings.filters == filters
         assert [each.category for each in met] == [ucm.ConvergenceWarning]  # of the last fit
-        alone = ucm.ClassifierCV(psvm(2.0, 1.0), **options).fit(*cancer)
-    assert np.array_equal(found.scores_, alone.scores_)
+        alone = ucm.ClassifierCV(stopped, **options).fit(*cancer)
+    assert np.array_equal(scores_of(found), scores_of(alone))
 
 
 def test_sparse_samples(cancer: Table) -> None:
     X, y = cancer
     for model in (mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4)):
-        dense = ucm.ClassifierCV(model, values=3, cv=3).fit(X, y)
-        thin = ucm.ClassifierCV(model, values=dense.values_, cv=3).fit(sparse.csr_array(X), y)
-        assert np.array_equal(dense.scores_, thin.scores_)
+        dense = ucm.ClassifierCV(model, param_range=3, cv=3).fit(X, y)
+        thin = ucm.ClassifierCV(model, param_range=values_of(dense), cv=3).fit(
+            sparse.csr_array(X), y
+        )
+        assert np.array_equal(scores_of(dense), scores_of(thin))
 
 
 @pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.3)], ids=repr)
@@ -164,55 +184,42 @@ def test_a_weight_is_a_repetition(model: Any, cancer: Table) -> None:
     rows = np.repeat(np.arange(y.size), count)
     repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
     values = [0.25, 0.3]
-    weighted = ucm.ClassifierCV(model, values=values, cv=folds).fit(X, y, sample_weight=count)
-    plain = ucm.ClassifierCV(model, values=values, cv=repeated).fit(X[rows], y[rows])
-    assert np.allclose(weighted.scores_, plain.scores_, atol=1e-12)
+    weighted = ucm.ClassifierCV(model, param_range=values, cv=folds).fit(X, y, sample_weight=count)
+    plain = ucm.ClassifierCV(model, param_range=values, cv=repeated).fit(X[rows], y[rows])
+    assert np.allclose(scores_of(weighted), scores_of(plain), atol=1e-12)
+    weighted, plain = weighted.best_estimator_, plain.best_estimator_
     assert np.allclose(weighted.coef_, plain.coef_, atol=1e-4)
 
 
 def test_behind_kernels(cancer: Table) -> None:
     X, y = cancer[0][:80], cancer[1][:80]
     model, values = nu_svm(0.3), [0.2, 0.3]
-    rbf = ucm.ClassifierCV(model, values=values, cv=3, kernel="rbf", gamma=0.1).fit(X, y)
+    rbf = ucm.ClassifierCV(
+        ucm.Classifier(model, kernel="rbf", gamma=0.1), param_range=values, cv=3
+    ).fit(X, y)
     expected = one_by_one(model, values, X, y, StratifiedKFold(3), kernel="rbf", gamma=0.1)
-    assert np.array_equal(rbf.scores_, expected)
+    assert np.array_equal(scores_of(rbf), expected)
     K = np.exp(-0.1 * ((X[:, None] - X) ** 2).sum(axis=2))
-    given = ucm.ClassifierCV(model, values=values, cv=3, kernel="precomputed").fit(K, y)
-    assert np.array_equal(given.scores_, expected)
-    assert ucm.ClassifierCV(model, values=2, cv=3, kernel="rbf").fit(X, y).values_.size == 2
+    given = ucm.ClassifierCV(
+        ucm.Classifier(model, kernel="precomputed"), param_range=values, cv=3
+    ).fit(K, y)
+    assert np.array_equal(scores_of(given), expected)
+    two = ucm.ClassifierCV(ucm.Classifier(model, kernel="rbf"), param_range=2, cv=3).fit(X, y)
+    assert values_of(two).size == 2
 
 
 def test_relative_sizes_and_groups(cancer: Table) -> None:
     X, y = cancer
     relative = nu_svm(ucm.Param("nu", 0.5, relative=True))
-    search = ucm.ClassifierCV(relative, values=3, cv=3).fit(X, y)
-    expected = one_by_one(relative, search.values_, X, y, StratifiedKFold(3))
-    assert np.array_equal(search.values_, [1 / 6, 0.5, 5 / 6])
-    assert np.array_equal(search.scores_, expected)
+    search = ucm.ClassifierCV(relative, param_range=3, cv=3).fit(X, y)
+    expected = one_by_one(relative, values_of(search), X, y, StratifiedKFold(3))
+    assert np.array_equal(values_of(search), [1 / 6, 0.5, 5 / 6])
+    assert np.array_equal(scores_of(search), expected)
     kappa = ucm.Param("kappa", 0.3)
     grouped = ucm.Ellipsoid(pos.group("a").mean, pos.group("a").cov, kappa) - ucm.Hull(neg)
     labels = np.where(np.arange(y.size) % 2, "a", "b")
-    found = ucm.ClassifierCV(grouped, values=[0.1, 0.2], cv=3).fit(X, y, subgroup=labels)
-    assert np.isfinite(found.scores_).all()
-
-
-def test_two_hulls_of_many_samples() -> None:
-    rng = np.random.default_rng(0)
-    y = np.where(np.arange(6000) % 3 == 0, 1, -1)
-    X = rng.standard_normal((6000, 4)) + 0.5 * y[:, None]
-    model, values = nu_svm(0.4), [0.35, 0.45, 0.6, 0.99]
-    found = ucm.ClassifierCV(model, values=values, cv=2, scoring="roc_auc").fit(X, y)
-    for k, value in enumerate(values[:3]):
-        clf = ucm.Classifier(nu_svm(value))
-        expected = cross_val_score(clf, X, y, cv=StratifiedKFold(2), scoring="roc_auc")
-        assert np.allclose(found.scores_[k], expected, atol=2e-4)
-    assert np.isnan(found.scores_[3]).all()  # empty
-    at_a_time = ucm.ClassifierCV(model, values=values, cv=2, scoring="roc_auc", n_jobs=2).fit(X, y)
-    assert np.array_equal(at_a_time.scores_, found.scores_, equal_nan=True)
-    weight = np.ones(6000)
-    weight[:100] = 2.0  # not for the loop
-    weighted = ucm.ClassifierCV(model, values=[0.45], cv=2).fit(X, y, sample_weight=weight)
-    assert np.isfinite(weighted.scores_).all()
+    found = ucm.ClassifierCV(grouped, param_range=[0.1, 0.2], cv=3).fit(X, y, subgroup=labels)
+    assert np.isfinite(scores_of(found)).all()
 
 
 # --- leaving out one ----------------------------------------------------------------------------------
@@ -221,31 +228,36 @@ def test_two_hulls_of_many_samples() -> None:
 def test_leave_one_out_of_mm_fda_is_that_of_refits(bias: str, scheme: str, wine: Table) -> None:
     X, y = wine[0][::3, :6], wine[1][::3]
     search = ucm.ClassifierCV(
-        mm_fda(0.5), values=[0.0, 0.05, 0.5, 2.0], cv="loo", bias=bias, multi_class=scheme
+        ucm.Classifier(mm_fda(0.5), bias_rule=bias, multi_class=scheme),
+        param_range=[0.0, 0.05, 0.5, 2.0],
+        cv="loo",
     )
     search.fit(X, y)
     rule = "means" if bias == "auto" else bias
     expected = one_by_one(
-        mm_fda(0.5), search.values_, X, y, LeaveOneOut(), bias=rule, multi_class=scheme
+        mm_fda(0.5), values_of(search), X, y, LeaveOneOut(), bias_rule=rule, multi_class=scheme
     )
-    assert np.array_equal(search.scores_, expected)
-    assert search.classifier_.bias == rule
+    assert np.array_equal(scores_of(search), expected)
+    assert search.best_estimator_.bias_rule == rule
 
 
 @pytest.mark.parametrize("model", [*OF_MOMENTS[:1], mm_fda(0.5)], ids=repr)
 def test_left_out_decision_values(model: Any, cancer: Table) -> None:
     X, y = cancer[0][:60], cancer[1][:60]
     search = ucm.ClassifierCV(
-        model, values=[0.01, 0.3, 0.8], cv=LeaveOneOut(), scoring=_margin, bias="means"
+        ucm.Classifier(model, bias_rule="means"),
+        param_range=[0.01, 0.3, 0.8],
+        cv=LeaveOneOut(),
+        scoring=_margin,
     ).fit(X, y)
-    assert np.isfinite(search.scores_).all()
-    for k, value in enumerate(search.values_):
+    assert np.isfinite(scores_of(search)).all()
+    for k, value in enumerate(values_of(search)):
         for i in range(0, 60, 7):
             rest = np.arange(60) != i
-            clf = ucm.Classifier(model.with_params(kappa=value), bias="means", tol=1e-9).fit(
+            clf = ucm.Classifier(model.with_params(kappa=value), bias_rule="means", tol=1e-9).fit(
                 X[rest], y[rest]
             )
-            assert abs(search.scores_[k, i] - clf.decision_function(X[[i]])[0]) <= 1e-8
+            assert abs(scores_of(search)[k, i] - clf.decision_function(X[[i]])[0]) <= 1e-8
 
 
 def _margin(estimator: Any, X: Any, y: Any) -> float:
@@ -256,49 +268,53 @@ def test_leave_one_out_where_zero_enters(cancer: Table) -> None:
     """Beyond the largest kappa there is no classifier by roots; those before it keep theirs."""
     X, y = cancer[0][:40, :3], cancer[1][:40]
     top = ucm.admissible(mm_fda(0.5), X, 2 * y - 1)["kappa"].upper
-    search = ucm.ClassifierCV(mm_fda(0.5), values=[0.5 * top, 2.0 * top], cv="loo").fit(X, y)
-    assert np.isnan(search.scores_[1]).any() and search.best_index_ == 0
+    search = ucm.ClassifierCV(mm_fda(0.5), param_range=[0.5 * top, 2.0 * top], cv="loo").fit(X, y)
+    assert np.isnan(scores_of(search)[1]).any() and search.best_index_ == 0
 
 
 def test_leave_one_out_of_other_models(cancer: Table) -> None:
     X, y = cancer[0][:30], cancer[1][:30]
-    search = ucm.ClassifierCV(svm(1.0), values=[2.0], cv="loo").fit(X, y)
-    assert np.array_equal(search.scores_, one_by_one(svm(1.0), [2.0], X, y, LeaveOneOut()))
+    search = ucm.ClassifierCV(svm(1.0), param_range=[2.0], cv="loo").fit(X, y)
+    assert np.array_equal(scores_of(search), one_by_one(svm(1.0), [2.0], X, y, LeaveOneOut()))
 
 
 # --- which one --------------------------------------------------------------------------------------------
 def test_the_rule_of_one_standard_error(cancer: Table) -> None:
     X, y = cancer
     for model in (mm_mpm(0.5), svm(1.0), psvm(1.5, 1.0)):
-        param: dict[str, Any] = {"param": "C"} if "C" in model.params() else {}
-        best = ucm.ClassifierCV(model, values=8, **param).fit(X, y)
-        simple = ucm.ClassifierCV(model, values=8, rule="1se", **param).fit(X, y)
+        param: dict[str, Any] = {"param_name": "C"} if "C" in model.params() else {}
+        best = ucm.ClassifierCV(model, param_range=8, **param).fit(X, y)
+        simple = ucm.ClassifierCV(model, param_range=8, selection="1se", **param).fit(X, y)
         (name,) = simple.best_params_
-        mean, k = best.scores_.mean(axis=1), best.best_index_
-        least = mean[k] - best.scores_[k].std(ddof=1) / np.sqrt(5)
-        within = best.values_[mean >= least]
-        assert simple.best_value_ == (within.max() if name == "lam" else within.min())
+        mean, k = scores_of(best).mean(axis=1), best.best_index_
+        least = mean[k] - scores_of(best)[k].std(ddof=1) / np.sqrt(5)
+        within = values_of(best)[mean >= least]
+        assert best_of(simple) == (within.max() if name == "model__lam" else within.min())
 
 
 def test_grid_search_finds_the_same(cancer: Table) -> None:
     X, y = cancer
     grid = {"model__kappa": [0.1, 0.4, 0.9]}
     slow = GridSearchCV(ucm.Classifier(mm_mpm(0.5)), grid, cv=3).fit(X, y)
-    fast = ucm.ClassifierCV(mm_mpm(0.5), values=grid["model__kappa"], cv=3).fit(X, y)
-    assert np.allclose(slow.cv_results_["mean_test_score"], fast.mean_scores_)
-    assert slow.best_params_["model__kappa"] == fast.best_value_
-    assert fast.get_params()["model__kappa"] == 0.5
+    fast = ucm.ClassifierCV(mm_mpm(0.5), param_range=grid["model__kappa"], cv=3).fit(X, y)
+    assert np.allclose(slow.cv_results_["mean_test_score"], fast.cv_results_["mean_test_score"])
+    assert slow.best_params_["model__kappa"] == best_of(fast)
+    nested = ucm.ClassifierCV(ucm.Classifier(mm_mpm(0.5))).set_params(estimator__model__kappa=0.4)
+    assert nested.get_params()["estimator__model__kappa"] == 0.4
+    assert (
+        slow.cv_results_["rank_test_score"].tolist() == fast.cv_results_["rank_test_score"].tolist()
+    )
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "cv": ({"cv": 1}, "number of folds from 2 on"),
     "word": ({"cv": "five"}, "number of folds from 2 on"),
     "no folds": ({"cv": []}, "expected folds with samples"),
-    "rule": ({"rule": "2se"}, 'rule is "best" or "1se"'),
-    "param": ({"param": "kappa"}, "one of the model's parameters, nu"),
-    "values": ({"values": 0}, "values is at least 1"),
-    "words": ({"values": "many"}, "a number of values, or a sequence of numbers"),
-    "none fits": ({"values": [0.999]}, "none of 1 values"),
+    "rule": ({"selection": "2se"}, 'selection is "best" or "1se"'),
+    "param": ({"param_name": "kappa"}, "one of the model's parameters, nu"),
+    "param_range": ({"param_range": 0}, "param_range is at least 1"),
+    "words": ({"param_range": "many"}, "a number of values, or a sequence of numbers"),
+    "none fits": ({"param_range": [0.999]}, "none of 1 values"),
     "scoring": ({"scoring": "speed"}, "is no score"),
     "probabilities": ({"scoring": "neg_log_loss"}, "asks for more than decision values"),
 }
@@ -307,7 +323,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused(case: str, cancer: Table) -> None:
     options, words = REFUSED[case]
-    given: dict[str, Any] = {"values": [0.3], **options}
+    given: dict[str, Any] = {"param_range": [0.3], **options}
     search = ucm.ClassifierCV(nu_svm(0.3), **given)
     with pytest.raises(ucm.UCMError, match=words):
         search.fit(*cancer)
@@ -319,29 +335,29 @@ def test_folds_that_cannot_train(cancer: Table) -> None:
     alone = np.arange(y.size) > 0
     rare = np.where(alone, 0, 1)
     with pytest.raises(ucm.DataError, match="a class has 1 sample"):
-        ucm.ClassifierCV(nu_svm(0.3), values=[0.3]).fit(X, rare)
+        ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3]).fit(X, rare)
     order = np.argsort(y, kind="stable")
     half = int((y == 0).sum())
     folds = [(order[half:], order[:half])]
     with pytest.raises(ucm.DataError, match="fold 0 of 1 has no sample of class 0"):
-        ucm.ClassifierCV(nu_svm(0.3), values=[0.3], cv=folds).fit(X, y)
+        ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=folds).fit(X, y)
     two = np.where(np.arange(y.size) < 2, 1, 0)  # folds that train on one sample of a class
-    found = ucm.ClassifierCV(mm_mpm(0.1), values=[0.1], cv=5).fit(X, two)
-    assert found.n_splits_ == 2 and np.isfinite(found.scores_).all()
+    found = ucm.ClassifierCV(mm_mpm(0.1), param_range=[0.1], cv=5).fit(X, two)
+    assert found.n_splits_ == 2 and np.isfinite(scores_of(found)).all()
 
 
 def test_which_parameter_is_not_clear(cancer: Table) -> None:
     model = ucm.models.biased_l2_nu_svm(0.2, 0.2)
     with pytest.raises(ucm.ParameterError, match="the model has kappa_pos, kappa_neg"):
         ucm.ClassifierCV(model).fit(*cancer)
-    assert ucm.ClassifierCV(values=2, cv=2).fit(*cancer).best_params_.keys() == {"C"}
+    assert ucm.ClassifierCV(param_range=2, cv=2).fit(*cancer).best_params_.keys() == {"model__C"}
 
 
 def test_means_apart_across_the_covariance() -> None:
     X = np.tile([[0.0, -1.0], [0.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (2, 1))
     y = np.tile([0, 0, 1, 1], 2)
-    found = ucm.ClassifierCV(mm_fda(0.5), values=[0.1, 1.0], cv=2).fit(X, y)
-    assert np.array_equal(found.scores_, np.ones((2, 2)))
+    found = ucm.ClassifierCV(mm_fda(0.5), param_range=[0.1, 1.0], cv=2).fit(X, y)
+    assert np.array_equal(scores_of(found), np.ones((2, 2)))
 
 
 # --- the parts ----------------------------------------------------------------------------------------------
@@ -377,19 +393,19 @@ def test_folds_are_masks_or_indices(cancer: Table) -> None:
     indices = [tuple(map(np.flatnonzero, fold)) for fold in masks]
     for model in (mm_mpm(0.3), nu_svm(0.3)):
         by_mask, by_index = (
-            ucm.ClassifierCV(model, values=[0.3], cv=cv).fit(X, y) for cv in (masks, indices)
+            ucm.ClassifierCV(model, param_range=[0.3], cv=cv).fit(X, y) for cv in (masks, indices)
         )
-        np.testing.assert_array_equal(by_mask.scores_, by_index.scores_)
+        np.testing.assert_array_equal(scores_of(by_mask), scores_of(by_index))
         expected = cross_val_score(ucm.Classifier(model), X, y, cv=masks)
-        np.testing.assert_allclose(by_mask.scores_[0], expected)
+        np.testing.assert_allclose(scores_of(by_mask)[0], expected)
     with pytest.raises(ucm.ParameterError, match="a mask of shape"):
-        ucm.ClassifierCV(nu_svm(0.3), values=[0.3], cv=[(first[1:], ~first)]).fit(X, y)
+        ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=[(first[1:], ~first)]).fit(X, y)
 
 
 @pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
 def test_a_fold_without_weight_has_no_score(cancer: Table, scoring: Any) -> None:
     X, y = cancer
     test = np.arange(y.size) < 40
-    search = ucm.ClassifierCV(nu_svm(0.3), values=[0.3], cv=[(~test, test)], scoring=scoring)
+    search = ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=[(~test, test)], scoring=scoring)
     with pytest.raises(ucm.DataError, match="expected weights above 0 to score fold 0 of 1"):
         search.fit(X, y, sample_weight=np.where(test, 0.0, 1.0))

@@ -24,15 +24,9 @@ from ucm.forms.solver import Solver
 from ucm.solvers import (
     ALM,
     APG,
-    ECOS,
-    SCS,
-    Clarabel,
-    GramNewton,
-    GramSieve,
-    GrowingBall,
-    HingeBand,
-    InSpan,
-    Newton,
+    SSNAL,
+    Conic,
+    LevelSetNewton,
 )  # fmt: skip
 from ucm.solvers.accelerated import Iterate, Smooth, State
 
@@ -74,8 +68,8 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
-    assert auto.solver.name.split("-")[0] in ("secular", "newton", "apg", "relaxed")
-    for solver, limit in ((Newton(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(Newton()), 20)):
+    assert auto.solver.name.split("-")[0] in ("secular", "active", "ssnal", "apg")
+    for solver, limit in ((SSNAL(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(SSNAL()), 20)):
         if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
         with warnings.catch_warnings():
@@ -203,7 +197,7 @@ def test_newton_in_the_span_of_few_samples(name: str, density: float) -> None:
     model = WIDE[name]
     if model is None:
         model = MODELS[name].with_params(**dict.fromkeys(MODELS[name].params(), 0.5))
-    plan = ucm.compile(model, data, y, solver=InSpan(Newton()))
+    plan = ucm.compile(model, data, y, solver=SSNAL())
     sol = plan.solve()
     assert sol.status == "optimal" and sol.stats.forming > 0.0
     assert plan.verify().agrees
@@ -211,31 +205,21 @@ def test_newton_in_the_span_of_few_samples(name: str, density: float) -> None:
     assert again.status == "optimal" and again.objective == pytest.approx(sol.objective, rel=2e-6)
 
 
-def test_where_the_span_is_left_alone() -> None:
+def test_where_the_range_space_pays() -> None:
     rng = np.random.default_rng(6)
     y = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)
     X = rng.standard_normal((60, 4000))
-    span = InSpan(Newton())
     few = ucm.compile(ucm.models.l2_nu_svm(0.5), X[:, :100], y)
-    assert "are not many" in str(span.refuse(few.form)) and few.solver.name == "newton"
+    assert few.solver.name == "ssnal" and few.solve().status == "optimal"
     thin = ucm.compile(ucm.models.l2_nu_svm(0.5), sparse.csr_matrix(X * (X > 1.6)), y)
-    assert "a basis of the span would cost" in str(span.refuse(thin.form))
+    assert "features exceed" in str(SSNAL(max_order=4000).refuse(thin.form))
     assert thin.solver.name == "apg"
     both = 0.3 * ucm.Hull(ucm.pos) + 0.7 * ucm.Hull(ucm.neg)  # 0 lies in the set of this difference
-    assert ucm.solve(both - both, X, y, solver=span).status == "zero_in_set"
-    wrong: Any = "newton"
-    for make, remedy in {
-        lambda: InSpan(
-            wrong
-        ): r"InSpan: inner is a solver of MinNorm, .*; give ucm.solvers.Newton\(\)$",
-        lambda: GrowingBall(()): r"got \(\); give \(ucm.solvers.Newton\(\), ucm.solvers.APG\(\)\)$",
-        lambda: HingeBand(wrong): r"is a solver of HingeDual, .*; give ucm.solvers.PSMO\(\)$",
-        lambda: GramSieve(
-            GramNewton(), wrong
-        ): r"goes on from weights, .*; give ucm.solvers.ClipMDM\(\)$",
-    }.items():
-        with pytest.raises(ParameterError, match=remedy):
-            make()
+    assert ucm.solve(both - both, X, y, solver=SSNAL()).status == "zero_in_set"
+    with pytest.raises(
+        ParameterError, match=r"got \(\); give \(ucm.solvers.SSNAL\(\), ucm.solvers.APG\(\)\)$"
+    ):
+        LevelSetNewton(())
 
 
 @pytest.mark.parametrize(
@@ -251,11 +235,11 @@ def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         ALM(APG(), growth=0.5)
     with pytest.raises(ParameterError):
-        Newton(max_order=0)
+        SSNAL(max_order=0)
 
 
 # --- the driver ---------------------------------------------------------------------------------
-SOLVERS = {"newton": "nu-SVM", "apg": "nu-SVM", "alm": "coherent MM-MPM"}
+SOLVERS = {"ssnal": "nu-SVM", "apg": "nu-SVM", "alm": "coherent MM-MPM"}
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -326,8 +310,8 @@ def test_nothing_to_gain_ends_the_steps(seed: int) -> None:
     X = generator.standard_normal((30, 6)) + y[:, None]
     form: Any = ucm.compile(MODELS["coherent MM-FDA"], X, y).form
     exact, monitor = Monitor(tol=1e-8), Monitor(tol=1e-18)
-    Newton().solve(form, exact)
-    answer = Newton().solve(form, monitor)
+    SSNAL().solve(form, exact)
+    answer = SSNAL().solve(form, monitor)
     size = form.space.norm(form.matvec(answer.q))
     assert size == pytest.approx(-exact.history[-1]["objective"], rel=1e-7)
     assert monitor.iterations <= exact.iterations + 30
@@ -342,7 +326,7 @@ def test_couplings_that_no_point_meets() -> None:
     q = form.centers()
     units = form.units(q)
     assert len(units) == len(form.couplings) and min(units) > 0.0
-    answer = Newton().solve(form, Monitor())
+    answer = SSNAL().solve(form, Monitor())
     assert (answer.status, answer.message) == ("infeasible", "a separating direction was found")
     residuals = form.residuals(q)
     for length in (1e-6, 1.0, 1e6):
@@ -360,7 +344,16 @@ def test_what_is_said_of_how_iterations_ended() -> None:
         "infeasible": "a separating direction was found",
         "max_iter": "raise max_iter",
     }
-    assert Monitor(tol=1e-6).zero == pytest.approx(1e-7) and Monitor(tol=0.0).zero == 1e-10
+
+
+@pytest.mark.parametrize("tol", [1e-8, 0.1, 0.5])
+def test_what_counts_as_reached_and_as_zero(tol: float) -> None:
+    """A norm of 0 does not depend on the tolerance; a negative gap proves nothing, nor does NaN."""
+    monitor = Monitor(tol)
+    assert monitor.zero == 1e-9 == Monitor(tol, least=1e-9).zero
+    assert monitor.reached(0.5 * tol) and monitor.reached(0.0) and monitor.reached(-1e-10)
+    assert not any(map(monitor.reached, (0.6 * tol, -1e-8, -2.0 * tol, np.nan, np.inf, -np.inf)))
+    assert monitor.reached(tol, tol) and not monitor.reached(1.1 * tol, tol)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -519,41 +512,36 @@ def test_the_route_table_and_its_refusals() -> None:
     X, y = load("iris")
     form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
     names = [route.solver.name for route in routes(form)]
-    by_rows = ["gram-sieve", "newton-gram", "clip-mdm"]
-    newton = ["newton-hull", "relaxed", "newton-span", "newton"]
-    coupled = ["newton-cg", "alm"]
-    others = ["highs-distance", "scaled-newton"]
-    automatic = ["secular", *newton, "apg", *coupled, *by_rows, *others]
-    assert names == [
-        *automatic,
-        "growing-ball",
-        "clarabel",
-        "ecos",
-        "scs",
-        "gsk",
-        "mdm",
-        "clip-gsk",
-    ]
+    newton = ["active-set", "ssnal"]
+    coupled = ["ssnal-cg", "alm"]
+    others = ["highs", "level-set"]
+    automatic = ["secular", *newton, "apg", *coupled, "smo", *others]
+    conic = ["clarabel", "ecos", "scs"]
+    assert names == [*automatic, "gsk", "mdm", "clip-gsk", "clip-mdm", *conic]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain(verbose=True)
     for name in names:
         assert f"\n  {name}" in text
     assert "refused: the blocks are coupled by an intersection" in text and "chosen, about " in text
-    assert ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="ecos").explain().count("chosen") == 1
+    assert (
+        ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="clarabel").explain().count("chosen") == 1
+    )
     wide = np.random.default_rng(0).standard_normal((20, 4000))
     labels = np.where(np.arange(20) < 9, 1.0, -1.0)
     assert ucm.compile(ucm.models.mm_mpm(0.3), wide, labels).solver.name == "secular"
-    assert ucm.compile(ucm.models.l2_nu_svm(0.5), wide, labels).solver == InSpan(Newton())
+    assert ucm.compile(ucm.models.l2_nu_svm(0.5), wide, labels).solver == SSNAL()
 
 
 def test_named_solvers_and_instances() -> None:
     X, y = load("iris")
     model = ucm.models.nu_svm(0.85)
-    for given in ("newton", Newton(max_inner=20), Clarabel(), ECOS(), SCS()):
+    for given in ("ssnal", SSNAL(max_inner=20), Conic("clarabel"), Conic("scs")):
         assert ucm.compile(model, X, y, solver=given).solve(tol=1e-4).status == "optimal"
     with pytest.raises(
-        ParameterError, match=r'expected "auto", a solver instance or one of secular, newton'
+        ParameterError, match=r'expected "auto", a solver instance or one of secular, active-set'
     ):
-        ucm.compile(model, X, y, solver="simplex")
+        ucm.compile(model, X, y, solver="prox-newton")
+    with pytest.raises(SolverError, match="it takes the norms 1 and inf of x"):
+        ucm.compile(model, X, y, solver="highs")
     with pytest.raises(ParameterError, match="got 3"):
         ucm.compile(model, X, y, solver=3)  # type: ignore[arg-type]
     with pytest.raises(SolverError, match="nothing couples the blocks"):
@@ -595,7 +583,7 @@ def test_a_solver_of_ones_own() -> None:
     ("options", "words"),
     [({"tol": 0.0}, "tol"), ({"tol": 2.0}, "tol"), ({"tol": float("nan")}, "tol"), ({"tol": "a"}, "tol"),
      ({"max_iter": 0}, "max_iter"), ({"max_iter": 2.5}, "max_iter"), ({"max_iter": True}, "max_iter"),
-     ({"starts": 0}, "starts"), ({"bias_rule": "x"}, "bias"), ({"warm_start": 3}, "warm_start"),
+     ({"n_starts": 0}, "n_starts"), ({"bias_rule": "x"}, "bias"), ({"warm_start": 3}, "warm_start"),
      ({"callback": 3}, "callback")],
 )  # fmt: skip
 def test_options_of_solve(options: dict[str, Any], words: str) -> None:
@@ -629,8 +617,8 @@ def test_a_signed_hull_is_half_of_the_two_hulls() -> None:
 
 
 @pytest.mark.parametrize("cut", ["neither", "the ellipsoids", "both"])
-def test_intersections_by_one_side_of_them(cut: str) -> None:
-    """The point of the left operands, or of the right ones, is that of the whole where it lies in both."""
+def test_intersections_of_which_one_operand_or_both_are_active(cut: str) -> None:
+    """The reference is a conic solver."""
     rng = np.random.default_rng(3)
     y = np.where(np.arange(60) < 25, 1.0, -1.0)
     X = rng.standard_normal((60, 3)) + 1.2 * y[:, None]
@@ -646,8 +634,8 @@ def test_intersections_by_one_side_of_them(cut: str) -> None:
     ]
     for model in models:
         plan = ucm.compile(model, X, y)
-        own, whole = plan.solve(), ucm.solve(model, X, y, solver="newton")
-        assert plan.solver.name == "relaxed" and own.status == whole.status == "optimal"
+        own, whole = plan.solve(), ucm.solve(model, X, y, solver="clarabel")
+        assert own.status == whole.status == "optimal"
         assert own.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
@@ -657,8 +645,8 @@ def test_an_intersection_of_many_features_in_the_span_of_the_samples(kappa: floa
     X = np.random.default_rng(1).standard_normal((24, 1000)) + 0.05 * y[:, None]
     plan = ucm.compile(ucm.models.coherent_mm_fda(kappa), X, y)
     own = plan.solve()
-    assert own.stats.solver == "relaxed" and own.status == "optimal" and plan.verify().agrees
-    assert own.stats.forming < 100.0  # passes: 24 x 24 systems, not 1000 x 1000
+    assert own.status == "optimal" and plan.verify().agrees
+    assert own.stats.forming < 150.0  # passes, most for the span: 24 x 24 systems, not 1000 x 1000
 
 
 @pytest.mark.parametrize(("m", "a"), [(600, 200), (900, 299)])
@@ -670,3 +658,13 @@ def test_a_hull_that_its_cap_leaves_a_point_takes_no_more_steps(m: int, a: int) 
     assert found.status == "optimal" and found.stats.systems <= 40
     assert found.weights is not None
     assert found.weights[:a] == pytest.approx(np.full(a, 1.0 / a), rel=1e-9)
+
+
+def test_a_constant_step_where_rows_add_up_to_0() -> None:
+    """A power iteration from equal entries would find the eigenvalue 0."""
+    X = np.array([[3, -3, 0], [5, -4, -1], [2, 1, -3], [-2, 1, 1], [-4, 3, 1], [-1, -2, 3]])
+    y = np.array([1, 1, 1, -1, -1, -1])
+    model = ucm.models.nu_svm(0.8)
+    found = ucm.solve(model, X, y, solver=APG(backtracking=False))
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(ucm.solve(model, X, y).objective, rel=1e-5)

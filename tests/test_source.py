@@ -17,9 +17,9 @@ from typed import untyped
 import ucm
 from ucm import Param, neg, pos
 from ucm.errors import ConvergenceWarning
+from ucm.evidence.expression_text import Text
 from ucm.evidence.majorant import majorant
 from ucm.language.models import __all__ as MODELS
-from ucm.language.text import Text
 
 X, Y = load("breast_cancer")
 SHIFT = np.array([9.0, 0.0, 0.0])
@@ -36,7 +36,7 @@ def run(model: Any, X: Any, y: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("U", SETS, ids=repr)
-def test_every_set(U: ucm.UncertaintySet) -> None:
+def test_every_set(U: ucm.extend.UncertaintySet) -> None:
     """Moved off 0, so that the point nearest to it is the model."""
     rng = np.random.default_rng(2)
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
@@ -118,42 +118,39 @@ import cvxpy as cp
 import numpy as np
 
 import ucm
-from ucm import value
+from ucm.extend import value
 
 
-class Diamond(ucm.Domain):
+class Diamond(ucm.extend.Domain):
     radius: ucm.Param | float
 
     def size(self):
-        return ucm.Size(self.radius)
+        return ucm.extend.Size(self.radius)
 
-    def support(self, g, *, classes=None):
+    def support(self, g):
         q = np.zeros(g.size)
         k = int(np.argmax(np.abs(g)))
         q[k] = value(self.radius) * np.sign(g[k])
         return float(g @ q), q
 
-    def violation(self, q, *, classes=None):
+    def violation(self, q):
         return max(0.0, float(np.abs(q).sum()) / value(self.radius) - 1.0)
 
-    def center(self, dim, *, classes=None):
+    def center(self, dim):
         return np.zeros(dim)
 
-    def emptiness(self, dim, *, classes=None):
+    def emptiness(self, dim):
         return None
 
-    def constraints(self, q, size, *, classes=None):
+    def constraints(self, q, size):
         return [cp.norm1(q) <= size]
-
-    def on_simplex(self):
-        return None
 
     def formula(self, notation):
         return "diamond"
 
 
-class Far(ucm.Combination):
-    operand: ucm.UncertaintySet
+class Far(ucm.extend.Combination):
+    operand: ucm.extend.UncertaintySet
 
     def terms(self):
         return ((self.operand, 2.0), (ucm.Point([9.0, 9.0, 9.0]), 1.0))
@@ -162,7 +159,7 @@ class Far(ucm.Combination):
         return "far"
 
 
-class LogSum(ucm.FoldedConcave):
+class LogSum(ucm.extend.FoldedConcave):
     def profile(self, s):
         return np.log1p(s)
 
@@ -185,6 +182,96 @@ class LogSum(ucm.FoldedConcave):
         return "logsum"
 
 
+class Branching(LogSum):  # asks for numbers
+    def profile(self, s):
+        return np.log1p(s) if np.max(s) < np.inf else s
+
+
+class Absolute(ucm.extend.ConvexLoss):
+    @property
+    def offset(self):
+        return 1.0
+
+    def each(self, margin):
+        return np.abs(1.0 - margin)
+
+    def slope(self):
+        return None
+
+    def smooth(self):
+        return False
+
+    def gradient(self, u):
+        return np.sign(u)
+
+    def conjugate(self, s):
+        return np.where(np.abs(s) <= 1.0, 0.0, np.inf)
+
+    def conjugate_prox(self, v, t):
+        return np.clip(v, -1.0, 1.0)
+
+    def conjugate_prox_slope(self, v, t, s):
+        return (np.abs(v) < 1.0).astype(float)
+
+    def cvxpy(self, margin, factor, scope):
+        return scope.of(factor) * cp.abs(1 - margin)
+
+    def conjugate_cvxpy(self, s):
+        return 0 * s, [s >= -1, s <= 1]
+
+    def formula(self, notation):
+        return "absolute"
+
+
+class SoftHinge(Absolute):  # max(0, s + (sqrt(1 + s^2) - 1) / 2), s = 1 - t
+    def each(self, margin):
+        s = 1.0 - margin
+        return np.maximum(0.0, s + 0.5 * (np.sqrt(1.0 + s**2) - 1.0))
+
+    def gradient(self, u):
+        return np.where(u > 0.0, 1.0 + 0.5 * u / np.sqrt(1.0 + np.minimum(u, 1e150) ** 2), 0.0)
+
+
+class Bent(ucm.extend.PointwiseLoss):  # a difference of convex losses
+    def each(self, margin):
+        return np.abs(1.0 - margin) - 0.25 * SoftHinge().each(margin)
+
+    def split(self):
+        return (Absolute(),), (0.25 * SoftHinge(),)
+
+    def formula(self, notation):
+        return "bent"
+
+
+class HuberNorm(ucm.extend.ProximalPenalty):
+    delta: ucm.Param | float = 1.0
+
+    def value(self, w):
+        delta, s = value(self.delta), np.abs(w)
+        bent = np.minimum(s, delta)
+        return float((s - bent + bent**2 / (2.0 * delta)).sum())
+
+    def prox(self, v, t):
+        delta = value(self.delta)
+        return np.where(np.abs(v) <= delta + t, v / (1.0 + t / delta), v - t * np.sign(v))
+
+    def conjugate(self, z):
+        return 0.5 * value(self.delta) * float((np.clip(z, -1.0, 1.0) ** 2).sum())
+
+    def gauge(self, z):
+        return float(np.abs(z).max(initial=0.0))
+
+    def norms(self):
+        return None
+
+    def cvxpy(self, w, factor, scope):
+        delta = value(self.delta)
+        return scope.of(factor) * (delta / 2 * cp.sum(cp.huber(w / delta)))
+
+    def formula(self, notation):
+        return "huber"
+
+
 def budget(q, amount):
     t = cp.Variable(q.size)
     return [cp.abs(q) <= t, t <= 1, cp.sum(t) <= amount]
@@ -204,13 +291,22 @@ def own() -> Iterator[Any]:
 def test_words_of_ones_own(own: Any) -> None:
     A = np.diag([1.0, 2.0, 3.0])
     for U in (
-        ucm.Image(A, own.Diamond(Param("r", 0.7)), [5.0, 6.0, 7.0]),
+        ucm.AffineImage(A, own.Diamond(Param("r", 0.7)), [5.0, 6.0, 7.0]),
         own.Far(ucm.Hull(pos) - ucm.Hull(neg)),
-        ucm.Image(A, ucm.CvxpyDomain(own.budget, Param("gamma", 1.5)), [5.0, 6.0, 7.0]),
+        ucm.AffineImage(A, ucm.CvxpyDomain(own.budget, Param("gamma", 1.5)), [5.0, 6.0, 7.0]),
         ucm.Hull(pos, weights=ucm.CvxpyDomain(own.budget, 1.5) & ucm.NormBall(0.3)) + SHIFT,
     ):
         check_model(U)
-    check_model_value(ucm.Hinge() + 0.5 * own.LogSum())
+    for model in (
+        ucm.Hinge() + 0.5 * own.LogSum(),
+        ucm.Hinge() + 0.5 * own.Branching(),
+        own.Absolute() + 0.1 * own.HuberNorm(0.3),
+        Param("C", 0.2) * own.Absolute() + own.HuberNorm(Param("delta", 0.3)) / Param("nu", 2.0),
+        ucm.Hinge() + Param("C", 0.2) * own.Absolute() + 0.5 * ucm.L2() + own.HuberNorm(),
+        own.Bent() + 0.5 * ucm.L2(),
+    ):
+        check_model_value(model)
+    assert "C * cp.abs(1 - t)" in ucm.to_cvxpy_source(Param("C", 0.2) * own.Absolute() + ucm.L2())
 
 
 def check_model_value(model: Any) -> None:
@@ -219,13 +315,14 @@ def check_model_value(model: Any) -> None:
     assert model.value(margin, found["w"]) == pytest.approx(found["objective"], rel=1e-6)
 
 
-def test_what_no_module_holds_is_refused() -> None:
+def test_a_local_function_is_written_out() -> None:
     def inside(q: Any) -> list[Any]:
         return [q >= 0, q <= 1]
 
-    U = ucm.Image(np.eye(3), ucm.CvxpyDomain(inside))
-    with pytest.raises(ucm.CompositionError, match="top of a module"):
-        ucm.to_cvxpy_source(U)
+    check_model(ucm.AffineImage(np.diag([1.0, 2.0, 3.0]), ucm.CvxpyDomain(inside), [5.0, 6.0, 7.0]))
+
+
+def test_a_penalty_alone_is_refused() -> None:
     with pytest.raises(ucm.CompositionError, match="penalty"):
         ucm.to_cvxpy_source(untyped.L1())
 
@@ -235,7 +332,7 @@ def test_parameters_stand_at_the_top_by_name() -> None:
     nu = Param("nu", 0.8)
     U = ucm.ReducedHull(pos, nu=nu) - ucm.ReducedHull(neg, nu=(1 + nu) / 2)
     text = ucm.to_cvxpy_source(U)
-    assert "nu = 0.8\n" in text and "2 / (m * ((1 + nu) / 2))" in text
+    assert "nu = 0.8\n" in text and "2 / (len(y) * ((1 + nu) / 2))" in text
     changed = text.replace("nu = 0.8", "nu = 0.7")
     names: dict[str, Any] = {"X": X, "y": Y}
     exec(changed, names)

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import ucm
 from ucm import neg, pos
-from ucm.errors import ConvergenceWarning
+from ucm.compiler.route import ROUTES
+from ucm.errors import ConvergenceWarning, SolverError
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Tilt
-from ucm.solvers import APG, ClarabelComposite, PrimalAPG
-from ucm.solvers.objective.rest import instead, moderate, sparse_enough
+from ucm.forms.objective import Composite, Session
+from ucm.solvers import APG, DCA, SSNAL, Conic, LevelSetNewton, ProxNewton, TrustRegionSecular
+from ucm.solvers.objective.with_fallback import WithFallback
 
 LINE = np.arange(20.0)[:, None]
 HALVES = np.where(np.arange(20) < 10, 1.0, -1.0)
@@ -80,32 +82,122 @@ def settled_to(solution: Any, tol: float) -> bool:
     return (abs(solution.certificate.relative_gap) <= tol) == (solution.status == "optimal")
 
 
-def test_a_second_solver_that_does_not_take_the_form_leaves_it_to_its_own() -> None:
+class Stuck(Conic):
+    """Ends at w = 0 without proof."""
+
+    def open(self, form: Composite, monitor: Monitor) -> Session:
+        return _AtZero()
+
+
+class _AtZero(Session):
+    def place(self, w: np.ndarray, b: float) -> None:
+        pass
+
+    def solve(self, form: Composite, tilt: Any, tol: float) -> Answer:
+        return Answer(w=np.zeros(form.n), b=0.0, status="stalled", message="stuck")
+
+
+def overlapping() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((12, 4)), np.where(np.arange(12) < 6, 1, -1)
-    model = ucm.Logistic() + 0.1 * ucm.LInf() + 0.1 * ucm.Norm(1.5)  # no proximal map
-    plan: Any = ucm.compile(model, X, y, solver="clarabel-loss")
-    form, monitor = plan.lowering.form, Monitor()
-    tilt = Tilt(np.zeros(12), np.zeros(4))
-    first = PrimalAPG(rest=ClarabelComposite())
-    assert first.refuse(form) is not None
-    found = instead(first, form, tilt, 1e-6, monitor, (np.zeros(4), 0.0))
-    assert found is not None
-    w, b = found[1].plane
-    assert form.value(form.margins(w, b), w, tilt) == pytest.approx(
-        plan.solve().objective, rel=1e-5
-    )
+    y = np.where(np.arange(60) < 30, 1, -1)
+    return rng.standard_normal((60, 4)) + 0.5 * y[:, None], y
 
 
-def test_sparse_samples_are_asked_for_by_their_stored_entries() -> None:
-    """But where a program has exponential cones, whose time does not fall with the entries."""
-    X, y = sparse.eye(600, 600, format="csr"), np.where(np.arange(600) % 2, 1.0, -1.0)
-    rest = ClarabelComposite()
-    for loss, taken in (
-        (ucm.SquaredHinge(), True),
-        (2 * ucm.HuberHinge(), True),
-        (ucm.Logistic(), False),
-    ):
-        form = ucm.compile(loss + ucm.LInf(), X, y).form
-        assert sparse_enough(rest, form) == taken and not moderate(rest, form)
-    assert not sparse_enough(None, form)
+def test_the_fallback_of_a_route_goes_on_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = overlapping()
+    model = ucm.Logistic() + 0.1 * ucm.L1()
+    plan = ucm.compile(model, X, y)
+    assert plan.solver.name == "prox-newton"
+    assert "fallback  if it ends without proof: clarabel" in plan.explain().splitlines()
+    named = ucm.compile(model, X, y, solver="prox-newton")
+    assert "without proof" not in named.explain()
+    known = plan.solve()
+    assert known.stats.solver == "prox-newton" and "went on" not in known.message
+    monkeypatch.setattr(ProxNewton, "open", Stuck.open)
+    solution = plan.solve()
+    assert (solution.status, solution.stats.solver) == ("optimal", "clarabel")
+    assert "clarabel went on from the answer of prox-newton" in solution.message
+    assert solution.objective == pytest.approx(known.objective, rel=1e-6)
+    with pytest.warns(ConvergenceWarning, match="prox-newton stopped"):
+        alone = named.solve()
+    assert (alone.status, alone.stats.solver) == ("stalled", "prox-newton")
+
+
+def test_fallbacks_of_sets_go_on_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the answer before, and through a row that ends without proof itself."""
+    X, y = overlapping()
+    plan = ucm.compile(ucm.models.mm_mpm(0.1), X, y)
+    chain = "fallback  if it ends without proof: ssnal, then clarabel, then scs"
+    assert chain in plan.explain().splitlines()
+    known, starts = plan.solve(), []
+
+    def stuck(self: Any, form: Any, monitor: Monitor, start: Answer | None = None) -> Answer:
+        starts.append(start)
+        return Answer(form.centers(), status="stalled", message="stuck")
+
+    monkeypatch.setattr(TrustRegionSecular, "solve", stuck)
+    solution = plan.solve()
+    assert (solution.status, solution.stats.solver) == ("optimal", "ssnal")
+    monkeypatch.setattr(SSNAL, "solve", stuck)
+    solution = plan.solve()
+    assert (solution.status, solution.stats.solver) == ("optimal", "clarabel")
+    assert solution.objective == pytest.approx(known.objective, rel=1e-6)
+    assert starts[:2] == [None, None] and starts[2].q  # Newton begins where the first one ended
+
+
+def test_a_solver_that_fails_is_followed_by_its_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = overlapping()
+    model = ucm.RobustMargin(ucm.models.mm_mpm(0.1), 1.5)
+    plan, named = ucm.compile(model, X, y), ucm.compile(model, X, y, solver="clarabel")
+    known = named.solve()
+
+    failing, right = {"clarabel"}, Conic.solve
+
+    def fail(*_: Any, **__: Any) -> Answer:
+        raise SolverError("no answer")
+
+    def some(self: Conic, *given: Any) -> Answer:
+        return fail() if self.name in failing else right(self, *given)
+
+    for solver, method in ((LevelSetNewton, fail), (Conic, some)):
+        monkeypatch.setattr(solver, "solve", method)
+        solution = plan.solve()
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(known.objective, rel=2e-6)
+    assert solution.stats.solver == "scs"
+    with pytest.raises(SolverError, match="no answer"):
+        named.solve()
+    failing.add("scs")
+    with pytest.raises(SolverError, match="no answer"):
+        plan.solve()
+
+
+def test_every_fallback_is_a_row_of_its_form_and_ends() -> None:
+    for route in ROUTES:
+        for form in route.solver.takes:
+            rows = {r.solver.name: r for r in ROUTES if form in r.solver.takes}
+            at, met = route, [route.solver.name]
+            while at is not None and at.fallback is not None:
+                at = rows.get(at.fallback)
+                if at is None:  # the fallback of another form
+                    assert form is not MinNorm and form is not Composite
+                    break
+                assert at.solver.name not in met
+                met.append(at.solver.name)
+
+
+def test_convex_problems_in_a_series_stay_with_the_fallback() -> None:
+    X, y = overlapping()
+    model = ucm.Logistic() + 0.1 * ucm.CappedL1(1)
+    plan = ucm.compile(model, X, y)
+    assert isinstance(plan.solver, DCA) and isinstance(plan.solver.inner, WithFallback)
+    assert "fallback  if it ends without proof: clarabel" in plan.explain().splitlines()
+    known = plan.solve()
+    both = WithFallback(Stuck(), ProxNewton())
+    solution = ucm.solve(model, X, y, solver=DCA(both))
+    assert solution.objective == pytest.approx(known.objective, rel=1e-6)
+    assert "prox-newton went on from the answer of clarabel" in solution.message
+    assert not WithFallback(Stuck(), ProxNewton(), most=1).applies(plan.form.G)
+    with pytest.warns(ConvergenceWarning):
+        alone = ucm.solve(model, X, y, solver=DCA(WithFallback(Stuck(), ProxNewton(), most=1)))
+    assert alone.status == "stalled"

@@ -40,7 +40,7 @@ def test_declarations_survive_every_journey(node: Any) -> None:
 
 
 def test_a_check_fails_a_wrong_penalty() -> None:
-    class Wrong(ucm.terms.ProximalPenalty):
+    class Wrong(ucm.extend.ProximalPenalty):
         """`||w||_1` with the proximal map of half of it."""
 
         def value(self, w: Vec) -> float:
@@ -120,6 +120,18 @@ def test_parameters_are_shared_and_replaced() -> None:
         _ = ucm.Ramp(Param("a", 0.5)) + ucm.ExpL0(Param("a", 4))
 
 
+def test_a_penalty_times_0_ends_a_path() -> None:
+    X, y = ucm.datasets.load("iris")
+    lam = Param("lam", 1.0)
+    path = ucm.path(ucm.SquaredHinge() + lam * ucm.L1() + 0.1 * ucm.L2(), X, y, lam=[1.0, 0.1, 0.0])
+    alone = ucm.solve(ucm.SquaredHinge() + 0.1 * ucm.L2(), X, y)
+    assert [solution.status for solution in path] == ["optimal"] * 3
+    assert path[-1].objective == pytest.approx(alone.objective, rel=1e-6)
+    nothing = 0 * ucm.NonNegative()
+    assert nothing.value([-1.0]) == nothing.gauge(np.zeros(1)) == 0.0
+    assert nothing.gauge(np.ones(1)) == np.inf and nothing.prox(np.array([-1.0]), 2.0) == [-1.0]
+
+
 def test_arithmetic() -> None:
     hinge, l1 = ucm.Hinge(), ucm.L1()
     assert l1 + hinge == hinge + l1
@@ -143,7 +155,8 @@ REFUSED = {
     "ucm.ElasticNet(2)": "ratio",
     "ucm.Hinge(p=0.5)": "1 <= p",
     "-1 * ucm.L1()": "positive",
-    "0 * ucm.L1()": "positive",
+    "0 * ucm.Hinge()": "positive",
+    "0 * ucm.CappedL1(1)": "positive",
     "-ucm.Hinge()": "concave",
     "-ucm.Ramp()": "concave",
     "Param('lam', -0.1) * ucm.L2()": "positive",
@@ -151,13 +164,14 @@ REFUSED = {
     "ucm.Hinge() - ucm.L1()": "only added",
     "1 - ucm.L1()": "only added",
     "ucm.L2('b')": "never of the bias",
+    "ucm.L2(3.0)": "its weight is a factor: write lam",
     "ucm.L2(b=1)": "never of the bias",
     "ucm.CappedL1(1, 'b')": "never of the bias",
     "ucm.Hinge() * ucm.L1()": "do not multiply",
     "ucm.Hinge() + 3": "expected losses and penalties",
     "ucm.L1() + ucm.pos": "expected losses and penalties",
-    "ucm.Objective(ucm.L1(), ucm.Hinge())": "a loss and a penalty",
-    "ucm.LossBall(ucm.Ramp(), 1.0)": "convex loss",
+    "ucm.Objective(ucm.L1(), ucm.Hinge())": "loss: expected a Loss",
+    "ucm.LossBall(ucm.Ramp(), 1.0)": "loss: expected a ConvexLoss",
 }
 
 
@@ -173,3 +187,20 @@ def test_a_parameter_out_of_range_is_refused_when_it_is_set() -> None:
     for bad in ({"mu": 0.0}, {"a": -1.0}, {"lam": 0.0}):
         with pytest.raises(ucm.CompositionError):
             model.with_params(**bad)
+
+
+def test_a_factor_of_one_leaves_a_term_as_it_is() -> None:
+    """Equal declarations have equal source text, and equal source text is of equal declarations."""
+    for term in (
+        ucm.Hinge(),
+        ucm.Ramp(),
+        ucm.L1(),
+        ucm.ExpL0(2.0),
+        ucm.Hinge() + ucm.Logistic(),
+        ucm.Hinge() + ucm.L2(),
+    ):
+        for same in (term * 1, 1 * term, term / 1, 1.0 * (1.0 * term)):
+            assert same == term and repr(same) == repr(term)
+        assert 1 * (2 * term) == 2 * term
+        one = Param("one", 1.0)
+        assert one * term != term and (one * term).params() == {"one": 1.0}

@@ -28,7 +28,7 @@ TIGHT: Any = {
 
 # --- the worst case ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("U", SETS, ids=repr)
-def test_the_worst_case_is_the_model(U: ucm.UncertaintySet) -> None:
+def test_the_worst_case_is_the_model(U: ucm.extend.UncertaintySet) -> None:
     """Its minimum over the ball is minus the distance of the set from 0; the set is moved off 0."""
     rng = np.random.default_rng(2)
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
@@ -136,14 +136,14 @@ def a_number(q: Any) -> Any:
 @pytest.mark.parametrize(
     "D", [ucm.CvxpyDomain(budget, Param("gamma", 1.5)), ucm.CvxpyDomain(lifted)]
 )
-def test_a_domain_obeys_its_laws(D: ucm.Domain) -> None:
-    check_domain(D, dims=(3,), tol=1e-6, classes=False)
-    for U in (ucm.Image(np.eye(3), D, [1.0, 2.0, 3.0]), ucm.Hull(pos, weights=D)):
+def test_a_domain_obeys_its_laws(D: ucm.extend.Domain) -> None:
+    check_domain(D, dims=(3,), tol=1e-6)
+    for U in (ucm.AffineImage(np.eye(3), D, [1.0, 2.0, 3.0]), ucm.Hull(pos, weights=D)):
         check_set(U, tol=1e-6)
 
 
 def test_on_the_simplex() -> None:
-    check_domain(ucm.CvxpyDomain(ordered, simplex=True), dims=(4,), tol=1e-6)
+    check_domain(ucm.CvxpyDomain(ordered), dims=(4,), tol=1e-6)
     U = ucm.Hull(pos, weights=ucm.CvxpyDomain(ordered)) - ucm.Hull(neg)
     solution = ucm.solve(U, X[:40] + Y[:40, None], Y[:40])
     weights = known(solution.weights)[Y[:40] > 0]
@@ -158,7 +158,9 @@ def test_it_is_the_same_as_the_domain_of_the_library() -> None:
     spread = np.diag([1.0, 2.0, 0.5])
     center = pos.mean - neg.mean
     r = Param("r", 0.2)
-    mine, same = (ucm.Image(spread, D, center) for D in (ucm.CvxpyDomain(ball, r), ucm.NormBall(r)))
+    mine, same = (
+        ucm.AffineImage(spread, D, center) for D in (ucm.CvxpyDomain(ball, r), ucm.NormBall(r))
+    )
     plan = ucm.compile(mine, X, Y)
     solution = plan.solve()
     assert solution.status == "optimal" and plan.verify()
@@ -194,7 +196,7 @@ def test_json_takes_functions_of_imported_modules_only(tmp_path: Any) -> None:
     import sys; sys.path.insert(0, sys.argv[1])
     import ucm
     text = '{"ucm": 1, "model": {"node": "CvxpyDomain", "fields": {"build": {"function": "disc", '
-    text += '"module": "builders_of_mine"}, "amount": null, "simplex": false}}}'
+    text += '"module": "builders_of_mine"}, "amount": null}}}'
     try:
         ucm.from_json(text)
     except ucm.CompositionError as error:
@@ -228,7 +230,7 @@ def test_json_takes_functions_of_imported_modules_only(tmp_path: Any) -> None:
 def test_what_is_no_domain_is_refused_before_any_work(
     build: Any, error: type[Exception], words: str
 ) -> None:
-    U = ucm.Image(np.eye(3), ucm.CvxpyDomain(build), center=pos.mean)
+    U = ucm.AffineImage(np.eye(3), ucm.CvxpyDomain(build), center=pos.mean)
     for work in (ucm.compile, ucm.solve, lambda U, X, y: ucm.worst_case(U, X, y, cp.Variable(3))):
         with pytest.raises(error, match=words):
             work(U, X, Y)
@@ -243,7 +245,7 @@ def test_a_build_is_a_function() -> None:
 
 
 def test_in_a_classifier() -> None:
-    U = ucm.Image(
+    U = ucm.AffineImage(
         np.diag(X.std(axis=0)), ucm.CvxpyDomain(budget, Param("gamma", 0.5)), pos.mean - neg.mean
     )
     clf = ucm.Classifier(U).fit(X, Y)

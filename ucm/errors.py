@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -26,8 +27,23 @@ __all__ = [
 _PACKAGE = str(Path(__file__).parent)
 
 
+_NUMBER = r"-?[\d.]+(?:e[-+]?\d+)?"
+_NUMBERS = re.compile(rf"\[({_NUMBER}(?:, {_NUMBER}){{2}})(?:, {_NUMBER}){{4,}}, ({_NUMBER})\]")
+_ROWS = re.compile(r"\[(\[[^][]*\], \[[^][]*\])(?:, \[[^][]*\]){2,}, (\[[^][]*\])\]")
+
+
 class UCMError(ValueError):
-    """Base of every error that the library raises on purpose."""
+    """The base class of the library's errors.
+
+    Its text abbreviates arrays of more than 7 numbers or 4 rows in the source text of declarations.
+    """
+
+    def __str__(self) -> str:
+        return _short(super().__str__())
+
+
+def _short(message: str) -> str:
+    return _ROWS.sub(r"[\1, ..., \2]", _NUMBERS.sub(r"[\1, ..., \2]", message))
 
 
 class CompositionError(UCMError):
@@ -39,23 +55,23 @@ class ParameterError(UCMError):
 
 
 class DataError(UCMError):
-    """Samples or labels that no model can be fitted to (NaN, one class, wrong shapes)."""
+    """Invalid samples or labels, such as NaN, a single class, or shapes that do not match."""
 
 
 class EmptySetError(UCMError):
-    """An uncertainty set without a point for the bound data and parameters."""
+    """An uncertainty set that is empty for these data and parameters."""
 
 
 class MissingExtraError(UCMError, ImportError):
-    """A part of the library whose extra is not installed; the message names the extra."""
+    """A missing optional dependency; the message names the extra to install."""
 
 
 class SolverError(UCMError):
-    """A solver that failed, or an answer that the certificate contradicts."""
+    """The failure of a solver, or an answer that contradicts its certificate."""
 
 
 class ConvergenceWarning(UserWarning):
-    """The tolerance was not reached; the message carries the gap that was."""
+    """A solve ended above its tolerance; the message states the proven gap."""
 
 
 def warn_of(message: str, category: type[Warning]) -> None:
@@ -71,7 +87,7 @@ def brief(x: object) -> str:
     shape = getattr(x, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"{type(x).__name__} of shape {shape}"
-    text = " ".join(repr(x).split())
+    text = _short(" ".join(repr(x).split()))
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 

@@ -14,6 +14,15 @@
 # $$\min_{\|w\|_2 \le 1}\max_{x \in U} -w^\top x \;=\; -\min_{x \in U}\|x\|_2 , \qquad w^* = x^* / \|x^*\|_2 .$$
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -84,13 +93,13 @@ assert check.agrees
 # ## From the paper: Figure 2
 #
 # The left panel of Figure 2 has $0 \notin U$: the classes' sets are disjoint. In the right panel they meet, $0 \in U$, and
-# the relaxed problem has only the worthless answer $w = 0$. One parameter leads from one panel to the other. A film shows
+# the relaxed problem has only the worthless answer $w = 0$. One parameter leads from one panel to the other. An animation shows
 # it, and `admissible` says where it happens without solving for every value.
 
 # %%
 ends = ucm.admissible(ucm.models.mm_mpm(0.9), X, y)["kappa"]
 print(f"0 is outside of U for kappa in [{ends.lower:g}, {ends.upper:.4f})")
-ucm.plot.SetFilm.from_model(ucm.models.mm_mpm(0.9), X, y, kappa=[0.7, 1.3, 2.1], count=3)
+ucm.plot.SetAnimation.from_model(ucm.models.mm_mpm(0.9), X, y, kappa=[0.7, 1.3, 2.1], n_frames=3)
 plt.show()
 
 # %%

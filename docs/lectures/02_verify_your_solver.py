@@ -14,6 +14,15 @@
 # The number $x^\top (x - s)$ bounds how far $\|x\|^2$ is above its least value.
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,8 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ucm
-from ucm.forms.answer import Answer
-from ucm.forms.distance import MinNorm
+from ucm.extend import Answer, MinNorm, Solver
 
 # %%
 X, y = ucm.datasets.load("wine")
@@ -37,7 +45,7 @@ print(U)
 
 # %%
 @dataclass(frozen=True)
-class FrankWolfe(ucm.Solver[MinNorm]):
+class FrankWolfe(Solver[MinNorm]):
     """The method of Frank and Wolfe; `longest` is the longest step."""
 
     longest: float = 1.0
@@ -59,7 +67,7 @@ class FrankWolfe(ucm.Solver[MinNorm]):
             if np.linalg.norm(x) <= zero:  # 0 lies in U
                 return Answer(q)
             gradient = form.rmatvec(x)
-            s = [b.domain.support(-g, classes=b.classes)[1] for b, g in zip(form.blocks, gradient)]
+            s = [b.domain.support(-g)[1] for b, g in zip(form.blocks, gradient)]
             d = form.matvec(s) - x
             gap = float(-x @ d)
             monitor.passes += 1.0
@@ -128,7 +136,7 @@ except AssertionError as error:
 # ## The picture
 
 # %%
-solvers = {"frank-wolfe": FrankWolfe(), "apg": "apg", "newton": "newton"}
+solvers = {"frank-wolfe": FrankWolfe(), "apg": "apg", "ssnal": "ssnal"}
 ucm.plot.ConvergenceDisplay.from_model(U, X, y, solvers=solvers, tol=1e-4)
 plt.show()
 

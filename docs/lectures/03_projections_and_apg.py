@@ -13,6 +13,15 @@
 # cheap projection (section 4), and how large may $1/L$ be (section 3.2)?
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -91,7 +100,7 @@ assert solution.status == "optimal" and last["gradients"] >= last["iteration"]
 
 # %% [markdown]
 # As in Table 3 of the paper ($\nabla f$ 1375, $f$ 369, $P$ 1453 calls) there are a few more projections than gradients, and
-# far fewer values of $f$: only every tenth step tests $L$, and every hundredth checks the second rule. `ucm bench apg breakdown` prints the table for its sizes.
+# far fewer values of $f$: only every tenth step tests $L$, and every hundredth checks the second rule. `python -m benchmarks.papers.unified tables-3-7` prints the table for its sizes.
 #
 # ## From the paper: Figure 6
 #
@@ -139,8 +148,8 @@ strategies = {
     "all four": APG(stop="paper", eta_min=1.0),
 }
 traced = {n: ucm.solve(U, X, y, solver=s, trace=1, tol=1e-3) for n, s in strategies.items()}
-ucm.plot.ConvergenceDisplay.from_solution(traced, work="iterations", of="residual")
-ucm.plot.ConvergenceDisplay.from_solution(traced, work="iterations", of="L")
+ucm.plot.ConvergenceDisplay.from_solution(traced, x="iterations", y="residual")
+ucm.plot.ConvergenceDisplay.from_solution(traced, x="iterations", y="L")
 plt.show()
 
 # %%
@@ -177,7 +186,7 @@ ellipsoids = {
     n: ucm.solve(ucm.models.mm_mpm(0.5), X, y, solver=s, trace=1, tol=1e-3)
     for n, s in strategies.items()
 }
-ucm.plot.ConvergenceDisplay.from_solution(ellipsoids, work="iterations", of="residual")
+ucm.plot.ConvergenceDisplay.from_solution(ellipsoids, x="iterations", y="residual")
 plt.show()
 print({name: s.stats.iterations for name, s in ellipsoids.items()})
 assert ellipsoids["all four"].stats.iterations < ellipsoids["bt"].stats.iterations < 50

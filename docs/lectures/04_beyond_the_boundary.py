@@ -13,6 +13,15 @@
 # sphere is not convex, and there may be several minima.
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -63,7 +72,7 @@ assert s.w @ plus + s.b < 0 < s.w @ minus + s.b  # of the second
 # go downhill from their starts. The dashed line is what *no* direction can get below: it is proven.
 
 # %%
-shown = ucm.plot.LandscapeDisplay.from_model(inside, X, y, starts=10)
+shown = ucm.plot.LandscapeDisplay.from_model(inside, X, y, n_starts=10)
 plt.show()
 print("minima:", shown.minima[:, 1].round(4), "  proven bound:", round(shown.bound, 4))
 assert shown.zero_inside and shown.bound <= shown.minima[0, 1] + 1e-3
@@ -82,10 +91,10 @@ for name, solver in {"RAPMINOS": "rapminos", "facets": "facets"}.items():
 assert s.status == "optimal" and s.certificate.kind == "global"
 
 # %%
-several = ucm.solve(inside, X, y, solver="rapminos", starts=8)
+several = ucm.solve(inside, X, y, solver="rapminos", n_starts=8)
 print(several.message)
-print("ends:", np.round(several.ends, 4))
-assert min(several.ends) == several.objective
+print("ends:", np.round(several.start_objectives, 4))
+assert min(several.start_objectives) == several.objective
 
 # %%
 A, t = ucm.datasets.load("breast_cancer")
@@ -139,9 +148,9 @@ assert gains[0] > 0.02 > 0.005 > gains[-1]
 #
 # ## Exercises
 #
-# 1. How many minima has the landscape of `X, y` at 1.05, .9, .6 and .4 times the smallest convex $\nu$?
+# 1. How many minima has the landscape of `X, y` at 1.05, 0.9, 0.6 and 0.4 times the smallest convex $\nu$?
 # 2. MM-FDA is one ellipsoid: on its non-convex side the global minimum costs one scalar root. Solve it with `kappa=5`.
-# 3. Solve with a convex solver by name, `solver="newton"`. What is the status, and what does the message advise?
+# 3. Solve with a convex solver by name, `solver="ssnal"`. What is the status, and what does the message advise?
 # 4. Show that $f(w) \ge 0$ for all $w$ exactly if $0 \in U$, with 1,000 random directions on both sides.
 
 # %% [markdown]
@@ -151,7 +160,7 @@ assert gains[0] > 0.02 > 0.005 > gains[-1]
 # 1. On the convex side one minimum lies below 0; beyond it several appear.
 for part in (1.05, 0.9, 0.6, 0.4):
     seen = ucm.plot.LandscapeDisplay.from_model(
-        ucm.models.nu_svm(part * ends.lower), X, y, starts=0
+        ucm.models.nu_svm(part * ends.lower), X, y, n_starts=0
     )
     plt.close(seen.figure_)
     print(
@@ -167,7 +176,7 @@ assert one.certificate.kind == "global"
 
 # %% tags=["hide-cell"]
 # 3. It keeps its answer, w = 0, and says so.
-zero = ucm.solve(inside, X, y, solver="newton")
+zero = ucm.solve(inside, X, y, solver="ssnal")
 print(zero.status, "|", zero.message)
 assert zero.status == "zero_in_set" and not zero.w.any()
 

@@ -14,6 +14,15 @@
 #   \lambda = \min\Bigl\{\frac{W^\top (x_U - x_L)}{\|x_U - x_L\|^2},\ \mu - q_L,\ q_U\Bigr\}.$$
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import warnings
 
 import matplotlib.pyplot as plt
@@ -91,7 +100,7 @@ for name, nu in (("iris", 0.3), ("wine", 0.15), ("breast_cancer", 0.1), ("digits
     counts = {}
     for label, solver in {
         "GSK": ucm.solvers.GSK(stop="paper"),
-        "clip-MDM": ucm.solvers.ClipMDM(choice="first-order", stop="paper"),
+        "clip-MDM": ucm.solvers.ClipMDM(stop="paper"),
     }.items():
         plan = ucm.compile(
             ucm.models.nu_svm(nu), A, t, kernel="rbf", gamma=1.0 / A.shape[1], solver=solver
@@ -123,7 +132,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", ucm.ConvergenceWarning)
     shown = ucm.plot.ConvergenceDisplay.from_model(
         ucm.models.nu_svm(0.3), A, t, solvers=["gsk", "mdm", "clip-gsk", "clip-mdm"],
-        work="iterations", tol=1e-5, trace=1, max_iter=20_000,
+        x="iterations", tol=1e-5, trace=1, max_iter=20_000,
     )  # fmt: skip
 plt.show()
 print(shown.status)
@@ -166,10 +175,10 @@ assert whole.status == "optimal"
 assert np.allclose(whole.x, [0, 1])
 
 # %% tags=["hide-cell"]
-# 3. Newton steps on rows of the Gram matrix.
+# 3. Sequential minimal optimisation on rows of the Gram matrix.
 behind = ucm.solve(ucm.models.nu_svm(0.3), A, t, kernel="rbf")
 print(behind.stats.solver, behind.stats.iterations, behind.status)
-assert behind.stats.solver == "newton-gram"
+assert behind.stats.solver == "smo"
 assert behind.status == "optimal"
 
 # %% tags=["hide-cell"]

@@ -12,6 +12,15 @@
 # problem, and repeats: the objective never goes up.
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import warnings
 
 import matplotlib.pyplot as plt
@@ -77,11 +86,11 @@ X, y = noisy(100)
 # A point for each convex problem. Further starts may end lower; how much the *next* convex problem could gain is proven.
 
 # %%
-solution = ucm.solve(model, X, y, starts=6)
-ucm.plot.DescentDisplay.from_solution(solution)
+solution = ucm.solve(model, X, y, n_starts=6)
+ucm.plot.ConvergenceDisplay.from_solution(solution, x="iterations", y="objective")
 plt.show()
 print(solution.message)
-print("ends of the starts:", np.round(solution.ends, 4))
+print("ends of the starts:", np.round(solution.start_objectives, 4))
 
 # %% [markdown]
 # ## The certificate
@@ -162,7 +171,7 @@ for name, each in six.items():
 # ## Exercises
 #
 # 1. How does the number of samples on the sloped part of the ramp change with $\mu$ = 0.1, 0.25, 0.5, 1? (Figure 11; take $\lambda = 5$)
-# 2. Show that the objective never goes up, from the history of `starts=6`.
+# 2. Show that the objective never goes up, from the history of `n_starts=6`.
 # 3. `lam_max`: the least $\lambda$ at which $w = 0$ is optimal for the hinge with L1. Find it by bisection.
 # 4. Which features does `RLSVM0` keep on breast_cancer for $\lambda = 8$? How good is it on held-out data, and how good the plain SVM?
 
@@ -181,7 +190,7 @@ assert counts == sorted(counts)
 
 # %% tags=["hide-cell"]
 # 2. Start by start.
-for start in range(len(solution.ends)):
+for start in range(len(solution.start_objectives)):
     heights = [r["objective"] for r in solution.history if r["start"] == start]
     assert all(np.diff(heights) <= 1e-9)
     print(f"start {start}: {np.round(heights, 4)}")

@@ -15,6 +15,15 @@
 # So every loss gives a set $U = \{\sum_i q_i y_i x_i\}$ (Proposition 2). The conjugate $l^*$ decides its shape.
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,11 +33,31 @@ from ucm import signed
 # %% [markdown]
 # ## The picture
 #
-# Left the losses; right, for three samples, the set of weights that each is: a triangle cut by caps, by a ball, by a ball of
+# Above the losses; below, for three samples, the set of weights that each is, for three sizes: a triangle cut by caps, by a ball, by a ball of
 # the divergence.
 
 # %%
-ucm.plot.LossDisplay.from_loss([ucm.Hinge(), ucm.Hinge(2), ucm.Exponential()])
+losses = {"hinge": ucm.Hinge(), "squared hinge": ucm.Hinge(2), "exponential": ucm.Exponential()}
+sizes = {
+    "hinge": [0.7, 0.5, 0.4],
+    "squared hinge": [0.6, 0.7, 0.8],
+    "exponential": [0.95, 0.8, 0.6],
+}
+corners = np.array([[-0.9, -0.5], [0.9, -0.5], [0.0, 1.0]])  # weights of three samples, as points
+A, t = np.vstack([corners, [[0.0, 0.0]]]), np.array([1, 1, 1, -1])
+directions = [(np.cos(a), np.sin(a)) for a in np.linspace(0, 2 * np.pi, 200)]
+margins = np.linspace(-1.5, 2.5, 200)
+fig, axes = plt.subplots(2, 3, figsize=(9, 6), layout="constrained")
+for (name, loss), (above, below) in zip(losses.items(), axes.T):
+    above.plot(margins, [loss.value(np.array([s])) for s in margins])
+    above.set(title=name, xlabel="margin $y (w'x + b)$", ylim=(-0.2, 4))
+    below.fill(*corners.T, fill=False, edgecolor="gray")
+    for size in sizes[name]:
+        U = ucm.Hull(ucm.pos, weights=(3.0 * loss).to_set(size).weights)
+        shape = np.array([ucm.support(U, A, t, d)[1] for d in directions])
+        below.plot(*np.vstack([shape, shape[:1]]).T)
+    below.set(aspect="equal")
+    below.axis("off")
 plt.show()
 
 # %% [markdown]

@@ -12,6 +12,15 @@
 # $\sum_i \alpha_i^{\gamma}$ with $\gamma = p/(p-1)$ stands in the objective, equation (17).
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -64,11 +73,11 @@ A, B = scale.transform(A), scale.transform(B)
 # %% [markdown]
 # ## The certificate
 #
-# pSMO exchanges pairs of multipliers, as the algorithm of the paper. The proof is Fenchel's inequality; the twins are both
+# Pairs of multipliers are exchanged, as in the algorithm of the paper, with a better choice of the pair. The proof is Fenchel's inequality; the twins are both
 # problems of the paper, the primal (9) and the dual (17), in CVXPY.
 
 # %%
-plan = ucm.compile(model, A[:150], t[:150], kernel="rbf", solver="psmo")
+plan = ucm.compile(model, A[:150], t[:150], kernel="rbf", solver="smo")
 solution = plan.solve()
 print(solution.certificate)
 check = plan.verify()

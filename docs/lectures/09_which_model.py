@@ -13,6 +13,15 @@
 # $$\text{size}(\rho) = (1 - \rho)\,\text{lower} + \rho\,\text{upper}.$$
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_classification
@@ -67,7 +76,7 @@ sets = {
 }
 folds = StratifiedKFold(5, shuffle=True, random_state=0)
 found = {
-    data: ucm.compare(models, A, t, cv=folds, search="relative sizes", values=4, progress=False)
+    data: ucm.compare(models, A, t, cv=folds, tune=True, n_values=4, progress=False)
     for data, (A, t) in sets.items()
 }
 for data, comparison in found.items():
@@ -79,12 +88,12 @@ for data, comparison in found.items():
 #
 # ## The picture
 #
-# The scores on each fold, the times, and which differ clearly from the best. Is a difference more than chance? The same folds for all models give *paired* differences. Folds share training samples, so that
+# The mean scores with their standard errors. Is a difference more than chance? The same folds for all models give *paired* differences. Folds share training samples, so that
 # the plain standard error is too small; Nadeau and Bengio (2003) correct it, for $k$ folds, by the factor
 # $\sqrt{1 + k\,n_\text{test}/n_\text{train}}$. The remarks of the tables rest on that.
 
 # %%
-ucm.plot.ComparisonDisplay.from_comparison(found["noisy"])
+found["noisy"].plot()
 plt.show()
 clear = sum(one.p_value is not None and one.p_value < 0.05 for c in found.values() for one in c)
 print(clear, "of", 2 * len(sets), "differences from the best are clear at 95 %")

@@ -11,6 +11,15 @@
 #   U = \{\bar x_+ - \bar x_- + \mathrm{diag}(s)\, q : q \in D\} .$$
 
 # %%
+import importlib.util
+import subprocess
+import sys
+
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
+
+# %%
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,27 +28,26 @@ import numpy as np
 from scipy.optimize import brentq
 
 import ucm
-from ucm import Param, neg, pos, value
-from ucm.forms.answer import Answer
-from ucm.forms.distance import MinNorm
+from ucm import Param, neg, pos
+from ucm.extend import Answer, Domain, MinNorm, Projectable, Size, Solver, value
 
 # %% [markdown]
 # ## The declaration of a domain
 #
-# Five questions: the largest $\langle g, q\rangle$ and where; the nearest point; how far a point is outside; a point inside; the
-# constraints in CVXPY, which know nothing of the rest.
+# Four methods: the largest $\langle g, q\rangle$ and a maximiser; the nearest point; a point inside; the constraints in CVXPY, which
+# are independent of the others. The size, and why the set is empty, are further answers.
 
 
 # %%
-class Budget(ucm.Projectable):
+class Budget(Domain, Projectable):
     """{q : |q_j| <= 1, sum_j |q_j| <= gamma}."""
 
     gamma: ucm.Param | float
 
     def size(self):
-        return ucm.Size(self.gamma)
+        return Size(self.gamma)
 
-    def support(self, g, *, classes=None):
+    def support(self, g):
         worst = np.argsort(-np.abs(g))
         share = np.clip(
             value(self.gamma) - np.arange(g.size), 0.0, 1.0
@@ -48,32 +56,25 @@ class Budget(ucm.Projectable):
         q[worst] = share * np.sign(g[worst])
         return float(g @ q), q
 
-    def project(self, v, out=None, *, classes=None):
+    def project(self, v):
         a, gamma = np.abs(v), value(self.gamma)
 
         def excess(theta):
             return np.clip(a - theta, 0.0, 1.0).sum() - gamma
 
         theta = brentq(excess, 0.0, a.max(), xtol=1e-15) if excess(0.0) > 0.0 else 0.0
-        return np.multiply(np.sign(v), np.clip(a - theta, 0.0, 1.0), out=out)
+        return np.sign(v) * np.clip(a - theta, 0.0, 1.0)
 
-    def violation(self, q, *, classes=None):
-        a, gamma = np.abs(q), value(self.gamma)
-        return max(0.0, float(a.max()) - 1.0, (float(a.sum()) - gamma) / max(1.0, gamma))
-
-    def center(self, dim, *, classes=None):
+    def center(self, dim):
         return np.zeros(dim)
 
-    def emptiness(self, dim, *, classes=None):
+    def emptiness(self, dim):
         return None if value(self.gamma) >= 0.0 else f"gamma must be at least 0, got {self.gamma}"
 
-    def constraints(self, q, size, *, classes=None):
+    def constraints(self, q, size):
         import cvxpy as cp
 
         return [cp.norm(q, "inf") <= 1, cp.norm1(q) <= size]
-
-    def on_simplex(self):
-        return None
 
     def formula(self, notation):
         one = notation.norm("q", "1")
@@ -100,10 +101,10 @@ print("three sizes, no complaint")
 class Careless(Budget):
     """Clips, then scales: inside, but not the nearest point."""
 
-    def project(self, v, out=None, *, classes=None):
+    def project(self, v):
         q = np.clip(v, -1.0, 1.0)
         q *= min(1.0, value(self.gamma) / max(np.abs(q).sum(), 1e-300))
-        return np.multiply(q, 1.0, out=out)
+        return q
 
 
 try:
@@ -117,12 +118,12 @@ assert found
 # %% [markdown]
 # ## The set, and the picture
 #
-# `ucm.Image(A, D, center)` makes a set of any domain. It adds and intersects with every other set.
+# `ucm.AffineImage(A, D, center)` makes a set of any domain. It adds and intersects with every other set.
 
 # %%
 X, y = ucm.datasets.load("breast_cancer")
 gamma = Param("gamma", 1.5)
-U = ucm.Image(np.diag([0.6, 0.6]), Budget(gamma), pos.mean - neg.mean)
+U = ucm.AffineImage(np.diag([0.6, 0.6]), Budget(gamma), pos.mean - neg.mean)
 print(U)
 ucm.plot.SetDisplay.from_model(U, X[:, :2], y)
 plt.show()
@@ -139,7 +140,7 @@ ucm.testing.check_set(rounded)
 # All thirty features. Nobody wrote a certificate, a CVXPY program, an admissible interval or an estimator for this model.
 
 # %%
-U = ucm.Image(np.diag(2.0 * X.std(axis=0)), Budget(Param("gamma", 3.0)), pos.mean - neg.mean)
+U = ucm.AffineImage(np.diag(2.0 * X.std(axis=0)), Budget(Param("gamma", 3.0)), pos.mean - neg.mean)
 plan = ucm.compile(U, X, y)
 solution = plan.solve()
 print(solution.certificate)
@@ -164,7 +165,7 @@ assert clf.score(X, y) > 0.9
 
 # %%
 @dataclass(frozen=True)
-class Gradients(ucm.Solver[MinNorm]):
+class Gradients(Solver[MinNorm]):
     """Projected gradients with a fixed step, for one block over a domain with a projection."""
 
     name: ClassVar[str] = "gradients"
@@ -172,7 +173,7 @@ class Gradients(ucm.Solver[MinNorm]):
     def refuse(self, form):
         if form.norm != 2.0 or form.couplings or len(form.blocks) != 1:
             return "it takes one block and the Euclidean norm"
-        if not isinstance(form.blocks[0].domain, ucm.Projectable):
+        if not isinstance(form.blocks[0].domain, Projectable):
             return "the domain has no projection"
         return None
 
@@ -195,7 +196,7 @@ class Gradients(ucm.Solver[MinNorm]):
                 return Answer([q])
             if stop:
                 return Answer([q]).interrupted()
-            q = block.domain.project(q - step * form.rmatvec(x)[0], classes=block.classes)
+            q = block.domain.project(q - step * form.rmatvec(x)[0])
         return Answer([q], status="max_iter", message="the step is short; take apg")
 
 
@@ -220,7 +221,7 @@ table = {
     "nu-SVM": ucm.models.nu_svm(0.5),
     "MM-MPM": ucm.models.mm_mpm(0.5),
     "MM-FDA": ucm.models.mm_fda(0.5),
-    "budget": ucm.Image(
+    "budget": ucm.AffineImage(
         np.diag(2.0 * A.std(axis=0)), Budget(Param("gamma", 0.5)), pos.mean - neg.mean
     ),
 }
@@ -247,7 +248,9 @@ for name, model in table.items():
 means = X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0)
 spread = 0.3 * X.std(axis=0)
 for size in (0.0, 30.0):
-    w = ucm.solve(ucm.Image(np.diag(spread), Budget(size), pos.mean - neg.mean), X, y, tol=1e-9).w
+    w = ucm.solve(
+        ucm.AffineImage(np.diag(spread), Budget(size), pos.mean - neg.mean), X, y, tol=1e-9
+    ).w
     shrunk = np.sign(means) * np.maximum(np.abs(means) - (spread if size else 0.0), 0.0)
     print(size, w @ shrunk / np.linalg.norm(shrunk))
     assert w @ shrunk / np.linalg.norm(shrunk) > 1 - 1e-6
@@ -258,8 +261,8 @@ for size in (0.0, 30.0):
 class Swapped(Budget):
     """A wrong sign."""
 
-    def support(self, g, *, classes=None):
-        least, q = super().support(g, classes=classes)
+    def support(self, g):
+        least, q = super().support(g)
         return -least, -q
 
 
@@ -280,7 +283,7 @@ assert ucm.from_json(text) == Budget(Param("gamma", 3.0))
 # %% tags=["hide-cell"]
 # 4. Further, or the same: a smaller set is not nearer to 0.
 B = X[:80, :4]
-V = ucm.Image(np.diag(1.0 * B.std(axis=0)), Budget(2.0), pos.mean - neg.mean)
+V = ucm.AffineImage(np.diag(1.0 * B.std(axis=0)), Budget(2.0), pos.mean - neg.mean)
 cut = V & (ucm.Hull(pos) - ucm.Hull(neg))
 near, far = (-ucm.solve(each, B, y[:80], tol=1e-5).objective for each in (V, cut))
 print(f"distance {near:.4f}, cut {far:.4f}")

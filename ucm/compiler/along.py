@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.objective import ToObjective
 from ucm.compiler.plan import Plan
+from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import Along, certify_along
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Session
+from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution, Stats
 from ucm.language.objective import Objective
-from ucm.language.penalties.gathered import Gathered
+from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss
+from ucm.solvers import ProxNewton
 from ucm.solvers.objective.prox_newton import Point
 from ucm.solvers.threads import blas_threads
 
@@ -29,22 +33,32 @@ _STRAIGHT = 1e-12  # relative, how far walls may be from affine in the parameter
 
 
 def along(
-    model: Objective, plan: Plan, session: Session, name: str, values: Sequence[float], tol: float
+    model: RobustMargin | Objective,
+    data: Any,
+    name: str,
+    values: Sequence[float],
+    tol: float,
+    compiled: Callable[[float], Plan | None],
 ) -> list[Solution]:
     """The solutions for the first values, in their order, as far as each is proven; the others are for
     `Plan.solve`. None of them where the penalty is no box of slopes, affine in the parameter, with a multiple
-    of the squared l2 norm, or the loss not one of all samples.
+    of the squared l2 norm, or the loss not one of all samples in memory.
 
     Parameters
     ----------
-    plan, session : of the first value
+    compiled : the plan for a value
     """
-    lowering, form, loss = plan.lowering, plan.form, model.loss
-    single = isinstance(loss, ConvexLoss) and loss.counted is None and not loss.params()
-    if not (single and isinstance(lowering, ToObjective) and isinstance(session, Point)):
+    if not (isinstance(model, Objective) and isinstance(data, Data) and values):
         return []
-    walls = _walls(model, name, values, form.n)
-    if walls is None:
+    loss = model.loss
+    if not isinstance(loss, ConvexLoss) or loss.counted is not None or loss.params():
+        return []
+    plan = compiled(values[0])
+    if plan is None or not isinstance(plan.solver, ProxNewton):
+        return []
+    lowering, form = plan.lowering, plan.form
+    session, walls = plan.solver.open(form, Monitor()), _walls(model, name, values, form.n)
+    if walls is None or not isinstance(session, Point):
         return []
 
     def at(k: int) -> Composite:
@@ -53,7 +67,7 @@ def along(
 
     data, monitor = lowering.data, Monitor(tol)
     session.monitor = monitor
-    with data.powers(), blas_threads(min(data.m, data.n)):
+    with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, steps = session.along(walls, at)
         known = Along(Z[:, :-1], Z[:, -1], slopes, *(each[: len(Z)] for each in walls))
         proofs = certify_along(loss, data, known)  # type: ignore[arg-type]
@@ -62,7 +76,7 @@ def along(
     seconds = monitor.seconds / max(1, len(proofs))
     params, found = model.params(), []
     for k, (proof, own, rows) in enumerate(zip(proofs, weights, steps.tolist(), strict=True)):
-        if not abs(proof.relative_gap) <= tol:
+        if not is_proven(proof, tol):
             break
         objective, gap, passes, systems, iterations = rows
         w, b = known.W[k], float(known.b[k])
@@ -76,7 +90,7 @@ def along(
                 Stats(plan.solver.name, 0.0, seconds, int(iterations), passes, systems=int(systems)),
                 [record], "variable",
                 answer=Answer(w=w, b=b, slopes=slopes[k]), params={**params, name: values[k]},
-                ends=(proof.primal,),
+                start_objectives=(proof.primal,), tol=tol,
             )
         )  # fmt: skip
     return found

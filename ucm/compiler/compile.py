@@ -9,36 +9,41 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ucm.compiler.kernelised import (
-    by_rows,
-    check_kernel,
-    check_sets,
-    features_of,
-    gram_of,
-    in_span,
-)
+from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
+from ucm.compiler.free_margin import FreeMarginLowering
 from ucm.compiler.lowering import Lowering
-from ucm.compiler.objective import ToObjective
-from ucm.compiler.over_rows import ToRows, hull_factors, of_hulls, of_statistics, stays
-from ucm.compiler.over_vertices import ToVertices, of_vertices
-from ucm.compiler.pair import ToPair
+from ucm.compiler.objective import ObjectiveLowering
+from ucm.compiler.out_of_core_hulls import (
+    OutOfCoreHullsLowering,
+    hull_factors,
+    of_hulls,
+    of_statistics,
+    stays,
+)
+from ucm.compiler.out_of_core_losses import (
+    OutOfCoreLossesLowering,
+    groups_in,
+    loss_factors,
+    loss_terms,
+)
+from ucm.compiler.pair import HingeDualLowering
 from ucm.compiler.plan import Plan, options_of
-from ucm.compiler.robust import ToDistance
-from ucm.compiler.route import check_asked, choose, named
-from ucm.compiler.row_losses import ToRowLosses, groups_in, loss_factors, loss_terms
-from ucm.data.approx import KernelFeatures, some_of
+from ucm.compiler.robust import DistanceLowering, minimum_norm
+from ucm.compiler.route import check_asked, choose, named, refusal
+from ucm.data.approx import KernelFeatures, approximation, some_of
 from ucm.data.bound import Data, bind
-from ucm.data.gram import Gram
+from ucm.data.first_pass import FEATURES, RowData, first_pass, in_memory, refuse_gathering
+from ucm.data.gram import Gram, check_gram
 from ucm.data.groups import members
-from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear import Vec
+from ucm.data.readers import is_stored, open_rows
+from ucm.data.row_metadata import Factors
 from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
-from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import FEATURES, RowData, in_memory, refuse_gathering, survey
-from ucm.data.tags import Factors
-from ucm.data.weighing import ClassWeight, Weighing, check_class_weight, factors_of
+from ucm.data.weighing import ClassWeight, SampleWeights, check_class_weight, factors_of
 from ucm.errors import (
     CompositionError,
     EmptySetError,
@@ -46,9 +51,11 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.evidence.matched import by_lam
-from ucm.evidence.relative import resolved
-from ucm.forms.monitor import check_time_limit, time_left
+from ucm.evidence.radius_from_lambda import by_lam, radius_from_lambda
+from ucm.evidence.relative import with_numbers
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import check_time_limit, limit_from
+from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -57,17 +64,23 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
-from ucm.language.penalties.gathered import Gathered
+from ucm.language.penalties.penalty_sum import Gathered
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.intersection import Intersection
+from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.term_algebra import peeled
+from ucm.language.term_sums import split_scalar
+from ucm.language.terms import ForFeatures
+from ucm.solvers import SMO
 
 __all__ = [
-    "behind", "bound_rows", "check_no_options", "compile", "in_its_space", "plan_of", "plan_of_rows",
-    "row_features", "solve",
+    "bound_rows", "check_no_options", "compile", "features_of", "in_its_space", "plan_of", "plan_of_rows",
+    "row_features", "solve", "with_kernel",
 ]  # fmt: skip
 
-_MANY = 200_000  # samples, from which on a sieve is faster where there are also
+_WIDE = 2e8  # numbers in a basis of the span of the samples
+_COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
+_MANY = 200_000  # samples, from which on the out-of-core active set is faster where there are also
 _LONG = 1000  # for each feature
 
 
@@ -89,7 +102,7 @@ def compile(
     ----------
     model
         Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
-    X : (m, n) array, data frame or sparse matrix, or what `ucm.row_source` takes
+    X : (m, n) array, data frame or sparse matrix, or what `ucm.open_rows` takes
         The samples, one a row; float64 is used as it is, and so is float32 where hulls of many samples are
         solved for by blocks of rows. What lies in a file is read block by block.
     y : (m,) labels -1 and +1
@@ -104,9 +117,9 @@ def compile(
     sample_weight : (m,) array, not negative
         Each sample counts as often as its weight says in losses, caps, balls of weights, means and
         covariances, and m is the sum. Those of weight 0 are left out. Beside rows that are read block by
-        block what `ucm.row_source` takes.
+        block what `ucm.open_rows` takes.
     subgroup : (m,) array of strings or numbers, optional
-        The group of every sample, for `pos.group("A")`; of such rows what `ucm.row_source` takes.
+        The group of every sample, for `pos.group("A")`; of such rows what `ucm.open_rows` takes.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
         matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`). kernel_approx, for
@@ -156,7 +169,7 @@ def _compiled(
     """`compile`, the intervals of relative sizes within a time limit."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if is_stored(X):
-        rows = row_source(X, y, sample_weight=sample_weight, subgroup=subgroup)
+        rows = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
         check_asked(solver)
         began = time.perf_counter()
         data = bound_rows(declared, rows, class_weight, kernel, kernel_params)
@@ -165,14 +178,14 @@ def _compiled(
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     auto = isinstance(solver, str) and solver == "auto" and not declared.relative_names()
-    if kernel is None and not kernel_params and auto and _sieved(declared, data):
+    if kernel is None and not kernel_params and auto and _out_of_core(declared, data):
         return _in_memory(declared, data)  # type: ignore[arg-type]
-    data, gram = behind(kernel, data, kernel_params)
+    data, gram = with_kernel(kernel, data, kernel_params)
     return plan_of(declared, data, gram, solver, time_limit)
 
 
-def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
-    """Whether two hulls of so many samples are faster by a sieve.
+def _out_of_core(model: RobustMargin | Objective, data: Data) -> bool:
+    """Whether two hulls of so many samples are faster by the out-of-core active set.
 
     Measured by process time of whole calls: .7 of it at 200,000 x 10 and x 50, .3 to .4 at 2,000,000 x 20; 1
     to 1.6 times it at 20,000, twice where they are sparse.
@@ -194,7 +207,7 @@ def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
 def _in_memory(model: RobustMargin, data: Data) -> Plan:
     """The plan of two hulls of many samples in memory."""
     began = time.perf_counter()
-    return Plan.of((ToRows(model, in_memory(data), "auto", data),), began)
+    return Plan.of((OutOfCoreHullsLowering(model, in_memory(data), "auto", data),), began)
 
 
 def row_features(
@@ -207,7 +220,7 @@ def row_features(
     DataError
         No `kernel_approx`.
     ParameterError
-        As `behind`.
+        As `with_kernel`.
     """
     approx = options.get("kernel_approx")
     if approx is None:
@@ -232,7 +245,7 @@ def bound_rows(
     DataError
         As `bind`; the model has no route over rows, nor has a kernel.
     ParameterError
-        As `behind`.
+        As `with_kernel`.
     """
     if kernel is None:
         check_no_options(options)
@@ -259,10 +272,10 @@ def _bound_rows(
         return of_moments(rows, class_weight, stays(model.set), factors)
     if isinstance(model, RobustMargin) and _joins(model):
         return of_moments(rows, class_weight, factors=factors)
-    data = survey(rows, factors)
+    data = first_pass(rows, factors)
     if class_weight is None:
         return data
-    return replace(data, weighing=Weighing(factors_of(data.whole, class_weight)))
+    return replace(data, weighing=SampleWeights(factors_of(data.whole, class_weight)))
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
@@ -302,19 +315,19 @@ def plan_of_rows(
     began = time.perf_counter()
     if isinstance(model, Objective):
         terms: Any = loss_terms(model)
-        lowering: Lowering[Any] = ToRowLosses(model, terms, data, solver)  # type: ignore[arg-type]
+        lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
     elif isinstance(data, Data) and _joins(model):
-        lowering = ToVertices(model, data, solver)
+        lowering = ColumnGenerationLowering(model, data, solver)
     elif isinstance(data, Data):
         lowering = _of_set(model, data, None, solver)
     else:
-        lowering = ToRows(model, data, solver)
+        lowering = OutOfCoreHullsLowering(model, data, solver)
     if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
         refuse_gathering(data.source, f"{model!r} with {data.n} features")
     return Plan.of((lowering,), began)
 
 
-def behind(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
+def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
     """The samples, and the Gram matrix of a kernel; of features in place of one these, and None, as without
     a kernel, which then takes no options."""
     if kernel is None:
@@ -338,6 +351,100 @@ def check_no_options(options: dict[str, Any]) -> None:
         raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
 
 
+def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
+    """The Gram matrix that the options of `compile` ask for, nothing of it computed yet.
+
+    Raises
+    ------
+    ParameterError
+        An unknown option.
+    DataError
+        A given matrix, or a callable, is not symmetric.
+    """
+    found, limit = _kernel(kernel, data.X, data.weighing.samples, options)
+    return Gram(found, data.X, limit)
+
+
+def _kernel(
+    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
+) -> tuple[Kernel, int]:
+    """The kernel and the memory limit that the options ask for; raises as `gram_of`."""
+    found, limit = kernel_of(kernel, X, weights, **options)
+    if found.name == "precomputed":
+        check_gram(X)
+    if found.function is not None:
+        check_symmetric(found, X)
+    return found, limit
+
+
+def features_of(
+    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
+) -> KernelFeatures:
+    """The features in place of a kernel that `kernel_approx` among the options asks for, for the samples X;
+    raises as `gram_of` and `ucm.data.approx.approximation`."""
+    rest = {name: x for name, x in options.items() if name != "kernel_approx"}
+    found, _ = _kernel(kernel, X, weights, rest)
+    return approximation(options["kernel_approx"], found, X)
+
+
+def check_kernel(model: RobustMargin) -> None:
+    """Refuse what has no meaning in the feature space of a kernel.
+
+    Raises
+    ------
+    CompositionError
+        A norm other than 2, or a set written in the features themselves.
+    """
+    check_sets(model)
+    if model.norm != 2.0:
+        raise CompositionError(
+            f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "
+            "use norm=2, or features in place of the kernel, kernel_approx=500 (Nystroem)"
+        )
+
+
+def check_sets(model: RobustMargin) -> None:
+    """Raises `CompositionError` where a set is written in the features, which a kernel, or what stands for
+    one, replaces."""
+    node = model.set.in_features()
+    if node is not None:
+        raise CompositionError(
+            f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
+            "feature space; use sets made of samples (hulls, ellipsoids of means and covariances; a class "
+            "of your own derives from ucm.extend.CoordinateFree), or map the features first "
+            "with sklearn.kernel_approximation.Nystroem"
+        )
+
+
+def in_span(model: RobustMargin, data: Data) -> Gram | None:
+    """The linear kernel, where a model of covariances or intersections has so many sparse features that a
+    vector of them, let alone a basis of the span of the samples, is what takes the time."""
+    few = sparse.issparse(data.X) and data.m <= _COORDINATES
+    if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
+        return None
+    known = any(isinstance(node, MatrixNode | Intersection) for node in model.walk())
+    return gram_of("linear", data, {}) if known else None
+
+
+def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:
+    """Whether rows of the Gram matrix, as needed, are what a solver takes; else it wants coordinates in
+    the feature space.
+
+    Under "auto" that is every kernel with a feature space by its form; for others the factor of the
+    Gram matrix tells, but where it costs too much.
+    """
+    if asked == "auto":
+        if gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
+            return False
+        wanted: list[Solver[Any]] = [SMO()]
+    else:
+        wanted = named(asked, MinNorm)
+    space = data.in_gram_space(gram)
+    if not any(isinstance(s, NearestPoint) for s in wanted) or model.set.emptiness(space):
+        return False
+    return any(refusal(s, minimum_norm(model, space)) is None for s in wanted)
+
+
 def in_its_space(data: Data, gram: Gram | None) -> Data:
     """The samples in the feature space of a kernel that has one of its own; as they are for any other."""
     return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
@@ -353,14 +460,18 @@ def plan_of(
     """The plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
-    open_sizes, given = bool(model.relative_names()), {}
+    given = {}
     for samples in model.those(SampleNode):
         samples.rows(data)  # refuses a group without samples before anything is computed
-    if any(ball.lam is not None for ball in model.those(LossBall)):
-        open_sizes, given = True, model.params()
-    with data.powers():
-        if open_sizes:
-            model = resolved(model, in_its_space(data, gram), time_limit)
+    with data.overflow_guard():
+        if model.relative_names():
+            model = with_numbers(model, in_its_space(data, gram), time_limit)
+        if isinstance(model, RobustMargin) and any(by_lam(ball) for ball in model.those(LossBall)):
+            declared, given, own = model, model.params(), in_its_space(data, gram)
+            found = radius_from_lambda(declared, own)
+            model = found.model
+            if not found.active:
+                return Plan.of((FreeMarginLowering(found, declared, own, solver),), began, given)
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:
@@ -372,14 +483,22 @@ def _of_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
     """By pairs of multipliers, where the terms are those of a pSVM; in the coordinates of w."""
-    terms = _hinge_terms(model, data)
-    pairs = () if terms is None else (ToPair(model, terms, data, gram, solver),)
+    hidden = (
+        gram is not None and gram.kernel.name != "linear"
+    )  # the features that a penalty is written in
+    terms = None if hidden and model.those(ForFeatures) else _hinge_terms(model, data)
+    pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
     if gram is None or gram.kernel.name == "linear":
-        return (*pairs, ToObjective(model, data, solver, ToPair.rules if pairs else ("auto",)))
+        return (
+            *pairs,
+            ObjectiveLowering(
+                model, data, solver, HingeDualLowering.bias_rules if pairs else ("auto",)
+            ),
+        )
     if not pairs:
         raise CompositionError(
             f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
-            'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo"; or take features in place of '
+            'C * Hinge(p) + lam * L2() has one with solver="auto" or "smo"; or take features in place of '
             "the kernel, kernel_approx=500 (Nystroem)"
         )
     if named(solver, Composite):
@@ -395,7 +514,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     """(p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None for any other objective.
     Two such losses, one of each class, are one."""
     losses, weights = weighed(model.loss.split()[0], data)
-    C, loss = peeled(losses[0])
+    C, loss = split_scalar(losses[0])
     added, subtracted = model.penalty.split()
     lam = Gathered(added).square
     if len(losses) > 1 or not isinstance(loss, Hinge) or lam is None or subtracted:
@@ -406,13 +525,13 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
 def _of_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
-) -> ToDistance:
+) -> DistanceLowering:
     """In the features, in those that span the samples behind a kernel, or in inner products only."""
     if data.approx is not None:
         check_sets(model)
     model.set.dimension(data.n)
     beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
-    asked = "auto" if beyond is not None else solver
+    asked = solver if beyond is None or named(solver, MinNorm) else "auto"
     if gram is not None:
         check_kernel(model)
         rows = by_rows(model, data, gram, asked)
@@ -423,7 +542,7 @@ def _of_set(
     why = model.set.emptiness(data)
     if why is not None:
         raise EmptySetError(why)
-    return ToDistance(model, data, asked, beyond)
+    return DistanceLowering(model, data, asked, beyond)
 
 
 def solve(
@@ -436,7 +555,7 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call.
+    """Compile a model and solve it.
 
     Parameters
     ----------
@@ -470,5 +589,5 @@ def solve(
     began = time.perf_counter()
     limit = math.inf if time_limit is None else time_limit
     plan = _compiled(model, X, y, kernel, solver, limit, **own)
-    with plan.data.resting():  # what was sealed a moment ago
-        return plan.solve(time_limit=time_left(time_limit, began), **options)
+    with plan.data.unchecked():  # what was sealed a moment ago
+        return plan.solve(time_limit=limit_from(time_limit, began), **options)

@@ -13,27 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
-from ucm.compiler.robust import ToDistance
+from ucm.compiler.robust import DistanceLowering
 from ucm.compiler.route import choose
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError, brief
-from ucm.evidence.admissible import size_of
 from ucm.evidence.interval import CappedHull, Ends, Proven, proven
+from ucm.evidence.parameter_range import size_of
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Capped, Group
-from ucm.language.masses import ROUNDING
+from ucm.language.contracts import MassConstraint
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
-from ucm.solvers import NewtonHull
-from ucm.solvers.distance.newton_hull import Begun, HullChain
+from ucm.solvers import ActiveSet
+from ucm.solvers.distance.active_set import HullChain
 
-__all__ = ["Between", "ErrorCurve", "OverInterval", "classifiers", "over_interval"]
+__all__ = ["Between", "ErrorCurve", "OverInterval", "over_interval"]
 
 
 _EACH = 0.25  # of eps, for a solve
@@ -114,7 +113,7 @@ class ErrorCurve:
 class _Found(Solver[MinNorm]):
     """A solver whose answer is known."""
 
-    name = "newton-hull"
+    name = "active-set"
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -288,7 +287,7 @@ class _Hulls:
         shares = caps / size.derived(self.roomy)
         other = float(size.inverse(0.5 * size.derived(self.roomy)))
         form = self.form(self.roomy)
-        why = NewtonHull().refuse(form)
+        why = ActiveSet().refuse(form)
         if why is None and not np.allclose(
             self._caps(other)[0], np.maximum(0.5 * caps, mass / sizes)
         ):
@@ -320,16 +319,16 @@ class _Hulls:
         return self.model.with_params(**{self.name: value})
 
     def form(self, value: float) -> MinNorm:
-        return ToDistance(self.at(value), self.data).form
+        return DistanceLowering(self.at(value), self.data).form
 
-    def _groups(self, value: float) -> list[tuple[int, Group]]:
+    def _groups(self, value: float) -> list[tuple[int, MassConstraint]]:
         """The place of the summand, and the mass constraint, of every hull."""
         found = []
         for k, (U, _) in enumerate(summands(self.at(value).set)):
-            space = U.bound_space(self.data)  # type: ignore[attr-defined]
-            if not isinstance(space.domain, Capped):
+            (block, *others) = U.lower(self.data).blocks
+            if others or block.groups is None:
                 return []
-            found += [(k, g) for g in space.domain.groups(space.dim, space.classes)]
+            found += [(k, g) for g in block.groups]
         return found
 
     def _caps(self, value: float) -> tuple[Vec, Vec, Vec]:
@@ -364,49 +363,8 @@ class _Hulls:
 
     def solution(self, found: _Break, tol: float) -> Solution:
         """A solved value, certified and recovered as by `Plan.solve`."""
-        lowering = ToDistance(self.at(found.value), self.data)
+        lowering = DistanceLowering(self.at(found.value), self.data)
         return Plan(lowering, _Found(Answer(self.blocks(found.q), found.ends.w))).solve(tol=tol)
-
-
-def classifiers(
-    model: Any,
-    data: Data,
-    name: str,
-    values: Sequence[float],
-    tol: float,
-    like: Begun | None = None,
-) -> tuple[list[tuple[Vec, float] | None], Begun | None]:
-    """(w, b) at the values, the smallest set first, each from the ones before it, without certificates, b
-    half-way between the scores at which the weights of the classes leave their bounds; None where the loop
-    does not prove its own gap, as where 0 lies in U.
-
-    Parameters
-    ----------
-    like : what an earlier call over nearly the same samples gave, to begin from
-
-    Raises
-    ------
-    ParameterError
-        The model is not two reduced hulls whose caps the parameter sets.
-    """
-    hulls, found, chain = _Hulls(model, data, name), [], None
-    if len(hulls.maps) == 2 and hulls.maps[0][1] * hulls.maps[1][1] > 0.0:
-        return [None] * len(values), None  # of a sum of hulls: there is no margin between them
-    for value in values:
-        c = hulls.size.derived(value)
-        if not hulls.least * (1.0 - ROUNDING) <= c < math.inf:
-            found.append(None)
-            continue
-        if chain is None:
-            chain = HullChain(hulls.form(value), Monitor(tol))
-            w = chain.first(NewtonHull().coarse, like)
-        else:
-            w = chain.at([h.share * c for h in hulls.members])
-        if not w.any() or not chain.proven:
-            return [*found, *[None] * (len(values) - len(found))], chain.begun
-        w /= np.linalg.norm(w)
-        found.append((w, -0.5 * sum(chain.thresholds())))
-    return found, None if chain is None else chain.begun
 
 
 def over_interval(
@@ -428,7 +386,7 @@ def over_interval(
             return None
         return _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, v))
 
-    with monitor.alarm(), data.powers():
+    with monitor.alarm(), data.overflow_guard():
         current = solved(low)
         if current is None:
             raise ParameterError(_enters(hulls, low))
@@ -487,7 +445,7 @@ def _course(
     that is 0. The compiled loop, or what solves until it is compiled."""
     first = hulls.form(float(hulls.size.inverse(low)))
     chosen = choose(first, solver)
-    if isinstance(chosen, NewtonHull) or chosen is None:
+    if isinstance(chosen, ActiveSet) or chosen is None:
         chains: list[HullChain] = []
 
         def goes_on(c: float) -> tuple[list[Vec], Vec]:
@@ -495,7 +453,7 @@ def _course(
                 w = chains[0].at([h.share * c for h in hulls.members])
             else:
                 chains.append(HullChain(first, monitor))
-                w = chains[0].first(NewtonHull().coarse)
+                w = chains[0].first(ActiveSet().coarse)
             return chains[0].weights(), w
 
         return goes_on

@@ -1,11 +1,15 @@
 """The contract of a lowering: a declaration as a standard form, and the way back.
 
+A lowering has a form (`form`), certifies the answer of a solver (`certify`), recovers the classifier
+(`recover`), and may name another lowering where 0 lies in U (`other_form`).
+
 What a lowering changes on the way in it undoes on the way back. The certificate is of the declaration:
 nothing of the form enters it but the answer of the solver.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,12 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.compiler.recover import BIAS_RULES
-from ucm.data.approx import Waves
+from ucm.data.approx import RandomFourierMap
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion, Gram
 from ucm.data.linear import Vec
-from ucm.data.weighing import Weighing
-from ucm.errors import DataError, ParameterError
+from ucm.data.weighing import SampleWeights
+from ucm.errors import DataError, ParameterError, SolverError
+from ucm.evidence.certificate import is_proven
 from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer, Posed, checked
@@ -30,7 +35,22 @@ from ucm.forms.solver import Solver
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Form", "Given", "Lowering", "Parts", "Proof", "Regime", "Verdict"]
+__all__ = [
+    "ExternalAnswer",
+    "Form",
+    "Lowering",
+    "Proof",
+    "Recovered",
+    "Regime",
+    "Verdict",
+    "judge",
+    "other_shape",
+    "starts_compared",
+    "stopped_by",
+]
+
+_SAME = 1e-9  # relative: the same minimum
+_OUTSIDE = 1e-2  # relative violation that no accuracy of a converged solver explains
 
 Form = TypeVar("Form", bound=Posed)
 
@@ -88,7 +108,7 @@ def other_shape(same: str) -> ParameterError:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Recovered:
     """The parts of a solution that are recovered once an answer is judged; as for `Solution`."""
 
     w: Vec | None
@@ -97,11 +117,12 @@ class Parts:
     weights: Vec | None
     bias_rule: str
     coefficients: Vec | None = None
-    expansion: Expansion | Waves | None = None
-    make_parts: Callable[[], tuple[Vec, ...]] | None = None
+    expansion: Expansion | RandomFourierMap | None = None
+    make_summand_points: Callable[[], tuple[Vec, ...]] | None = None
     rho: float | None = None
+    normal: Vec | None = None
 
-    def over(self, weighing: Weighing) -> Parts:
+    def over(self, weighing: SampleWeights) -> Recovered:
         """The same over the samples that were given, those of weight 0 among them."""
         if weighing.kept is None:
             return self
@@ -114,8 +135,8 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Given:
-    """An answer from elsewhere; as for `Plan.certify`."""
+class ExternalAnswer:
+    """An answer that was not found by a solver of the plan; as for `Plan.certify`."""
 
     w: Any = None
     b: Any = None
@@ -170,9 +191,8 @@ class Lowering(ABC, Generic[Form]):
     asked : the solver that is wanted, by name or as an instance; or "auto"
     gram : the Gram matrix of a kernel, where the data are not in its space
     factor : what the objective of the form is multiplied by to be that of the model
-    rules : the rules of the bias that apply
-    ruled : why no others do
-    wrong : what is to blame where a certificate contradicts an answer
+    bias_rules : the rules of the bias that apply
+    bias_refusal : why no others do
     """
 
     model: Any  # a RobustMargin or an Objective, narrowed below
@@ -181,51 +201,50 @@ class Lowering(ABC, Generic[Form]):
     asked: str | Solver[Any]
     gram: Gram | None = None
     factor: float = 1.0
-    rules: tuple[str, ...] = BIAS_RULES
-    ruled: ClassVar[str] = "b is a variable of this objective"
-    wrong: str
+    bias_rules: tuple[str, ...] = BIAS_RULES
+    bias_refusal: ClassVar[str] = "b is a variable of this objective"
 
     @property
     def kernel(self) -> str:
         """The kernel, or the features in place of one, that the certificate is about; "" without."""
-        return self.data.kernel if self.gram is None else self.gram.told
+        return self.data.kernel if self.gram is None else self.gram.description
 
     @property
-    @abstractmethod
     def regime(self) -> Regime:
-        """Convex or not."""
+        """Convex or not; decided by the solve unless a lowering knows before."""
+        return Regime(True, "the solve decides")
 
     @abstractmethod
-    def lines(self) -> list[str]:
-        """What `explain()` says of data and form."""
+    def describe(self) -> list[str]:
+        """The lines of `explain()` about data and form."""
 
-    @abstractmethod
-    def tail(self, solver: str, verbose: bool) -> list[str]:
-        """What `explain(verbose)` says of what else a solve may lead to."""
+    def describe_other(self, solver: str, verbose: bool) -> list[str]:
+        """The lines of `explain(verbose)` about the other form; none where there is none."""
+        return []
 
-    @abstractmethod
-    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         """The lowering that has the answer where this one has not: asked before a solve, without a
-        proof, and after it."""
+        proof, and after it. None by default: this one has it."""
+        return None
 
-    @abstractmethod
-    def begin(self, warm: Solution) -> Answer | None:
-        """The start that a solution gives.
+    def warm_start(self, warm: Solution) -> Answer | None:
+        """The start that a solution gives; none by default.
 
         Raises
         ------
         ParameterError
             It is the solution of a model of another shape.
         """
+        return None
 
-    @abstractmethod
     def run(
         self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
-        """The answers of a solver, one for each start that the form has a use for."""
+        """The answers of a solver, one for each start that the form has a use for; by default one."""
+        return [self.answer(solver, monitor, start)]
 
     def answer(self, solver: Solver[Form], monitor: Monitor, start: Answer | None) -> Answer:
-        """The answer of a solver from one start, looked at before anything is computed from it."""
+        """The answer of a solver from one start, checked before anything is computed from it."""
         return checked(solver.solve(self.form, monitor, start), self.form.expected, solver.name)
 
     @abstractmethod
@@ -233,25 +252,21 @@ class Lowering(ABC, Generic[Form]):
         """What the declaration proves of an answer; a relative gap of `tol` is enough."""
 
     @abstractmethod
-    def certify_given(self, given: Given) -> Certificate:
-        """What the declaration proves of an answer from elsewhere.
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        """What the declaration proves of an answer that no solver of this plan found.
 
         Raises
         ------
         ParameterError, DataError
-            What is given does not belong to this model, or is no vector of its length.
+            It does not belong to this model, or is no vector of its length.
         """
 
-    @abstractmethod
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        """What the gap alone does not decide; None where it does."""
+        """A status that the gap alone does not decide; None where it does, the default."""
+        return None
 
     @abstractmethod
-    def slack(self, proof: Proof, tol: float) -> float:
-        """How far below 0 a relative gap may be before it contradicts the answer."""
-
-    @abstractmethod
-    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         """The classifier and its weights.
 
         Raises
@@ -262,12 +277,71 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """The CVXPY twin; of a non-convex model the convex problem around a solution."""
+        """The CVXPY reference problem; of a non-convex model the convex problem around a solution."""
 
-    @abstractmethod
     def dual_reference(self) -> cp.Problem | None:
-        """The dual of the twin, where it is written down."""
+        """The dual of the reference problem; None, the default, where it is not written down."""
+        return None
 
     @abstractmethod
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        """A solution that was asked for to a relative gap of `tol`, compared with the twin."""
+        """A solution that was asked for to a relative gap of `tol`, compared with the reference problem."""
+
+
+def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) -> Verdict:
+    """Return the status of an answer: the verdict of the lowering where it has one, else by the gap.
+
+    Raises
+    ------
+    SolverError
+        The certificate holds no numbers, or an answer with the status "converged" lies far outside of its
+        domains.
+    """
+    certificate, tol = proof.certificate, monitor.tol
+    if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
+        raise SolverError(
+            f"solver {solver!r}: expected blocks in their domains as it says 'converged', got a violation "
+            f"of {certificate.violation:.2g} relative; take another solver, and let one of your own "
+            "project on its domains (ucm.testing.check_solver tells)"
+        )
+    if certificate.kind != "none" and math.isnan(certificate.relative_gap + certificate.violation):
+        raise SolverError(
+            f"solver {solver!r}: expected an answer with a finite objective, got {certificate}; "
+            "the numbers overflow, or the set has no bound: scale the features, or bound the domains"
+        )
+    verdict = lowering.verdict(proof, solver, monitor)
+    if verdict is None and is_proven(certificate, tol):
+        verdict = Verdict("optimal", f"proven: {certificate}")
+    if verdict is None:
+        gap, why = certificate.relative_gap, proof.answer.message
+        left = f"a relative gap of {gap:.2g}" if math.isfinite(gap) else "no lower bound"
+        left += f" and a violation of {certificate.violation:.2g}, tolerance {tol:.2g}"
+        message = (
+            f"{solver} stopped: {why}; it ends with {left}"
+            if why
+            else f"{solver} stopped with {left}. Scale the features, lower the solver's own tolerance, or "
+            "take another solver."
+        )
+        verdict = Verdict(proof.answer.status, message, warns=True)
+    return verdict._replace(message=verdict.message + monitor.told)
+
+
+def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
+    """The answer, with the reason in its message where the monitor stopped the solver."""
+    if answer.status != "interrupted":
+        return answer
+    if monitor.late:
+        limit = f"the time limit of {monitor.time_limit:g} s came first"
+        return answer.ended("time_limit", limit)
+    who = "Ctrl-C" if monitor.broken else "the callback"
+    return answer.ended("interrupted", f"stopped by {who}")
+
+
+def starts_compared(values: Vec) -> str:
+    """A sentence on the objectives that several starts ended at."""
+    best = float(values.min())
+    same = int((values <= best + _SAME * abs(best)).sum())
+    return (
+        f"; the best of {values.size} starts, reached by {same} of them, "
+        f"the worst ended at {values.max():.6g}"
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm import numerics
+from ucm import native
 from ucm.compiler.recover import midpoint_of
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -24,7 +24,7 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
-from ucm.solvers.balls import one_ball, several
+from ucm.solvers.secular.balls import one_ball, several
 
 __all__ = ["OfMoments", "at_sizes", "leave_one_out", "of_ellipsoids", "of_one_ellipsoid"]
 
@@ -161,7 +161,7 @@ def leave_one_out(
         for i in range(0, X.shape[0], step):
             rows = X[i : i + step]
             rows = rows.toarray() if sparse.issparse(rows) else rows
-            numerics.left_out(
+            native.leave_one_out(
                 np.ascontiguousarray((rows - of.mean) @ V), S.values, V.T @ d, V.T @ (of.mean - middle),
                 -factor * of_centre / (m - 1.0), factor**2 * of_shape * m / (m - 1.0) ** 2,
                 1.0 + (0.5 / (m - 1.0) if rule == "means" else 0.0), radii, starts, out[i : i + step],

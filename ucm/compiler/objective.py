@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict, other_shape
+from ucm.compiler.lowering import (
+    ExternalAnswer,
+    Lowering,
+    Proof,
+    Recovered,
+    Regime,
+    Verdict,
+    other_shape,
+)
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
+from ucm.evidence.certificate import is_proven
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
 from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
 from ucm.evidence.support import vector_of
@@ -28,23 +37,22 @@ from ucm.solvers.threads import blas_threads
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToObjective", "normal_of"]
+__all__ = ["ObjectiveLowering", "normal_of"]
 
 
-class ToObjective(Lowering[Composite | DifferenceOfConvex]):
+class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
     """`min G - H`: composite where nothing is subtracted."""
 
     model: Objective
-    wrong = "a dual point above the primal one); the conjugate of a term"
 
     def __init__(
         self,
         model: Objective,
         data: Data,
         asked: str | Solver[Any] = "auto",
-        rules: tuple[str, ...] = ("auto",),
+        bias_rules: tuple[str, ...] = ("auto",),
     ) -> None:
-        self.model, self.data, self.asked, self.rules = model, data, asked, rules
+        self.model, self.data, self.asked, self.bias_rules = model, data, asked, bias_rules
         for node in model.walk():
             if isinstance(node, ForFeatures):
                 node.check_features(data.n)
@@ -56,9 +64,9 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
     def regime(self) -> Regime:
         if self.split.convex:
             return Regime(True, "the answer is the global optimum")
-        return Regime(False, "DCA from a convex start, to a critical point; starts=k tries more")
+        return Regime(False, "DCA from a convex start, to a critical point; n_starts=k tries more")
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         G, H = self.model.dc()
         data = self.data
         return [
@@ -67,13 +75,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
             f"H         {H}",
         ]
 
-    def tail(self, solver: str, verbose: bool) -> list[str]:
-        return []
-
-    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        return None
-
-    def begin(self, warm: Solution) -> Answer | None:
+    def warm_start(self, warm: Solution) -> Answer | None:
         if warm.w is None or warm.w.shape != (self.data.n,):
             raise other_shape("over the same features")
         return Answer(w=warm.w, b=warm.b or 0.0)
@@ -88,14 +90,14 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         form = self.form
         with blas_threads(min(self.data.m, self.data.n)):
             if isinstance(form, DifferenceOfConvex) and isinstance(solver, DCA):
-                solver = solver if starts == 1 else replace(solver, starts=starts)
+                solver = solver if starts == 1 else replace(solver, n_starts=starts)
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         """The proof of the answer, or of w = 0 with the best b where a convex solver ended above it; an
         objective that is no number is left to the judge."""
         proof = self._proof(answer)
-        proven = proof.certificate.relative_gap <= tol
+        proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
         constant = self.split.constant()
@@ -109,7 +111,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         )
         return Proof(answer, certificate, certificate.primal, w, b)
 
-    def certify_given(self, given: Given) -> Certificate:
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
         given.refuse(
             "a kernel or a point of a set has none here; give w and b", "x", "coefficients"
         )
@@ -122,8 +124,8 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         return certify_objective(self.model, self.data, normal, b, slopes)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        whole = proof.certificate.kind == "global"
-        if whole and not proof.certificate.relative_gap > monitor.tol:
+        whole = self.split.convex
+        if whole and is_proven(proof.certificate, monitor.tol):
             return None
         w, b = proof.answer.plane
         endless = falls_forever(self.model, self.data, w, b)
@@ -142,10 +144,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
             )
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
-    def slack(self, proof: Proof, tol: float) -> float:
-        return max(tol, 1e-9)
-
-    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         w, b = proof.answer.plane
         G = self.split.G
         slopes = proof.answer.slopes
@@ -154,7 +153,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
             slopes = G.gradient(margin) if slopes is None else slopes
             slopes = slopes + self.split.tilt(margin, w).margin
         weights = np.maximum(slopes, G.floors)
-        return Parts(w, b, None, weights, "variable")
+        return Recovered(w, b, None, weights, "variable")
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
@@ -168,7 +167,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         return verify_objective(self.model, self.data, solution, None, tol, **options)
 
 
-def normal_of(given: Given, data: Data, name: str = "w") -> tuple[Vec, float]:
+def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
     """The normal, or its coefficients behind a kernel, and the bias of an answer from elsewhere.
 
     Raises

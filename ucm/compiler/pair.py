@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm import numerics
 from ucm.compiler.lowering import (
-    Given,
+    ExternalAnswer,
     Lowering,
-    Parts,
     Proof,
+    Recovered,
     Regime,
     Verdict,
     other_shape,
@@ -26,7 +25,7 @@ from ucm.evidence.objective import BehindKernel, InFeatures, Normal, certify_obj
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.pair import HingeDual
+from ucm.forms.pair import HingeDual, slacks
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
@@ -34,10 +33,10 @@ from ucm.language.objective import Objective
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToPair"]
+__all__ = ["HingeDualLowering"]
 
 
-class ToPair(Lowering[HingeDual]):
+class HingeDualLowering(Lowering[HingeDual]):
     """The dual (17), in units of lam = 1/2: multipliers of the samples, changed in pairs.
 
     Parameters
@@ -47,8 +46,7 @@ class ToPair(Lowering[HingeDual]):
     """
 
     model: Objective
-    wrong = "a dual point above the primal one); the conjugate of a term"
-    rules = ("auto", "kkt")
+    bias_rules = ("auto", "multipliers")
 
     def __init__(
         self,
@@ -74,11 +72,15 @@ class ToPair(Lowering[HingeDual]):
     def regime(self) -> Regime:
         return Regime(True, "for every C > 0")
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         m, gram, form = self.data.m, self.gram, self.form
         space = f"{self.data.n} features"
         if gram is not None:
-            rows = "all rows" if gram.fits else f"{gram.store.shape[0]} rows"
+            rows = (
+                "all rows"
+                if gram.fits
+                else f"{min(self.data.m, gram.limit // (4 * self.data.m))} rows"
+            )
             space = f"{gram.kernel}, cache_size holds {rows} of its matrix"
         return [
             f"data      {m} samples, {space}",
@@ -86,22 +88,11 @@ class ToPair(Lowering[HingeDual]):
             + (", a <= C" if form.p == 1.0 else ""),
         ]
 
-    def tail(self, solver: str, verbose: bool) -> list[str]:
-        return []
-
-    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        return None
-
-    def begin(self, warm: Solution) -> Answer | None:
+    def warm_start(self, warm: Solution) -> Answer | None:
         if warm.weights is None or warm.weights.size != self.data.given:
             raise other_shape("over the same samples")
         weights: Any = self.data.weighing.gathered(warm.weights)
         return Answer(slopes=weights / self.factor)
-
-    def run(
-        self, solver: Solver[HingeDual], monitor: Monitor, start: Answer | None, starts: int
-    ) -> list[Answer]:
-        return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         form, X, data = self.form, self.form.X, self.data
@@ -118,7 +109,7 @@ class ToPair(Lowering[HingeDual]):
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 
-    def certify_given(self, given: Given) -> Certificate:
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
         data, form = self.data, self.form
         if form.X is None:
             given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
@@ -147,20 +138,17 @@ class ToPair(Lowering[HingeDual]):
             return answer.message
         if gram is None or gram.kernel.definite or certificate.violation > tol:
             return None
-        if certificate.relative_gap < -tol:
+        if certificate.dual == -np.inf:
             return "the kernel is indefinite: the dual exceeds the primal objective"
         if certificate.relative_gap <= tol and answer.slopes is not None:
             return _negative_curvature(gram, answer.slopes > 0.0)
         return None
 
-    def slack(self, proof: Proof, tol: float) -> float:
-        return tol
-
-    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         a = np.zeros(self.form.m) if proof.answer.slopes is None else proof.answer.slopes
         c, gram = a * self.data.y, self.form.gram
         expansion = Expansion.of(gram.kernel, gram.X, c) if proof.w is None else None
-        return Parts(proof.w, proof.b, None, self.factor * a, "kkt", c, expansion)
+        return Recovered(proof.w, proof.b, None, self.factor * a, "multipliers", c, expansion)
 
     @property
     def _features(self) -> Any:
@@ -187,8 +175,8 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
     if form.p == 1.0:  # interior methods end near the bounds, not at them
         near = 1e-7 * form.C
         a = np.where(a <= near, 0.0, np.where(a >= form.C - near, form.C, a))
-    F = form.y * (1.0 - numerics.slacks(a, form.C, form.p)) - f
-    top, bottom = numerics.hinge_levels(form.y, form.C, a, form.p, F)
+    F = form.y * (1.0 - slacks(a, form.C, form.p)) - f
+    top, bottom = form.levels(a, F)
     free = a > 1e-12 * max(float(a.max(initial=0.0)), 1e-300)
     if form.p == 1.0:
         free &= a < form.C

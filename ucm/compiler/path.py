@@ -13,31 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.along import along
-from ucm.compiler.compile import behind, bound_rows, in_its_space, plan_of, plan_of_rows
+from ucm.compiler.compile import bound_rows, in_its_space, plan_of, plan_of_rows, with_kernel
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
+from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.options import COUNT
-from ucm.data.sound import table
+from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
-from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import refuse_gathering
+from ucm.data.validation import table
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.evidence.admissible import interval_of, sizes_of
+from ucm.evidence.lambda_max import lambda_max
+from ucm.evidence.parameter_range import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
-from ucm.evidence.trivial import largest
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import Monitor, check_time_limit, time_left
-from ucm.forms.objective import Following
+from ucm.forms.monitor import check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.solvers import NewtonHull, ProxNewton
-from ucm.solvers.distance.newton_hull import HullsInTurn
 
 __all__ = ["Path", "path"]
 
@@ -46,7 +43,7 @@ _OF_SAMPLES = ("class_weight", "sample_weight", "subgroup")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path(Sequence[Solution]):
-    """The solutions over a grid, as a sequence of them.
+    """The solutions for the values of a grid, as a sequence.
 
     Attributes
     ----------
@@ -185,7 +182,7 @@ def path(
     X: Any,
     y: Any = None,
     *,
-    num: int | None = None,
+    n_values: int | None = None,
     eps: float | None = None,
     between: Sequence[float] | None = None,
     on_empty: str = "raise",
@@ -195,7 +192,7 @@ def path(
     time_limit: float | None = None,
     **options: Any,
 ) -> Path:
-    """Solve for every value of one parameter, each from the solution before it.
+    """Solve for each value of one parameter, with a warm start from the previous solution.
 
     The samples are bound once, and with them the Gram matrix and the covariances. The values are taken
     from the smallest set to the largest, so for nu from large to small; of an objective from large to small.
@@ -204,7 +201,7 @@ def path(
     ----------
     model, X, y
         As for `ucm.compile`.
-    num : int, optional
+    n_values : int, optional
         So many values over the admissible interval, in place of values: of a set at equal distances from the
         end that is closed, the open one left out; of an objective from lam_max down to a thousandth of it, at
         equal ratios. Of the one parameter, or of all relative ones together, or of the one that has a
@@ -237,7 +234,7 @@ def path(
     ------
     ParameterError
         No parameter of the model is named, or more than one; the grid is empty or holds no numbers; values
-        and `num`; `num` below 1, or not clear of which parameter.
+        and `n_values`; `n_values` below 1, or not clear of which parameter.
     EmptySetError, DataError, SolverError
         As for `ucm.compile`.
 
@@ -252,7 +249,7 @@ def path(
     >>> whole.at(0.31).relative_gap <= 1e-2
     True
     >>> lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
-    >>> found = ucm.path(lasso, X, y, num=3)
+    >>> found = ucm.path(lasso, X, y, n_values=3)
     >>> [s.status for s in found]
     ['optimal', 'optimal', 'optimal']
     """
@@ -263,13 +260,17 @@ def path(
         raise ParameterError(
             f'path: on_empty is "raise" or "skip", got {brief(on_empty)}; leave it out to raise'
         )
+    words = [*declared.params(), *_OF_SAMPLES, *KERNEL_OPTIONS, *options_of(Plan.solve)]
+    unknown = [word for word in options if word not in words]
+    if unknown:
+        raise unknown_option("path", unknown, [*words, *options_of(path)])
     names: list[str] = []
     values: list[float] = []
     every = [
         n for n in declared.params() if isinstance(options.get(n), str) and options[n] == "all"
     ]
     if every and is_stored(X):
-        refuse_gathering(row_source(X, y), f'path with {every[0]}="all"')
+        refuse_gathering(open_rows(X, y), f'path with {every[0]}="all"')
     if every:
         return _over_all(
             declared,
@@ -278,7 +279,7 @@ def path(
             every[0],
             eps,
             between,
-            num,
+            n_values,
             kernel,
             solver,
             progress,
@@ -290,19 +291,14 @@ def path(
         raise ParameterError(
             f'path: {word} is of a path over an interval, as nu="all"; got values; leave {word} out'
         )
-    if num is None:
+    if n_values is None:
         names, values = _grid(declared, options)
     else:
-        _check_count(declared, num, options)
+        _check_count(declared, n_values, options)
     of_samples = {word: options.pop(word, None) for word in _OF_SAMPLES}
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
-    known_options = options_of(Plan.solve)
-    unknown = [word for word in options if word not in known_options]
-    if unknown:
-        own = [*options_of(path), *_OF_SAMPLES, *KERNEL_OPTIONS]
-        raise unknown_option("path", unknown, [*own, *known_options])
     if progress is not None and not callable(progress):
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}; "
@@ -312,72 +308,46 @@ def path(
     gram = None
     if is_stored(X):
         tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
-        rows = row_source(X, y, **tags)
-        data = _of_rows(declared, rows, num, kernel, of_kernel, of_samples)
+        rows = open_rows(X, y, **tags)
+        data = _of_rows(declared, rows, n_values, kernel, of_kernel, of_samples)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
         data = bind(X, y, **of_samples, square=square)
-        data, gram = behind(kernel, data, of_kernel)
-    if num is not None:
-        names, values = _spread(declared, in_its_space(data, gram), num)
-
-    def at(value: float) -> RobustMargin | Objective:
-        return declared.with_params(**dict.fromkeys(names, value))
+        data, gram = with_kernel(kernel, data, of_kernel)
+    if n_values is not None:
+        names, values = _spread(declared, in_its_space(data, gram), n_values)
 
     order = np.argsort(values, kind="stable")
     if not _grows(declared, names[0], data):
         order = order[::-1]
-    found: dict[int, Solution] = {}
     skipped: dict[float, str] = {}
-    known: list[tuple[float, Solution]] = []
-    follow: Following | None = None
-    rest = order.tolist()
+
+    def compiled(value: float) -> Plan | None:
+        """The plan for a value; None where U is empty and the value is skipped."""
+        model = declared.with_params(**dict.fromkeys(names, value))
+        try:
+            if is_stored(X):
+                return plan_of_rows(model, data, solver)
+            return plan_of(model, data, gram, solver)
+        except EmptySetError as error:
+            if on_empty == "raise":
+                raise
+            skipped[value] = str(error)
+            return None
+
+    def solved(plan: Plan, start: Solution | None) -> Solution:
+        return plan.solve(warm_start=start, time_limit=limit_from(time_limit, began), **options)
+
+    in_order = [(place, float(values[place])) for place in order.tolist()]
+    ahead: list[Solution] = []
     tol = options.get("tol", 1e-6)
     plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
-    plain = plain and time_limit is None and progress is None and not is_stored(X)
-    if isinstance(declared, Objective) and len(names) == 1 and plain and rest:
-        plan = plan_of(at(values[rest[0]]), data, gram, solver)
-        if isinstance(plan.solver, ProxNewton):
-            follow = Following(plan.solver)
-            session = follow.open(plan.form, Monitor())
-            grid = [float(values[place]) for place in rest]
-            ahead = along(declared, plan, session, names[0], grid, tol)
-            found = dict(zip(rest, ahead, strict=False))
-            known = [(grid[k], ahead[k]) for k in range(len(ahead))][-1:]
-            rest = rest[len(found) :]
-    chain: HullsInTurn | None = None
+    if plain and len(names) == 1 and time_limit is None and progress is None:
+        ahead = along(declared, data, names[0], [value for _, value in in_order], tol, compiled)
     # nobody can change the samples between two solves, but what is called
     called = progress is not None or options.get("callback") is not None
-    with contextlib.nullcontext() if called else data.resting():
-        for place in rest:
-            value = values[place]
-            try:
-                plan = (
-                    plan_of_rows(at(value), data, solver)
-                    if is_stored(X)
-                    else plan_of(at(value), data, gram, solver)
-                )
-            except EmptySetError as error:
-                if on_empty == "raise":
-                    raise
-                skipped[value] = str(error)
-                continue
-            if isinstance(plan.solver, ProxNewton):
-                follow = Following(plan.solver) if follow is None else follow
-                plan = replace(plan, solver=follow)
-            elif isinstance(plan.solver, NewtonHull):
-                chain = HullsInTurn(plan.solver) if chain is None else chain
-                plan = replace(plan, solver=chain)
-            found[place] = plan.solve(
-                warm_start=_expected(known, value),
-                time_limit=time_left(time_limit, began),
-                **options,
-            )
-            if progress is not None:
-                progress(place, found[place])
-            known = [*known[-1:], (value, found[place])]
-            if found[place].w is not None and not np.any(found[place].w):
-                known = []  # 0 says nothing about the next one
+    with contextlib.nullcontext() if called else data.unchecked():
+        found = _in_turn(in_order, ahead, compiled, solved, progress)
     places = sorted(found)
     columns = getattr(X, "columns", None)
     return Path(
@@ -391,9 +361,42 @@ def path(
     )
 
 
+def _in_turn(
+    grid: Sequence[tuple[int, float]],
+    ahead: Sequence[Solution],
+    compiled: Callable[[float], Plan | None],
+    solved: Callable[[Plan, Solution | None], Solution],
+    progress: Callable[[int, Solution], object] | None,
+) -> dict[int, Solution]:
+    """The solutions by their places in the grid, each from the ones before it: a solver keeps what it can in
+    a session, and starts from the line through the last two dual vectors.
+
+    Parameters
+    ----------
+    grid : places and values, in the order of solving
+    ahead : solutions of the first values that are known
+    """
+    found = {place: solution for (place, _), solution in zip(grid, ahead, strict=False)}
+    known = [(value, found[place]) for place, value in grid[: len(found)]][-1:]
+    sessions: dict[str, Solver[Any]] = {}
+    for place, value in grid[len(found) :]:
+        plan = compiled(value)
+        if plan is None:
+            continue
+        session = sessions.setdefault(plan.solver.name, plan.solver.session())
+        solution = solved(replace(plan, solver=session), _expected(known, value))
+        found[place] = solution
+        if progress is not None:
+            progress(place, solution)
+        known = [*known[-1:], (value, solution)]
+        if solution.w is not None and not np.any(solution.w):
+            known = []  # 0 says nothing about the next one
+    return found
+
+
 def _over_all(
-    model: RobustMargin | Objective, X: Any, y: Any, name: str, eps: Any, between: Any, num: Any, kernel: Any,
-    solver: Any, progress: Any, time_limit: float | None, options: dict[str, Any],
+    model: RobustMargin | Objective, X: Any, y: Any, name: str, eps: Any, between: Any, n_values: Any,
+    kernel: Any, solver: Any, progress: Any, time_limit: float | None, options: dict[str, Any],
 ) -> Path:  # fmt: skip
     """The path over an interval."""
     began = time.perf_counter()
@@ -401,8 +404,8 @@ def _over_all(
     if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
         raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
     given = [word for word in options if word not in (name, *_OF_SAMPLES)]
-    given += ["num"] * (num is not None) + ["kernel"] * (kernel is not None)
-    if solver not in ("auto", "newton-hull"):
+    given += ["n_values"] * (n_values is not None) + ["kernel"] * (kernel is not None)
+    if solver not in ("auto", "active-set"):
         given.append("solver")
     if given:
         raise ParameterError(
@@ -423,7 +426,7 @@ def _over_all(
         between,
         solver,
         progress,
-        lambda: time_left(time_limit, began),
+        lambda: limit_from(time_limit, began),
     )
     columns = getattr(X, "columns", None)
     values = np.array([each.value for each in found.breaks])
@@ -435,34 +438,36 @@ _DOWN = 1e-3  # of lam_max: where a path ends
 
 
 def _of_rows(
-    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_kernel: dict[str, Any],
+    model: RobustMargin | Objective, rows: RowSource, n_values: Any, kernel: Any, of_kernel: dict[str, Any],
     of_samples: Any,
 ) -> Any:  # fmt: skip
     """What one pass over rows tells; values are named."""
-    asked = {"num": num, **of_samples, "class_weight": None}
+    asked = {"n_values": n_values, **of_samples, "class_weight": None}
     for word, given in asked.items():
         if given is not None:
             refuse_gathering(rows, f"path with {word}")
     return bound_rows(model, rows, of_samples["class_weight"], kernel, of_kernel)
 
 
-def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:
-    COUNT.check("path", "num", num, "write num=10")
+def _check_count(model: RobustMargin | Objective, n_values: Any, options: dict[str, Any]) -> None:
+    COUNT.check("path", "n_values", n_values, "write n_values=10")
     given = [word for word in options if word in model.params()]
     if given:
         raise ParameterError(
-            f"path: expected values or num, got num and values of {', '.join(given)}; leave one of them out"
+            f"path: expected n_values or values, got both for {', '.join(given)}; leave one of them out"
         )
 
 
-def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list[str], list[float]]:
-    """The parameters that move together, and `num` values over their admissible interval."""
+def _spread(
+    model: RobustMargin | Objective, data: Data, n_values: int
+) -> tuple[list[str], list[float]]:
+    """The parameters that move together, and `n_values` values over their admissible interval."""
     names = list(model.relative_names() or model.params())
     if not model.relative_names() and len(names) != 1:
-        tops = [n for n in names if isinstance(model, Objective) and largest(model, data, n)]
+        tops = [n for n in names if isinstance(model, Objective) and lambda_max(model, data, n)]
         if len(tops) != 1:
             raise ParameterError(
-                f"path: num moves the one parameter of a model, which has {', '.join(names) or 'none'}; "
+                f"path: n_values moves the one parameter of a model, which has {', '.join(names) or 'none'}; "
                 "write values, as nu=[0.2, 0.3], or make those that move relative"
             )
         names = tops
@@ -470,15 +475,15 @@ def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list
     interval = interval_of(model, data, names[0]) if found is None else found[names[0]]
     if not math.isfinite(interval.lower):
         raise ParameterError(
-            f"path: num needs an admissible interval of {names[0]}, and there is none ({interval.how}); "
+            f"path: n_values needs an admissible interval of {names[0]}, and there is none ({interval.how}); "
             f"write values, as {names[0]}=[0.2, 0.3]"
         )
     if isinstance(model, Objective):
-        parts = np.geomspace(1.0, _DOWN, num)
+        parts = np.geomspace(1.0, _DOWN, n_values)
     elif interval.lower_closed:
-        parts = np.arange(num) / num
+        parts = np.arange(n_values) / n_values
     else:
-        parts = 1.0 - np.arange(num) / num
+        parts = 1.0 - np.arange(n_values) / n_values
     return names, [float(x if model.relative_names() else interval.at(x)) for x in parts]
 
 
@@ -510,7 +515,7 @@ def _grid(
         raise ParameterError(
             f"path: expected values for one parameter of the model, which has "
             f"{', '.join(known) or 'none'}; got {', '.join(named) or 'none'}; "
-            "write for example nu=[0.2, 0.3]"
+            f"write for example {next(iter(known), 'nu')}=[0.2, 0.3]"
         )
     given = options.pop(named[0])
     try:

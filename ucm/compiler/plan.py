@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Given, Lowering, Proof, Regime, Verdict
+from ucm.compiler.lowering import (
+    ExternalAnswer,
+    Lowering,
+    Proof,
+    Regime,
+    Verdict,
+    judge,
+    starts_compared,
+    stopped_by,
+)
 from ucm.compiler.recover import BIAS_RULES
-from ucm.compiler.robust import ToSphere
-from ucm.compiler.route import choose, label, table, unknown, verdicts
+from ucm.compiler.robust import SphereLowering
+from ucm.compiler.route import choose, fallback, fallbacks, label, table, unknown, verdicts
 from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.options import COUNT, FLAG, optional, within
-from ucm.data.survey import RowData, refuse_gathering
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -29,7 +37,9 @@ from ucm.errors import (
     unknown_option,
     warn_of,
 )
+from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
+from ucm.evidence.local_minimum import refuse_local, strict_local_minimum
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.display import sheet
@@ -39,20 +49,19 @@ from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
+from ucm.solvers import DCA, OutOfCoreHinge
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["Plan", "options_of"]
 
-_REPRODUCED = 1e-9  # of the objective: the same minimum
 _UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
-_OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
+_DONE = ("infeasible", "interrupted")  # answers that no other solver goes on from
 _TOL = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
 _LIMIT = optional(COUNT)
-_CONTRADICTED = 1e-5  # of the bounds: further apart than a point outside of U can bring them
-_REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
+_UNSCALED = 1e3  # ratio of the scales of features from which on explain() has a hint
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,8 +82,7 @@ class Plan:
     setup_time: float = 0.0
     others: tuple[Lowering[Any], ...] = ()
     given: Mapping[str, float] = field(default_factory=dict)
-    _last: list[tuple[Solution, float]] = field(default_factory=list, init=False, compare=False)
-    # one, with the tolerance it was solved to, for `verify`
+    _latest: list[Solution] = field(default_factory=list, init=False, compare=False)
 
     @property
     def model(self) -> RobustMargin | Objective:
@@ -96,6 +104,11 @@ class Plan:
         """Whether the model is convex for these data, and how that is known."""
         return self.lowering.regime
 
+    @property
+    def solution(self) -> Solution:
+        """The latest solution of this plan; where there is none, one with the default options."""
+        return self._latest[0] if self._latest else self.solve()
+
     def __repr__(self) -> str:
         return (
             f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
@@ -110,26 +123,46 @@ class Plan:
         """
         lines = [
             str(self.model),
-            *self.lowering.lines(),
+            *self.lowering.describe(),
             *([] if self.data.approx is None else [f"features  {self.data.approx!r}"]),
             f"regime    {self._regime()}",
             f"route     {self._route()}",
+            *([f"fallback  {self._fallback()}"] if self._fallback() else []),
+            *([f"scales    {self._scales()}"] if self._scales() else []),
             *table(self._verdicts(), verbose),
-            *self.lowering.tail(self.solver.name, verbose),
+            *self.lowering.describe_other(self.solver.name, verbose),
         ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         facts = {
             "model": str(self.model),
-            **{line[:10].strip(): line[10:] for line in self.lowering.lines()},
+            **{line[:10].strip(): line[10:] for line in self.lowering.describe()},
             "regime": self._regime(),
             "route": self._route(),
+            **({"fallback": self._fallback()} if self._fallback() else {}),
         }
         rows = self._verdicts()
         words = {"chosen": "bold", "refused": "grey"}
         marks = [words.get(re.split(r"\W", verdict)[0], "") for _, verdict in rows]
         return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
+
+    def _scales(self) -> str:
+        """A hint if the features have scales so different that a few of them decide the norms."""
+        if not isinstance(self.data, Data) or self.data.n == 0:
+            return ""
+        X = self.data.X
+        if isinstance(X, np.ndarray):
+            scales = X.std(axis=0)
+        else:
+            scales = np.sqrt(np.asarray(X.multiply(X).mean(axis=0))).ravel()
+        scales = scales[scales > 0.0]
+        ratio = float(scales.max() / scales.min()) if scales.size else 1.0
+        if ratio <= _UNSCALED:
+            return ""
+        return (
+            f"features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
+        )
 
     def _regime(self) -> str:
         regime = self.regime
@@ -152,7 +185,7 @@ class Plan:
         time_limit: float | None = None,
         trace: int | None = None,
         warm_start: Solution | None = None,
-        starts: int = 1,
+        n_starts: int = 1,
         callback: Callable[[dict[str, Any]], object] | None = None,
         verbose: bool = False,
         bias_rule: str = "auto",
@@ -172,10 +205,10 @@ class Plan:
             gradients, projections, products and evaluations, and the seconds that these took. The iterates
             stay the same, seconds grow; solvers in other hands and compiled loops tell what they report
         warm_start : a solution of a plan of the same shape, to start from
-        starts : for non-convex models; a convex one needs a single start
+        n_starts : for non-convex models; a convex one needs a single start
         callback : called with every reported record; returning True stops
         verbose : print a table of the iterations
-        bias_rule : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero"
+        bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero"
         bound : where 0 lies in U, whether to look for a lower bound of the optimum too, in about the time of
             one more start; `Plan.bound` looks longer
 
@@ -196,7 +229,8 @@ class Plan:
         if unknown:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
         _TOL.check("solve", "tol", tol, "leave it out for 1e-6")
-        for name, limit in (("max_iter", max_iter), ("starts", starts), ("trace", trace)):
+        COUNT.check("solve", "n_starts", n_starts, "leave it out for 1")
+        for name, limit in (("max_iter", max_iter), ("trace", trace)):
             _LIMIT.check("solve", name, limit, "leave it out for what the solver has")
         check_time_limit(time_limit, "solve")
         if warm_start is not None and not isinstance(warm_start, Solution):
@@ -213,10 +247,10 @@ class Plan:
                 f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}; leave it out "
                 "for the best that is known"
             )
-        if bias_rule not in self.lowering.rules:
+        if bias_rule not in self.lowering.bias_rules:
             raise ParameterError(
-                f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.ruled}; "
-                f"use {' or '.join(map(repr, self.lowering.rules))}"
+                f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.bias_refusal}; "
+                f"use {' or '.join(map(repr, self.lowering.bias_rules))}"
             )
         FLAG.check("solve", "bound", bound, "leave it out for True")
         self._sealed()
@@ -224,9 +258,9 @@ class Plan:
         monitor = Monitor(
             tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
         )
-        with monitor.alarm(), self.data.powers():
-            solution = self._solve(monitor, warm_start, starts, bias_rule)
-        self._last[:] = [(solution, monitor.tol)]
+        with monitor.alarm(), self.data.overflow_guard():
+            solution = self._solve(monitor, warm_start, n_starts, bias_rule)
+        self._latest[:] = [solution]
         return solution
 
     def _sealed(self) -> None:
@@ -239,20 +273,62 @@ class Plan:
     ) -> Solution:
         lowering = self.lowering
         monitor.factor = lowering.factor
-        further = lowering.elsewhere(None, monitor)
+        further = lowering.other_form(None, monitor)
         if further is not None:
-            return self._cross(further, monitor, warm_start, starts, bias_rule)
-        start = None if warm_start is None else lowering.begin(warm_start)
-        answers = [
-            _named(answer, monitor) for answer in lowering.run(self.solver, monitor, start, starts)
-        ]
+            return self._solve_other_form(further, monitor, warm_start, starts, bias_rule)
+        start = None if warm_start is None else lowering.warm_start(warm_start)
+        solver, answers = self._answers(monitor, start, starts)
         with self.data.products():
             proofs = [self._of_kernel(lowering.certify(answer, monitor.tol)) for answer in answers]
             proof = min(proofs, key=lambda proof: proof.certificate.primal)
-            further = lowering.elsewhere(proof, monitor)
+            further = lowering.other_form(proof, monitor)
             if further is None:
-                return self._solution(proof, proofs, monitor, starts, bias_rule)
-        return self._cross(further, monitor, warm_start, starts, bias_rule)
+                solver, proof = self._then(solver, proof, monitor)
+                return self._solution(solver, proof, proofs, monitor, starts, bias_rule)
+        return self._solve_other_form(further, monitor, warm_start, starts, bias_rule)
+
+    def _answers(
+        self, monitor: Monitor, start: Answer | None, starts: int
+    ) -> tuple[Solver[Any], list[Answer]]:
+        """The solver and its answers; under "auto" the first fallback that does not fail."""
+        lowering, solver = self.lowering, self.solver
+        while True:
+            try:
+                answers = lowering.run(solver, monitor, start, starts)
+            except SolverError:
+                goes_on = lowering.asked == "auto" and not monitor.late
+                following = fallback(lowering.form, solver) if goes_on else None
+                if following is None:
+                    raise
+                solver = following
+            else:
+                return solver, [stopped_by(answer, monitor) for answer in answers]
+
+    def _then(
+        self, solver: Solver[Any], proof: Proof, monitor: Monitor
+    ) -> tuple[Solver[Any], Proof]:
+        """The best proof, and whose it is: under "auto" the fallbacks of the route go on, one after another,
+        from the best answer so far, until it is proven or the time is over."""
+        lowering, tried = self.lowering, solver
+        while (
+            lowering.asked == "auto"
+            and monitor.goes_on
+            and not monitor.late
+            and proof.answer.status not in _DONE
+            and not is_proven(proof.certificate, monitor.tol)
+            and (following := fallback(lowering.form, tried)) is not None
+        ):
+            tried = following
+            try:
+                answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
+                again = self._of_kernel(lowering.certify(answer, monitor.tol))
+            except SolverError:  # then the answer before is the best that is known
+                continue
+            gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
+            if answer.status == "infeasible" or gaps[1] < gaps[0]:
+                monitor.went_on(tried.name, solver.name)
+                solver, proof = tried, again
+        return solver, proof
 
     def _of_kernel(self, proof: Proof) -> Proof:
         """The same, its certificate with the kernel that it is of."""
@@ -262,13 +338,20 @@ class Plan:
         return replace(proof, certificate=replace(proof.certificate, kernel=kernel))
 
     def _solution(
-        self, proof: Proof, proofs: list[Proof], monitor: Monitor, starts: int, bias_rule: str
+        self,
+        solver: Solver[Any],
+        proof: Proof,
+        proofs: list[Proof],
+        monitor: Monitor,
+        starts: int,
+        bias_rule: str,
     ) -> Solution:
         """The best of the proofs, judged, with what is recovered from it."""
-        status, message = self._judge(proof, monitor)
+        verdict = self._judged(solver.name, proof, monitor)
+        message = verdict.message
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
         if starts > 1 and len(ends) > 1:
-            message += _reached(np.array(ends))
+            message += starts_compared(np.array(ends))
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:
             parts = replace(parts, expansion=self.data.approx.scoring(parts.w))
@@ -276,66 +359,26 @@ class Plan:
         return Solution(
             objective=proof.objective,
             certificate=proof.certificate,
-            status=status,
+            status=verdict.status,
             message=message,
-            stats=self._stats(monitor),
+            tol=monitor.tol,
+            stats=self._stats(solver.name, monitor),
             history=monitor.history,
-            ends=tuple(ends) if ends else (proof.objective,),
+            start_objectives=tuple(ends) if ends else (proof.objective,),
             size=proof.size,
             answer=proof.answer,
             params={**self.given, **self.model.params()},
             **vars(parts),
         )
 
-    def _judge(self, proof: Proof, monitor: Monitor) -> tuple[str, str]:
-        """Status and message: what the lowering knows better than the gap, then the gap."""
-        name, certificate, tol = self.solver.name, proof.certificate, monitor.tol
-        self._refuse_nonsense(proof, tol)
-        verdict = self.lowering.verdict(proof, name, monitor)
-        inside, gap = certificate.violation <= tol, certificate.relative_gap
-        if verdict is None and inside and abs(gap) <= tol and certificate.kind == "global":
-            verdict = Verdict("optimal", f"proven: {certificate}")
-        if verdict is None and inside and gap < -self.lowering.slack(proof, tol):
-            where = f"{name}: the certificate contradicts the answer (relative gap {gap:.2g}"
-            if not _REGULAR < max(self.data.scale, proof.size) < 1.0 / _REGULAR:
-                raise SolverError(
-                    f"{where}): powers of numbers of size {max(self.data.scale, proof.size):.3g} over- or "
-                    "underflow; scale the features"
-                )
-            raise SolverError(f"{where}, {self.lowering.wrong} is wrong: please report it")
-        if verdict is None:
-            message = (
-                f"{name} stopped with a relative gap of {gap:.2g} and a violation of "
-                f"{certificate.violation:.2g}, tolerance {tol:.2g}. "
-                + (
-                    proof.answer.message
-                    or "Lower the solver's own tolerance, or take another solver."
-                )
-            )
-            verdict = Verdict(proof.answer.status, message, warns=True)
+    def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> Verdict:
+        """The verdict on an answer, with its warning."""
+        verdict = judge(self.lowering, proof, solver, monitor)
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
-        return verdict.status, verdict.message
+        return verdict
 
-    def _refuse_nonsense(self, proof: Proof, tol: float) -> None:
-        """Raises `SolverError` where the certificate holds no numbers, or an answer that is called a solution
-        is far outside of its domains."""
-        certificate, name = proof.certificate, self.solver.name
-        if certificate.kind == "none":
-            return
-        if math.isnan(certificate.relative_gap + certificate.violation):
-            raise SolverError(
-                f"solver {name!r}: expected an answer with a finite objective, got {certificate}; "
-                "the numbers overflow, or the set has no bound: scale the features, or bound the domains"
-            )
-        if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
-            raise SolverError(
-                f"solver {name!r}: expected blocks in their domains as it says 'converged', got a violation "
-                f"of {certificate.violation:.2g} relative; take another solver, and let one of your own "
-                "project on its domains (ucm.testing.check_solver tells)"
-            )
-
-    def _cross(
+    def _solve_other_form(
         self,
         further: Lowering[Any],
         monitor: Monitor,
@@ -362,9 +405,15 @@ class Plan:
         )
         return f"{label(solver)}{expected}"
 
-    def _stats(self, monitor: Monitor) -> Stats:
+    def _fallback(self) -> str:
+        """The solvers that go on under "auto", or inside of the one chosen; "" for none."""
+        around = isinstance(self.solver, DCA | OutOfCoreHinge)
+        names = fallbacks(self.form, self.solver) if around or self.lowering.asked == "auto" else []
+        return f"if it ends without proof: {', then '.join(names)}" if names else ""
+
+    def _stats(self, solver: str, monitor: Monitor) -> Stats:
         return Stats(
-            self.solver.name,
+            solver,
             self.setup_time,
             monitor.seconds,
             int(monitor.iterations),
@@ -389,7 +438,7 @@ class Plan:
 
         Parameters
         ----------
-        solution : of this plan; None for the last one, or a new one when there is none
+        solution : of this plan; None for `plan.solution`, the latest one
         ratio : the part of the objective at which a lower bound is good enough, in (0, 1]
         time_limit : seconds; None: as long as it takes
 
@@ -421,26 +470,31 @@ class Plan:
         _RATIO.check("bound", "ratio", ratio, "leave it out for 0.99")
         check_time_limit(time_limit, "bound")
         self._sealed()
-        if solution is None:
-            solution = self._last[0][0] if self._last else self.solve()
-        elif not isinstance(solution, Solution):
-            raise ParameterError(
-                f"bound: solution is a Solution, got {brief(solution)}; leave it out for the last one"
-            )
-        plan = solution.plan or self
-        tol = self._last[0][1] if self._last else 1e-6
-        monitor = Monitor(tol, time_limit=time_limit)
-        with monitor.alarm(), self.data.powers():
-            found = plan._tightened(solution, float(ratio), monitor)
+        solution = self._given("bound", solution)
+        monitor = Monitor(solution.tol, time_limit=time_limit)
+        with monitor.alarm(), self.data.overflow_guard():
+            found = (solution.plan or self)._tightened(solution, float(ratio), monitor)
         if found is not solution:
             found = replace(found, plan=solution.plan)
-            self._last[:] = [(found, tol)]
+            self._latest[:] = [found]
         return found
+
+    def _given(self, method: str, solution: Solution | None) -> Solution:
+        """The solution that a method is asked about, `self.solution` where it is left out."""
+        if solution is not None and not isinstance(solution, Solution):
+            raise ParameterError(
+                f"{method}: solution is a Solution, got {brief(solution)}; leave it out for the latest one"
+            )
+        return self.solution if solution is None else solution
 
     def _tightened(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
         """The solution once its lowering has looked longer for a lower bound."""
         lowering = self.lowering
-        if not isinstance(lowering, ToSphere) or solution.answer is None or not solution.w.any():
+        if (
+            not isinstance(lowering, SphereLowering)
+            or solution.answer is None
+            or not solution.w.any()
+        ):
             return solution
         w = lowering.tighten(ratio, solution, monitor)
         if w is not None:
@@ -448,20 +502,20 @@ class Plan:
             if better.objective < solution.objective:
                 return better
         proof = lowering.certify(solution.answer, monitor.tol)
-        status, message = self._judge(proof, monitor)
+        status, message, _ = self._judged(self.solver.name, proof, monitor)
         return replace(solution, certificate=proof.certificate, status=status, message=message)
 
-    def reference(self, at: Solution | None = None, *, scaled: bool = True) -> cp.Problem:
-        """The CVXPY twin: vectorised, one `cvxpy.Parameter` per hyperparameter. Its value is that of the
-        declared problem.
+    def reference(self, at: Solution | None = None, *, scaled: bool = False) -> cp.Problem:
+        """Return the CVXPY problem of the declaration: vectorised, one `cvxpy.Parameter` per hyperparameter.
+        Its value is that of the declared problem.
 
         Parameters
         ----------
         at : of a non-convex model, the solution around which the twin is built: the convex problem that a
             critical point solves
-        scaled : bool, default=True
-            Variables in units in which they are near 1, which solvers with absolute tolerances need. False:
-            w, x and q as they stand in the formula, to be read or printed.
+        scaled : bool, default=False
+            True: variables in units in which they are near 1, which solvers with absolute tolerances need.
+            False: w, x and q as in the formula.
         """
         if at is not None and at.plan is not None and at.plan is not self:
             return at.plan.reference(at, scaled=scaled)
@@ -537,26 +591,101 @@ class Plan:
         True
         """
         self._sealed()
-        found = self.lowering.certify_given(Given(w, b, x, weights, coefficients))
-        least = max(_CONTRADICTED * max(abs(found.primal), abs(found.dual)), 1e-9 * self.data.scale)
-        if found.kind == "global" and found.gap < -least:
-            raise SolverError(
-                f"certify: one side contradicts the other (relative gap {found.relative_gap:.2g}, "
-                f"{self.lowering.wrong} is wrong: please report it"
-            )
+        found = self.lowering.certify_external(ExternalAnswer(w, b, x, weights, coefficients))
         return replace(found, kernel=self.lowering.kernel)
 
-    def verify(self, **options: Any) -> Verification:
-        """Compare the last solution (a new one when there is none) with the CVXPY twin, at the tolerance
-        it was solved to.
+    def certify_local(self, solution: Solution) -> Certificate:
+        """Prove that a solution of a non-convex `loss + penalty` is a strict local minimum.
 
-        `options` go to `cvxpy.Problem.solve`; `solver` is Clarabel by default.
+        The proof takes the one-sided slopes of the terms at (w, b), one linear program and one rank: 0 must
+        lie in the interior of the set of slopes of the objective. A margin or a weight is at a kink when its
+        relative distance is below 1e-7.
+
+        Parameters
+        ----------
+        solution : a solution of this plan
+
+        Returns
+        -------
+        Certificate
+            That of the solution, its `kind` "strict local" where the proof succeeds, and unchanged where
+            it does not: the solution may still be a local minimum.
+
+        Raises
+        ------
+        ParameterError
+            The model is not `loss + penalty` in the features, or a penalty is not a sum over the weights w_j.
+
+        References
+        ----------
+        Ong and Le Thi (2013), Theorem 3.1 (IV), proves a local minimum where the subtracted part is affine.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> X, y = ucm.datasets.load("breast_cancer")
+        >>> plan = ucm.compile(ucm.models.zero_norm_svm(1.0), X, y)
+        >>> plan.certify_local(plan.solve()).kind
+        'strict local'
         """
         self._sealed()
-        if not self._last:
-            self.solve()
-        solution, tol = self._last[0]
-        return (solution.plan or self).lowering.verify(solution, tol, **options)
+        if not isinstance(solution, Solution):
+            raise ParameterError(
+                f"certify_local: solution is a Solution, got {brief(solution)}; give what plan.solve returned"
+            )
+        model, w = self.model, solution.w
+        if (
+            not isinstance(model, Objective)
+            or w is None
+            or solution.b is None
+            or not isinstance(self.data, Data)
+        ):
+            raise ParameterError(
+                f"certify_local: expected a loss plus a penalty in the features of samples in memory, got "
+                f"{brief(model)}; use plan.certify"
+            )
+        refusal = refuse_local(model)
+        if refusal is not None:
+            raise ParameterError(refusal)
+        certificate = solution.certificate
+        if strict_local_minimum(model, self.data, w, solution.b) is None:
+            return replace(certificate, kind="strict local")
+        return certificate
+
+    def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
+        """Compare a solution with the CVXPY reference problem, at the tolerance it was solved to.
+
+        Parameters
+        ----------
+        solution : of this plan; None for `plan.solution`, the latest one
+        **options
+            Those of `cvxpy.Problem.solve`; `solver` is Clarabel by default.
+
+        Raises
+        ------
+        ParameterError
+            No solution, or an option that the reference solver does not have.
+        SolverError
+            The reference solver failed.
+        """
+        own = [name for name in ("w", "b", "weights", "x") if name in options]
+        if own:
+            raise ParameterError(
+                f"verify: expected options of cvxpy.Problem.solve, got {', '.join(own)}; an answer of one's "
+                f"own is judged by plan.certify({own[0]}=...)"
+            )
+        self._sealed()
+        solution = self._given("verify", solution)
+        try:
+            plan = solution.plan or self
+            return plan.lowering.verify(solution, solution.tol, **options)
+        except TypeError as error:
+            if not options:
+                raise
+            raise ParameterError(
+                f"verify: expected options of cvxpy.Problem.solve and of the reference solver, got "
+                f"{', '.join(options)} ({error}); leave out what it does not have"
+            ) from error
 
     def guarantees(
         self,
@@ -571,7 +700,7 @@ class Plan:
 
         Parameters
         ----------
-        solution : None for the last one, or a new one when there is none
+        solution : None for `plan.solution`, the latest one
         X_test, y_test : samples that the fit did not see, and their labels -1 and +1
         level : the probability with which each bound by samples holds
 
@@ -597,12 +726,7 @@ class Plan:
         error, class +1: ≤ 0.2122 - no probability statement
         """
         self._sealed()
-        if solution is None:
-            solution = self._last[0][0] if self._last else self.solve()
-        elif not isinstance(solution, Solution):
-            raise ParameterError(
-                f"guarantees: solution is a Solution, got {brief(solution)}; leave it out for the last one"
-            )
+        solution = self._given("guarantees", solution)
         plan = solution.plan or self
         if isinstance(plan.data, RowData):
             refuse_gathering(plan.data.source, "a bound on the errors of new data")
@@ -635,24 +759,3 @@ def options_of(function: Callable[..., Any]) -> list[str]:
     """The names of its keyword options."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _named(answer: Answer, monitor: Monitor) -> Answer:
-    """The same, where the monitor stopped it with the name of what did."""
-    if answer.status != "interrupted":
-        return answer
-    if not monitor.late:
-        return answer.ended(
-            "interrupted", "stopped by Ctrl-C" if monitor.broken else "stopped by the callback"
-        )
-    return answer.ended("time_limit", f"the time limit of {monitor.time_limit:g} s came first")
-
-
-def _reached(values: Vec) -> str:
-    """How far the several starts came."""
-    best = float(values.min())
-    same = int((values <= best + _REPRODUCED * abs(best)).sum())
-    return (
-        f"; the best of {values.size} starts, reached by {same} of them, "
-        f"the worst ended at {values.max():.6g}"
-    )

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import numerics
-from ucm.compiler.row_errors import around_least, undecided
+from ucm.compiler.error_histogram import around_least, undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -35,12 +34,12 @@ __all__ = [
     "feature_normal",
     "least_error",
     "midpoint_of",
-    "moves",
     "sample_weights",
     "summand_points",
+    "translation_factors",
 ]
 
-BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
+BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
 _ROUNDING = 1e-12  # of the largest score
 _BINS = 1024  # of scores
 
@@ -75,18 +74,18 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tupl
                 yield from _chains(x, chain)
 
 
-def feature_normal(U: UncertaintySet, w: Vec, side: str | None = None) -> Vec | None:
+def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:
     """`M' w` when every leaf of samples lies under the same matrices M (none: w itself); None when
     they differ, or when there are no samples and w lives elsewhere.
 
     Parameters
     ----------
-    side : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
+    read_as : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
     """
     every = U.once("chains", lambda: tuple(_chains(U)))
-    chains = [chain for kind, chain in every if side is None or kind in (side, "signed")]
+    chains = [chain for kind, chain in every if read_as is None or kind in (read_as, "signed")]
     if not chains:
-        return w if side is None else None
+        return w if read_as is None else None
     first = chains[0]
     for other in chains[1:]:
         if len(other) != len(first) or any(
@@ -106,23 +105,22 @@ def bias(
     data: Data,
     q: Sequence[Vec],
     w: Vec,
-    side: str | None = None,
+    read_as: str | None = None,
 ) -> tuple[float | None, str, float | None]:
-    """The bias b of `w'x + b`, the rule that gave it and, of "kkt", rho: the margin `y (w'x + b)` at which
-    weights leave their bounds.
+    """Return the bias b of `w'x + b`, the rule that was applied and, for "multipliers", rho: the margin
+    `y (w'x + b)` at which weights leave their bounds.
 
     Parameters
     ----------
-    rule : "kkt" (multipliers of the mass constraints, when each class is one hull and no more: Barbero,
-        Takeda and Lopez 2015, appendix E),
-        "midpoint" (of the nearest points, when each summand uses one class), "means" (half-way between the
-        class means, which Table 9 of Ito, Takeda and Toh 2015 takes for MM-FDA), "error" (least
-        training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
-        first of "kkt", "midpoint" and "error" that applies; where the objective is 0, "error", as the others
-        put b where the classes meet, and rounding decides. Where the classes have different
-        weights, which the midpoint does not see and few errors show, it is "kkt" or "odds"
-    side : where the classes stand under different matrices, "pos" or "neg" says through whose a sample is
-        read; then "auto" goes by the errors of that reading, which "kkt" and "midpoint" do not see
+    rule : "multipliers" (of the mass constraints, when each class is one hull and no more: Barbero, Takeda
+        and Lopez 2015, appendix E), "midpoint" (of the nearest points, when each summand uses one class),
+        "means" (midpoint of the class means: Table 9 of Ito, Takeda and Toh 2015, for MM-FDA), "min_error"
+        (least training error), "odds" (least error of two normal distributions), "zero", or "auto": the first
+        of "multipliers", "midpoint" and "min_error" that applies. If the objective is 0, "auto" is
+        "min_error", because rounding decides the others. If the classes have different weights, "auto" is
+        "multipliers" or "odds", because the midpoint ignores weights
+    read_as : "pos" or "neg", if the classes stand under different matrices: the class whose matrix maps a new
+        sample. "auto" is then "min_error" or "odds" of the mapped samples
 
     Raises
     ------
@@ -130,8 +128,8 @@ def bias(
         The rule is unknown, or does not apply to this set.
     """
     normal, one_map = feature_normal(U, w), True
-    if normal is None and side is not None:
-        normal, one_map = feature_normal(U, w, side), False
+    if normal is None and read_as is not None:
+        normal, one_map = feature_normal(U, w, read_as), False
     if normal is None or normal.size != data.n:
         return None, "none", None
     if rule == "zero" or not w.any():
@@ -139,19 +137,23 @@ def bias(
     rules = {
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
-        "error": lambda: _least_error(data, normal, data.weights),
+        "min_error": lambda: _least_error(data, normal, data.weights),
         "odds": lambda: _odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
-    automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
-    automatic = automatic if one_map else [n for n in automatic if n in ("odds", "error")]
+    automatic = (
+        ("multipliers", "odds", "min_error")
+        if weighted
+        else ("multipliers", "midpoint", "min_error")
+    )
+    automatic = automatic if one_map else [n for n in automatic if n in ("odds", "min_error")]
     for name in automatic if rule == "auto" else (rule,):
-        b, rho = _levels(form, w) if name == "kkt" else (rules[name](), None)
+        b, rho = _levels(form, w) if name == "multipliers" else (rules[name](), None)
         if b is not None and math.isfinite(b):
             return b - _to_origin(data, normal), name, rho
     raise ParameterError(
-        f"bias={rule!r} does not apply to {U!r}; "
-        'use bias="auto", or "error" for the least training error'
+        f"bias_rule={rule!r} does not apply to {U!r}; "
+        'use bias_rule="auto", or "min_error" for the least training error'
     )
 
 
@@ -168,7 +170,7 @@ def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
             continue
         if not isinstance(b.domain, Leveled):
             return None, None
-        levels = b.domain.levels(b.map.rmatvec(-w), classes=b.classes)
+        levels = b.domain.levels(b.map.rmatvec(-w))
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
         for y, interval in zip(labels, levels, strict=True):
@@ -207,7 +209,9 @@ def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec
     found = _terms(U, data, iter(q))
     if data.origin is None:
         return tuple(own for _, own, _ in found)
-    return tuple(own + sum(f for _, f in moves(leaf)) * data.origin for leaf, own, _ in found)
+    return tuple(
+        own + sum(f for _, f in translation_factors(leaf)) * data.origin for leaf, own, _ in found
+    )
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
@@ -227,18 +231,18 @@ def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec]
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
-def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
-    """How far a set goes along where all samples of a kind move by one: a hull or a mean as far, a covariance
-    not at all, a multiple its factor as far, sets that meet as far as the first, mixtures of sets that go
-    differently far nobody knows how far (nan)."""
+def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
+    """The translation of a set for a unit translation of all samples of a kind, by kind: 1 for a hull or a
+    mean, 0 for a covariance, the factor for a multiple, that of the first set for an intersection, and nan
+    for a convex union whose sets differ."""
     if isinstance(x, Samples):
         yield x.kind, factor
     elif isinstance(x, Combination):
         for V, L in x.terms():
-            yield from moves(V, factor * value(L) if is_number(L) else factor)
+            yield from translation_factors(V, factor * value(L) if is_number(L) else factor)
     elif isinstance(x, VectorSum):
         for c, v in x.terms:
-            yield from moves(v, factor * value(c))
+            yield from translation_factors(v, factor * value(c))
     elif isinstance(x, ConvexUnion):
         each = [_moved(V) for V in x.sets]
         for kind in each[0]:
@@ -248,13 +252,13 @@ def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
         below = list(x.below())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
-            yield from moves(y, factor)
+            yield from translation_factors(y, factor)
 
 
 def _moved(U: UncertaintySet) -> dict[str, float]:
-    """How far a set goes along with each kind of samples."""
+    """The translation factor of a set for each kind of samples."""
     found = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
-    for kind, factor in moves(U):
+    for kind, factor in translation_factors(U):
         found[kind] += factor
     return found
 
@@ -338,14 +342,12 @@ def _by_parts(
     scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
 ) -> float | None:
     """`least_error` by the parts; None where b is at an end, or next to scores that rounding tells apart."""
-    every = np.empty(0, dtype=bool) if among is None else among
-    sums, none = np.zeros(2 * _BINS), np.empty(0)
-    numerics.costs_of_parts(
-        scores, positive, every, none if costs is None else costs, low, scale, sums
-    )
+    part, kept = ((scores - low) * scale).astype(np.intp), slice(None) if among is None else among
+    both = (part + _BINS * np.asarray(positive))[kept]
+    sums = np.bincount(both, None if costs is None else costs[kept], 2 * _BINS).astype(np.float64)
     first, last, before, least = around_least(sums[_BINS:], sums[:_BINS])
-    rows = np.empty(scores.size, dtype=np.int64)
-    rows = rows[: numerics.within_parts(scores, every, low, scale, first, last, rows)]
+    near = (first <= part) & (part <= last)
+    rows = np.flatnonzero(near if among is None else near & among)
     own = np.ones(rows.size) if costs is None else costs[rows]
     b, found, inside = _by_sorting(scores[rows], positive[rows], own, before)
     return b if inside and found <= least else None

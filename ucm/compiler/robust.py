@@ -9,42 +9,57 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Form, Given, Lowering, Parts, Proof, Regime, Verdict, other_shape
-from ucm.compiler.recover import bias, coefficients_of, sample_weights, summand_points
-from ucm.compiler.route import choose, table, verdicts
+from ucm.compiler.lowering import (
+    ExternalAnswer,
+    Form,
+    Lowering,
+    Proof,
+    Recovered,
+    Regime,
+    Verdict,
+    other_shape,
+)
+from ucm.compiler.recover import (
+    bias,
+    coefficients_of,
+    feature_normal,
+    sample_weights,
+    summand_points,
+)
+from ucm.compiler.route import choose, named, refusal, table, verdicts
 from ucm.data.bound import Data, EuclideanSpace, GramSpace
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError, SolverError
-from ucm.evidence.admissible import advice
+from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.bounds import lower_bound
-from ucm.evidence.certificate import certify
-from ucm.evidence.outside import both_sides, nearest_member, of_weights
+from ucm.evidence.certificate import at_zero, bracket, certify, fault, is_proven
+from ucm.evidence.inside import INSIDE
+from ucm.evidence.outside import both_sides, broken_rule, member, nearest_member, of_weights
+from ucm.evidence.parameter_range import advice
 from ucm.evidence.reference import twin
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
+from ucm.forms.monitor import CROSSED, SEPARATED, ZERO, Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
-from ucm.numerics.states import SEPARATED
 from ucm.solvers import Facets
-from ucm.solvers.sphere.best_rule import long_rule
-from ucm.solvers.sphere.radial import radial
-from ucm.solvers.sphere.rules import quick_rule
+from ucm.solvers.sphere.affine_rules import quick_rule
+from ucm.solvers.sphere.best_affine_rule import long_rule
+from ucm.solvers.sphere.ray_shooting import radial
 from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToDistance", "ToSphere", "minimum_norm", "separates"]
+__all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "separates"]
 
-_ROUNDING = 1e-9  # violation of a point that lies in U
+_CLEAR = 1e-6  # of the size of U: what no rounding explains
 _FEW = 6  # dimensions in which a polytope is pushed out
 _POINTS = 20_000  # of it
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
@@ -55,7 +70,7 @@ def separates(
 ) -> bool:
     """Whether w proves that 0 is not in U, where U is of a size: the worst case along w is beyond what sums
     of it lose, and beyond the resolution of the space or the optimum itself to the tolerance."""
-    proven = resolution < GramSpace.resolution and abs(certificate.relative_gap) <= tol
+    proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
     least = SEPARATED if proven else resolution
     return certificate.primal < -(least * size + rounding)
 
@@ -75,7 +90,6 @@ class _Robust(Lowering[Form]):
 
     model: RobustMargin
     image: MinNorm
-    wrong = "a point of U nearer than its support allows); the lowering of this set"
 
     def of_image(self) -> list[str]:
         """What `explain()` says of the lowered set."""
@@ -98,7 +112,7 @@ class _Robust(Lowering[Form]):
         cost = f"one product of this form costs {form.pass_cost():.3g} of a pass"
         return [*lines, f"a pass    {2 * data.stored:,} multiplications; {cost}"]
 
-    def certify_given(self, given: Given) -> Certificate:
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
         model, data, form = self.model, self.data, self.image
         given.refuse("b is none of a set: its objective has no bias", "b")
         if data.gram is None:
@@ -116,18 +130,22 @@ class _Robust(Lowering[Form]):
         if unit is None and not (w is None and c is None):
             raise ParameterError("certify: w: expected a direction, got 0; give a w other than 0")
         x, weights = given.vector("x", form.n), given.per_sample("weights", data)
+        broken = ""
         if weights is not None:
             given.refuse("weights give the point; give one of both", "x")
-            x, violation = model.set.rebuild(data, iter(of_weights(form, weights)))
+            blocks = of_weights(form, weights)
+            x, violation = member(model, data, blocks)
+            broken = broken_rule(form, blocks, violation, data.y)
         elif x is not None:
-            violation = nearest_member(model, data, form, x)
+            x, violation = nearest_member(model, data, form, x)
+            broken = f"x is {violation:.3g} of its length away from U"
         else:
             violation = math.nan
         if unit is None and x is None:
             raise ParameterError(
                 "certify: expected an answer, got none; give w, weights of the samples or a point x of U"
             )
-        return both_sides(model, data, unit, x, violation)
+        return both_sides(model, data, unit, x, violation, broken)
 
     def _parts(self, q: list[Vec]) -> tuple[Vec, ...]:
         """The points of the summands."""
@@ -135,7 +153,7 @@ class _Robust(Lowering[Form]):
             self.data.seal.check()
         return summand_points(self.model.set, self.data, q)
 
-    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         model, data, w, x = self.model, self.data, proof.w, proof.x
         weights = None
         if proof.answer.q:
@@ -146,22 +164,23 @@ class _Robust(Lowering[Form]):
                 bias_rule == "auto"
                 and abs(proof.objective) <= EuclideanSpace.resolution * proof.size
             ):
-                bias_rule = "error"
+                bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         gram = data.gram
         if gram is None or w is None or x is None:
             known = gram is None and x is not None and len(proof.answer.q) == len(self.image.blocks)
             make = functools.partial(self._parts, proof.answer.q) if known else None
-            return Parts(w, b, x, weights, rule, make_parts=make, rho=rho)
+            normal = None if gram is not None or w is None else feature_normal(model.set, w)
+            normal = None if normal is w else normal
+            return Recovered(
+                w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal
+            )
         c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
         if gram.kernel.name == "linear":  # then w and x are features too
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
-            return Parts(w, b, x, weights, rule, c, rho=rho)
+            return Recovered(w, b, x, weights, rule, c, rho=rho)
         expansion = Expansion.of(gram.kernel, gram.X, c)
-        return Parts(None, b, None, weights, rule, c, expansion, rho=rho)
-
-    def dual_reference(self) -> cp.Problem | None:
-        return None
+        return Recovered(None, b, None, weights, rule, c, expansion, rho=rho)
 
 
 def _rounding(least: float) -> Verdict:
@@ -173,7 +192,7 @@ def _rounding(least: float) -> Verdict:
     )
 
 
-class ToDistance(_Robust[MinNorm]):
+class DistanceLowering(_Robust[MinNorm]):
     """`min ||x||_q` over the lowered set.
 
     Parameters
@@ -192,7 +211,7 @@ class ToDistance(_Robust[MinNorm]):
         self.image = self.form = minimum_norm(model, data)
         self._found: Regime | None = None
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         return self.of_image()
 
     @property
@@ -231,7 +250,8 @@ class ToDistance(_Robust[MinNorm]):
         if self.by_rows:
             return Regime(True, "the solve decides, as there are inner products only")
         form, data, unit = self.form, self.data, self.unit
-        center = form.matvec(form.centers())
+        middle = form.centers()
+        center = form.matvec(middle)
         norm = data.space.norm(center)
         if norm == 0.0 and not form.couplings:  # else no one has met them yet
             return Regime(False, "0 is the centre of U")
@@ -245,9 +265,10 @@ class ToDistance(_Robust[MinNorm]):
         reach = radial(unit, monitor.below(1e-6))
         found = reach(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
-        if found is not None and found.s >= 0.0 and form.missed(form.centers()) > _ROUNDING:
+        if found is not None and found.s >= 0.0 and form.missed(middle) > INSIDE:
             # a centre that misses the couplings is not in U: 0 need not lie between; the point found is
-            center = form.matvec(found.q)
+            middle = found.q
+            center = form.matvec(middle)
             norm = data.space.norm(center)
             if norm > 1e-9 * form.largest:
                 found = reach(unit.lower(center) / norm)
@@ -256,10 +277,9 @@ class ToDistance(_Robust[MinNorm]):
         if found.s < 0.0:
             return Regime(True, f"a {program} separates 0 from U")
         part = found.s / (norm + found.s)
-        near = part * center + (1.0 - part) * form.matvec(found.q)
-        return Regime(
-            False, f"0 lies in U, by a {program}", -data.space.norm(near, self.model.dual)
-        )
+        near = [part * c + (1.0 - part) * v for c, v in zip(middle, found.q, strict=True)]
+        floor = certify(self.model, data, near).certificate.dual
+        return Regime(False, f"0 lies in U, by a {program}", floor)
 
     @functools.cached_property
     def confined(self) -> bool:
@@ -272,44 +292,60 @@ class ToDistance(_Robust[MinNorm]):
         return all(math.isfinite(height) for height, _ in ends)
 
     @property
+    def for_both(self) -> bool:
+        """True if the solver asked for takes both forms, where 0 lies in U and where it does not."""
+        asked = self.beyond
+        return asked is not None and asked != "auto" and bool(named(asked, MinNorm))
+
+    @property
     def extends(self) -> bool:
         """Whether a solve goes on where 0 lies in U, or may do so."""
         if not self.confined:
+            return False
+        asked = named(self.beyond or "auto", UnitNorm)
+        if self.for_both and all(refusal(solver, self.unit) for solver in asked):
             return False
         if self.beyond is None or self.data.gram is None or not self.by_rows:
             return self.beyond is not None and self.unit.rank > 0
         return self.data.gram.fits
 
-    def tail(self, solver: str, verbose: bool) -> list[str]:
+    def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.regime.convex:
             return []
         if self.beyond is None:
             return [f"0 in U    {solver}, named, ends with zero_in_set"]
-        further = ToSphere(self, self.regime.floor)
-        return further.lines()[-1:] + further.tail(solver, verbose)
+        further = SphereLowering(self, self.regime.floor)
+        return further.describe()[-1:] + further.describe_other(solver, verbose)
 
-    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.beyond is None:
             return None
         if proof is None:  # the norm may not tell 0 from near it, and a solver may be meant for it
-            wanted = self.beyond != "auto" or self.form.norm != 2.0
+            wanted = (self.beyond != "auto" and not self.for_both) or self.form.norm != 2.0
             known = wanted and not self.by_rows and self.extends
             regime = self._known_regime(monitor) if known else None
-            return None if regime is None or regime.convex else ToSphere(self, regime.floor)
-        if monitor.late:  # the other side takes coordinates first, and then a start
+            return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
+        if monitor.late and self.by_rows:  # the other side takes coordinates first
             return None
-        zero = proof.answer.status != "infeasible" and self._zero(proof, monitor.tol)
+        zero, left = self._zero(proof), self._left(proof, monitor)
+        if proof.answer.status == "infeasible" or not (zero or left) or not self.extends:
+            return None
         if self.by_rows:
             # 0 may lie in U, or the distance is too small for inner products to resolve
-            lost = proof.answer.status == "max_iter" and monitor.goes_on
-            if (zero or lost) and self.extends:
-                return ToDistance(self.model, self.data.in_coordinates)
-            return None
-        if not zero or not self.extends or self._unresolved(proof, monitor.tol):
-            return None
-        return ToSphere(self, proof.certificate.dual)
+            return DistanceLowering(self.model, self.data.in_coordinates) if zero or left else None
+        if zero:
+            floor = proof.certificate.dual
+            return None if self._unresolved(proof) else SphereLowering(self, floor)
+        regime = self._known_regime(monitor)
+        return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
 
-    def _unresolved(self, proof: Proof, tol: float) -> bool:
+    def _left(self, proof: Proof, monitor: Monitor) -> bool:
+        """Whether nothing is proven by a solver that went as far as it can."""
+        done = self._zero(proof) or is_proven(proof.certificate, monitor.tol)
+        ended = proof.answer.status in ("infeasible", "interrupted")
+        return not done and not ended and monitor.goes_on
+
+    def _unresolved(self, proof: Proof) -> bool:
         """Whether 0 lies on the boundary of U, as far as inner products of a kernel can tell: x is 0, and so
         is the worst case along x, or along the direction in which the samples are thinnest."""
         data, x = self.data, proof.x
@@ -322,10 +358,10 @@ class ToDistance(_Robust[MinNorm]):
                 np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][-1]
             )
             directions += [thin, -thin]
-        flat = max(tol, GramSpace.resolution) * self.form.largest
+        flat = GramSpace.resolution * self.form.largest
         return any(self.model.set.support(data, -w, {})[0] <= flat for w in directions)
 
-    def begin(self, warm: Solution) -> Answer | None:
+    def warm_start(self, warm: Solution) -> Answer | None:
         answer = warm.answer
         if answer is None or not answer.q:
             return None
@@ -354,49 +390,53 @@ class ToDistance(_Robust[MinNorm]):
             self._refuse_emptiness()
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
             return Proof(answer, nothing, -np.inf, zero, None, zero)
-        splits = self.form.splits(answer)
-        certificate, w, x = certify(self.model, self.data, answer.q, answer.w, splits, tol)
+        form, splits = self.form, self.form.splits(answer)
+        prove = functools.partial(
+            certify, self.model, self.data, answer.q, splits=splits, tol=tol,
+            size=form.size(answer.q), terms=self._largest_column,
+        )  # fmt: skip
+        certificate, w, x, q = prove(answer.w)
         if certificate.primal == np.inf:
-            near = self.form.bounded(w)
+            near = form.bounded(w)
             if near is not None:
-                certificate, w, x = certify(self.model, self.data, answer.q, near, splits, tol)
-        norm = -certificate.dual
-        size = self.form.size(answer.q)
-        if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
-            size = max(size, self.form.largest)
-        inside, near = certificate.violation <= max(10.0 * tol, 1e-6), self.data.space.resolution
-        small = inside and norm <= max(tol, near) * size
+                certificate, w, x, q = prove(near)
+        answer = replace(answer, q=q)
+        norm, size = self.data.space.norm(x, self.model.dual), form.size(q)
+        if not is_proven(certificate, tol):  # not proven to be off 0: how large is U?
+            size = max(size, form.largest)
+        near = self.data.space.resolution  # what counts as 0, whatever the tolerance is
+        small = certificate.violation <= INSIDE and norm <= near * size
         if small and not separates(certificate, tol, size, near, self._cancelled):
-            certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
+            certificate = at_zero(norm, size, certificate.violation)
             return Proof(answer, certificate, 0.0, zero, None, x, size)
-        return Proof(answer, certificate, -norm, w, None, x, size)
+        objective = -norm if np.isfinite(certificate.dual) else certificate.primal
+        return Proof(answer, certificate, objective, w, None, x, size)
 
-    def _zero(self, proof: Proof, tol: float) -> bool:
+    def _zero(self, proof: Proof) -> bool:
         """Whether 0 lies in U: w = 0, and the point near 0 is one of U."""
-        inside = proof.certificate.violation <= max(10.0 * tol, 1e-6)
+        inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
 
     def _refuse_emptiness(self) -> None:
         """Raises `SolverError` where a solver calls a set empty whose centre lies in it."""
         violation = self.model.set.rebuild(self.data, iter(self.form.centers()))[1]
-        if violation <= _ROUNDING:
+        if violation <= INSIDE:
             raise SolverError(
                 "the solver ended with the status 'infeasible', and the centre of U lies in U: expected a "
                 "point of it, got none; take another solver"
             )
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        tol = monitor.tol
         if proof.answer.status == "infeasible":
             hint = self._advice(monitor, empty=True)
-            return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
-        if not self._zero(proof, tol):
+            raise EmptySetError(f"{self.model.set!r}: empty, {proof.answer.message}. {hint}")
+        if not self._zero(proof):
             return None
         if self.extends and monitor.late:
             limit = f"the time limit of {monitor.time_limit:g} s came first"
             return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
-        if self._unresolved(proof, tol):
-            return _rounding(max(tol, GramSpace.resolution) * self.form.largest)
+        if self._unresolved(proof):
+            return _rounding(GramSpace.resolution * self.form.largest)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.confined:
             message += " U has no bound, which the non-convex side needs: bound its domains."
@@ -415,18 +455,14 @@ class ToDistance(_Robust[MinNorm]):
             )
         return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
 
-    def slack(self, proof: Proof, tol: float) -> float:
-        # where a domain is curved, a violation of v allows a point sqrt(v) outside
-        norm = max(-proof.certificate.dual, 1e-300)
-        far = max(1.0, proof.size / norm)
-        curved = 10.0 * math.sqrt(proof.certificate.violation) * far
-        return tol + self._cancelled / norm + curved
-
     @property
     def _cancelled(self) -> float:
         """What terms of x that cancel leave, which may be all of it."""
+        return 1e-14 * self._largest_column()
+
+    def _largest_column(self) -> float:
         columns = [float(b.map.column_norms().max(initial=0.0)) for b in self.form.blocks]
-        return 1e-14 * max(columns, default=0.0)
+        return max(columns, default=0.0)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return twin(self.model, self.data.by_spectrum, scaled).problem
@@ -438,7 +474,7 @@ class ToDistance(_Robust[MinNorm]):
         return verify(self.model, self.data.by_spectrum, solution, tol, **options)
 
 
-class ToSphere(_Robust[UnitNorm]):
+class SphereLowering(_Robust[UnitNorm]):
     """`min f(w)` over the unit sphere, where 0 lies in U and U is more than this point.
 
     Parameters
@@ -447,7 +483,7 @@ class ToSphere(_Robust[UnitNorm]):
     floor : a lower bound of the optimum
     """
 
-    def __init__(self, convex: ToDistance, floor: float) -> None:
+    def __init__(self, convex: DistanceLowering, floor: float) -> None:
         self.model, self.data, self.image = convex.model, convex.data, convex.image
         self.form, self.floor, self.whole = convex.unit, floor, convex.image.largest
         self.asked = "auto" if convex.beyond is None else convex.beyond
@@ -457,7 +493,7 @@ class ToSphere(_Robust[UnitNorm]):
     def regime(self) -> Regime:
         return Regime(False, "0 lies in U", self.floor)
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         unit = self.form
         where = (
             "R^n"
@@ -467,15 +503,12 @@ class ToSphere(_Robust[UnitNorm]):
         sphere = f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
         return [*self.of_image(), sphere]
 
-    def tail(self, solver: str, verbose: bool) -> list[str]:
+    def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.form.rank == 0:
             return []
         return table(verdicts(self.form, self.asked, choose(self.form, self.asked)), verbose)
 
-    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        return None
-
-    def begin(self, warm: Solution) -> Answer | None:
+    def warm_start(self, warm: Solution) -> Answer | None:
         if warm.w is None or not warm.w.any():
             return None
         if warm.w.size != self.image.n:
@@ -513,14 +546,14 @@ class ToSphere(_Robust[UnitNorm]):
         form, w, best = self.form, None, known.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
-            answer = self.answer(polytope, monitor.below(monitor.tol), self.begin(known))
+            answer = self.answer(polytope, monitor.below(monitor.tol), self.warm_start(known))
             if answer.witness is not None:
                 self._bound(answer.witness)
             height = form.height(form.lower(answer.plane[0]))
             if height < best:
                 w, best = answer.w, height
         if self.floor < ratio * (1.0 - monitor.tol) * best:
-            self._bound(long_rule(form, 1.0 - ratio, monitor))
+            self._bound(long_rule(form, monitor))
         return w
 
     def certify(self, answer: Answer, tol: float) -> Proof:
@@ -531,32 +564,47 @@ class ToSphere(_Robust[UnitNorm]):
         certificate, x = certify_unit(model, data, form, w, answer.q, self.floor, splits)
         if answer.witness is not None:
             bound = lower_bound(model, data, form, answer.witness)
-            if bound > certificate.primal + max(tol, 1e-6) * self.whole:
+            if bound > certificate.primal + _CLEAR * self.whole:
                 raise SolverError(
                     "the solver's witness: expected a bound below the objective "
                     f"{certificate.primal:.6g} of its w, got {bound:.6g}; take another solver"
                 )
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
-        sound = self._inside(certificate, tol) and not self._crossed(certificate, tol)
-        if sound and certificate.dual > 0.0:
+        certificate = self._bracketed(certificate)
+        if not self._inside(certificate):
+            return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+        if certificate.kind == "local" and (certificate.dual > 0.0 or self._near(certificate, tol)):
             certificate = replace(certificate, kind="global")
-        if sound and self._near(certificate, tol):
-            certificate = replace(certificate, kind="global")
-            if self.data.gram is not None and certificate.primal <= self._least:
-                certificate = replace(
-                    certificate, primal=0.0, gap=-certificate.dual, relative_gap=0.0
-                )
-                nothing = np.zeros_like(w)
-                return Proof(
-                    replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.whole
-                )
+        if self.data.gram is not None and self._at_zero(certificate, GramSpace.resolution):
+            certificate = at_zero(-certificate.dual, self.whole, certificate.violation)
+            nothing = np.zeros_like(w)
+            return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.whole)
         return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+
+    def _bracketed(self, certificate: Certificate) -> Certificate:
+        """The same, where its bounds do not cross: a w below the floor separates 0 from U."""
+        c = certificate
+        rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
+        found = bracket(
+            c.primal, c.dual, 0.0, max(abs(c.primal), 1e-12 * self.data.scale),
+            rounding=rounding * self.whole, size=self.whole, curved=10.0 * _CLEAR * self.whole,
+            wrong="a direction that separates 0 from a set that holds it); "
+            + fault("the lowering of this set", self.model),
+            kind=c.kind,
+        )  # fmt: skip
+        span = None if self.form.basis is None else self.form.rank
+        return replace(found, violation=c.violation, residual=c.residual, span=span)
 
     def _near(self, certificate: Certificate, tol: float) -> bool:
         """Whether the lower bound meets the objective, or 0 lies on the boundary of U."""
-        small = tol * max(abs(certificate.primal), 1e-300)
-        return certificate.gap <= max(small, self._flat(tol))
+        met = -CROSSED <= certificate.relative_gap <= tol
+        return met or self._at_zero(certificate, ZERO)
+
+    def _at_zero(self, certificate: Certificate, part: float) -> bool:
+        """Whether a point of U counts as 0, and the objective is no more than a part of the size of U: 0 lies
+        on the boundary of U."""
+        return certificate.dual >= -ZERO * self.whole and certificate.primal <= part * self.whole
 
     def _unit(self, w: Vec) -> Vec:
         """w at length 1, once it lies in the span of U: outside of it f is 0."""
@@ -571,36 +619,28 @@ class ToSphere(_Robust[UnitNorm]):
             )
         return unit
 
-    def _inside(self, certificate: Certificate, tol: float) -> bool:
-        return certificate.violation <= max(tol, 1e-6)
-
-    @property
-    def _least(self) -> float:
-        """The objective that inner products of a kernel do not tell from 0."""
-        return GramSpace.resolution * self.whole
-
-    def _flat(self, tol: float) -> float:
-        """The objective below which 0 lies on the boundary of U."""
-        return max(tol, 1e-9) * self.whole
+    def _inside(self, certificate: Certificate) -> bool:
+        return certificate.violation <= INSIDE
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol
-        if self._inside(proof.certificate, tol) and self._separates(proof.certificate, tol):
-            return None
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
         if not w.any():
-            return _rounding(self._least)
+            return _rounding(GramSpace.resolution * self.whole)
         residual = certificate.residual or 0.0
-        span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
         if certificate.kind == "global" and self._near(certificate, tol):
-            if certificate.gap <= tol * max(abs(certificate.primal), 1e-300):
-                return Verdict("optimal", f"proven: {certificate}; 0 lies in U{span}")
+            if -CROSSED <= certificate.relative_gap <= tol:
+                return Verdict("optimal", f"proven: {certificate}; 0 lies in U")
             return Verdict(
-                "optimal",
-                f"0 lies on the boundary of U{span}: the objective is 0 within {certificate.gap:.2g}",
+                "zero_in_set",
+                f"0 lies on the boundary of U: the objective is 0 within {certificate.gap:.2g}",
             )
-        if self._inside(certificate, tol) and residual <= tol * max(size, 1e-300):
-            what, kink = f"0 lies in U{span}; {residual:.2g} from stationary", at_kink(form, w)
+        if (
+            certificate.kind != "none"
+            and self._inside(certificate)
+            and residual <= tol * max(size, 1e-300)
+        ):
+            what, kink = f"0 lies in U; {residual:.2g} from stationary", at_kink(form, w)
             if pinned(form, w):
                 edge = "; the norm has a kink there" if kink else ""
                 status = "stationary" if kink else "local"
@@ -619,24 +659,12 @@ class ToSphere(_Robust[UnitNorm]):
 
     def _far(self, certificate: Certificate) -> str:
         """How far the objective may be from the optimum."""
-        if certificate.kind == "global":
+        if certificate.kind == "global" and certificate.dual > 0.0:
             share = math.floor(100.0 * certificate.dual / certificate.primal)
             return f"; the optimum is at least {share} % of the objective"
         return (
             f"; how far from the optimum is not known: {self.unbounded}" if self.unbounded else ""
         )
-
-    def _separates(self, certificate: Certificate, tol: float) -> bool:
-        """Whether w is below what the floor allows: then 0 does not lie in U."""
-        return certificate.gap < -10.0 * self._flat(tol)
-
-    def _crossed(self, certificate: Certificate, tol: float) -> bool:
-        """Whether the floor is above the objective of w by more than the tolerance, and rounding."""
-        rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
-        return certificate.gap < -(tol * abs(certificate.primal) + rounding * self.whole)
-
-    def slack(self, proof: Proof, tol: float) -> float:
-        return 0.0 if self._separates(proof.certificate, tol) else math.inf
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """The program linearised at the w of a solution."""

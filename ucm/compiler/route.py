@@ -8,67 +8,56 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ucm import numerics
 from ucm.data.bound import GramSpace
 from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
+from ucm.forms.free_margin import FreeMargin
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
-from ucm.forms.rows import RowBalls, RowHulls, RowLosses
+from ucm.forms.rows import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.language.contracts import Capped
 from ucm.solvers import (
     ALM,
     APG,
     DCA,
-    ECOS,
     GSK,
     MDM,
     PSMO,
-    SCS,
-    Clarabel,
-    ClarabelComposite,
+    SMO,
+    SSNAL,
+    ActiveSet,
+    BallNewton,
     ClipGSK,
     ClipMDM,
-    DualNewton,
+    Conic,
     Faces,
     Facets,
-    GramNewton,
-    GramSieve,
-    GrowingBall,
     HiGHS,
-    HiGHSDistance,
-    HingeBand,
-    HingeSieve,
-    InSpan,
-    KinkedNewton,
+    LevelSetNewton,
     Linearize,
-    Newton,
     NewtonBalls,
-    NewtonHull,
     NewtonRows,
-    PrimalAPG,
+    OutOfCoreActiveSet,
+    OutOfCoreHinge,
+    ProxALM,
     ProxNewton,
     Rapminos,
-    Relaxed,
-    ScaledNewton,
-    Secular,
-    SecularSphere,
-    Sieve,
-    Simplex,
     Subgradient,
+    TrustRegionSecular,
 )
+from ucm.solvers.objective.with_fallback import WithFallback
 
 __all__ = [
-    "ROUTES", "Route", "check_asked", "choose", "named", "refusal", "routes", "table", "unknown",
-    "verdicts",
+    "ROUTES", "Route", "check_asked", "choose", "fallback", "fallbacks", "named", "refusal", "routes",
+    "table", "unknown", "verdicts",
 ]  # fmt: skip
 
 
-# samples from which on bands are looked at: the Gram matrix of fewer than 5000 fits the cache_size of 200
-_MANY_ROWS, _MANY_MULTIPLIERS = 5000, 10_000
+_INTERIOR = 1_000_000  # entries of a form up to which an interior-point method ends in seconds
+
+_SPLITTING = 10_000  # entries of a form up to which 100,000 iterations of a splitting method do
 
 
 def _always(form: Any) -> bool:
@@ -79,56 +68,41 @@ def _never(form: Any) -> bool:
     return False
 
 
-def _free(form: MinNorm) -> bool:
-    """Whether nothing couples the blocks."""
-    return not form.couplings
+def _in_seconds(form: MinNorm | Composite) -> bool:
+    """Whether an interior-point method ends in seconds."""
+    if isinstance(form, MinNorm):
+        return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks) <= _INTERIOR
+    return form.entries <= _INTERIOR
 
 
-def _compiled(form: MinNorm) -> bool:
-    """Whether the compiled loop of two hulls is at hand; where it is not, a child process begins to compile
-    it, if the form is one for it."""
-    if numerics.ready("newton_hull"):
-        return True
-    fits = bool(form.couplings) or NewtonHull().refuse(form) is None
-    return fits and not numerics.soon(*_FIRST)
-
-
-def _round(form: MinNorm) -> bool:
-    """Whether no block is the weights of a hull, either."""
-    return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
-
-
-def _many_rows(form: MinNorm) -> bool:
-    """Whether the store has no room for a row of the Gram matrix for each support vector, of which there are
-    at least `mass / cap` in each hull, and half as many more.
-
-    Measured by process time of whole calls on ijcnn1 and cod-rna: .3 to .5 of it at 12,000 samples and
-    `cache_size=200`; 1.3 to 2.8 times it at 7000, where the rows have room.
-    """
-    gram = form.space.gram if isinstance(form.space, GramSpace) else None
-    if gram is None or gram.given or gram.m < _MANY_ROWS:
+def _small(form: MinNorm | Composite) -> bool:
+    """True if all iterations of a splitting method take seconds; never for losses."""
+    if isinstance(form, Composite):
         return False
-    groups = [g for b in form.blocks for g in b.groups or ()]
-    return 1.5 * sum(g.mass / g.most for g in groups) > gram.store.shape[0]
+    return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks) <= _SPLITTING
 
 
-def _many_multipliers(form: HingeDual) -> bool:
-    """Where a band and tiles take less time than the rows of the samples that move: .3 to .9 of it at 15,000
-    samples, 2 to 4 times it at 6000."""
-    return form.X is None and not form.gram.given and form.m >= _MANY_MULTIPLIERS
+def _round(form: MinNorm | UnitNorm) -> bool:
+    """True if no block is the weights of a hull; where 0 lies in U, always."""
+    if isinstance(form, UnitNorm):
+        return True
+    return not form.couplings and not any(b.groups is not None for b in form.blocks)
 
 
-def _many_features(form: HingeDual) -> bool:
-    """Where pair updates cost less than linear systems in w: few for a smooth loss, and for the hinge loss
-    of the samples near its kink only."""
-    if form.X is None:
+def _by_pairs(form: MinNorm | HingeDual) -> bool:
+    """True if pair updates cost less than linear systems in w: these are small for a smooth loss, and for the
+    hinge loss have the samples near its breakpoint only."""
+    if isinstance(form, MinNorm) or form.X is None:
         return True
     return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
 
 
 def _many_samples(form: Composite) -> bool:
-    """Where an interior-point method takes longer than some tens of steps, which are not compiled. With the
-    largest weight over fewer samples than features it does not: nearly all weights are equal."""
+    """True where an interior-point method takes longer: always with one loss and the squared l2 norm. With
+    the
+    largest weight over fewer samples than features it does not, as nearly all weights are equal."""
+    if form.penalty.square is not None and len(form.losses) == 1:
+        return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
 
@@ -154,158 +128,129 @@ class Route:
     ----------
     solver, purpose : the row; `solver.takes` is the form that it is for
     automatic : the forms that it takes under `solver="auto"`, of those that the solver does not refuse
+    fallback : the name of the row for the same form whose solver goes on where this one ends without proof,
+        under `solver="auto"`; None for none
+    afterwards : the forms that it goes on with as a fallback
     """
 
     solver: Solver[Any]
     purpose: str
     automatic: Callable[[Any], bool] = _always
+    fallback: str | None = None
+    afterwards: Callable[[Any], bool] = _always
 
 
-_FIRST = ("capped", "newton_hull")  # what a child process compiles, the shorter first
-_EUCLIDEAN = (InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))
-_VERTEX = Simplex(HiGHS(), rest=ClarabelComposite())
-_KINKED = KinkedNewton(rest=ClarabelComposite())
-_SIEVE = GramSieve(GramNewton(), ClipMDM())
-_GROWING = GrowingBall(_EUCLIDEAN[1:])
+_PROGRAM = HiGHS(samples=10_000, rough=ProxALM(max_outer=8))
+_HINGE = WithFallback(ProxALM(), Conic())
 
 ROUTES = (
     # min ||x||_q over a lowered set
     Route(
-        Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
-    ),
-    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _compiled),
-    Route(
-        Relaxed((Secular(), NewtonHull()), (InSpan(Newton()), Newton())),
-        "intersections that may not cut: one side of them, and whether its point lies in the other",
-        _compiled,
-    ),
-    Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
-    Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
-    Route(APG(), "any size: one pass an iteration, exact projections"),
-    Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
-    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
-    Route(
-        _SIEVE,
-        "many samples behind a kernel: bands of them, no rows of the Gram matrix kept",
-        _many_rows,
-    ),
-    Route(GramNewton(rest=_SIEVE), "reduced convex hulls behind a kernel: few free samples decide"),
-    Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
-    Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
-    Route(
-        ScaledNewton(_EUCLIDEAN, rest=_GROWING),
-        "other norms: Newton steps, each a Euclidean problem for one of the above",
+        TrustRegionSecular(),
+        "Euclidean balls only: scalar roots, or a small subspace",
+        _round,
+        fallback="ssnal",
     ),
     Route(
-        _GROWING,
-        "norms but the Euclidean: a ball of it grows until it meets the set, Euclidean problems",
-        _never,
+        ActiveSet(),
+        "two hulls of samples: the active ones, from few samples to all",
+        fallback="clarabel",
     ),
-    Route(Clarabel(), "anything convex: interior point, through CVXPY"),
-    Route(ECOS(), "anything conic: interior point, through CVXPY", _never),
-    Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", _never),
+    Route(
+        SSNAL(),
+        "systems of a few thousand at most: few passes, high accuracy",
+        fallback="clarabel",
+    ),
+    Route(APG(), "any size: one pass an iteration, exact projections", fallback="clarabel"),
+    Route(
+        SSNAL(iterative=True),
+        "systems of any order, by conjugate gradients",
+        fallback="clarabel",
+    ),
+    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG", fallback="clarabel"),
+    Route(SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),
+    Route(
+        _PROGRAM,
+        "linear programs: norms 1 and inf of w, piecewise linear losses and penalties",
+        fallback="clarabel",
+    ),
+    Route(
+        LevelSetNewton((SSNAL(), APG(), SSNAL(iterative=True), ALM(APG()))),
+        "other norms: a ball grows until it meets the set, Euclidean problems",
+        fallback="clarabel",
+    ),
     Route(GSK(), "reduced convex hulls: steps to extreme points", _never),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
     Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", _never),
+    Route(ClipMDM(), "reduced convex hulls: clipped MDM, as printed", _never),
     # rows that are read block by block
     Route(
-        Sieve(NewtonHull()),
+        OutOfCoreActiveSet(ActiveSet()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
-    Route(Sieve(Newton()), "two hulls of rows with weights: so too"),
+    Route(OutOfCoreActiveSet(SSNAL()), "two hulls of rows with weights: so too"),
     Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
-    Route(
-        HingeSieve(DualNewton()),
-        "the hinge and the ramp loss with l2 over rows: so too, around their kink",
-    ),
-    Route(HingeSieve(_VERTEX), "the same with penalties of straight sides"),
-    Route(HingeSieve(_KINKED), "the same with any penalty"),
+    Route(OutOfCoreHinge(_PROGRAM), "the hinge and the ramp loss with l1 and l infinity over rows"),
+    Route(OutOfCoreHinge(_HINGE), "the same with any penalty: the rows near the breakpoint"),
     Route(NewtonRows(), "smooth losses with l2 over rows: Newton steps from sums over all"),
     # 0 in U: the unit sphere
-    Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _soon),
     Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
-    Route(Linearize(nearest=Newton()), "any set, any norm: a stationary point"),
+    Route(Linearize(nearest=SSNAL()), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),
-    # hinge losses with the squared l2 norm, by their dual
+    # losses and penalties, and the convex problems inside of DCA
+    Route(PSMO(), "pairs of multipliers, the second one random, as printed", _never),
+    Route(BallNewton(), "Newton steps in the ball of w, thresholds eliminated"),
     Route(
-        HingeBand(PSMO()),
-        "many samples behind a kernel: bands of them by pair updates",
-        _many_multipliers,
-    ),
-    Route(
-        PSMO(),
-        "pair updates; linear kernels on a working set of support vectors",
-        _many_features,
-    ),
-    # loss + penalty, and the convex problems inside of DCA
-    Route(_VERTEX, "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
-    Route(
-        HiGHS(samples=10_000, rough=KinkedNewton(max_outer=8)),
-        "piecewise linear: dual simplex, warm, taken in as needed",
-    ),
-    Route(
-        ProxNewton(rest=PrimalAPG(rest=ClarabelComposite())),
+        ProxNewton(),
         "smooth losses: proximal Newton steps, features as needed",
+        fallback="clarabel",
     ),
-    Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(
-        _KINKED,
-        "losses with kinks: multipliers around proximal Newton steps",
+        ProxALM(),
+        "other losses: augmented Lagrangian around proximal Newton steps",
         _many_samples,
+        fallback="clarabel",
     ),
+    # anything convex
     Route(
-        PrimalAPG(rest=ClarabelComposite()),
-        "smooth losses: accelerated proximal gradient on the primal",
+        Conic(),
+        "anything convex: interior point, through CVXPY",
+        fallback="scs",
+        afterwards=_in_seconds,
     ),
-    Route(ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
+    Route(Conic("ecos"), "anything conic: interior point, through CVXPY", _never),
+    Route(
+        Conic("scs"),
+        "anything convex, modest accuracy: splitting, through CVXPY",
+        _never,
+        afterwards=_small,
+    ),
 )
 """All routes: for its form the first row that fits is taken.
 
 | form | in this order |
 | --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), relaxed \
-(intersections that may not cut), newton-span, newton (semismooth projections), apg (exact projections), \
-newton-cg, alm (coupled blocks), gram-sieve (many samples), newton-gram and clip-mdm (inner products only) |
-| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
-clarabel |
-| `RowHulls` | sieve (rows that are read block by block) |
-| `RowBalls` | newton-balls (the same, their weights in balls) |
-| `RowLosses` | hinge-sieve (the hinge and the ramp loss), newton-rows (smooth losses) |
-| `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
-| `HingeDual` | hinge-band (kernels, many samples), psmo (kernels, many features; \
-with few features `Composite`) |
-| `Composite` | simplex (piecewise linear, l1, l infinity), highs (l1), prox-newton (smooth losses), \
-newton-dual (one loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), \
-clarabel-loss |
+| `MinNorm`, Euclidean | secular (balls of parameters), active-set (two hulls of samples), ssnal (semismooth \
+projections), apg (exact projections), ssnal-cg, alm (coupled blocks), smo (inner products only) |
+| `MinNorm`, other norms | highs (1 and inf, polyhedral), level-set, clarabel |
+| `RowHulls` | out-of-core (rows that are read block by block), newton-balls (their weights in balls) |
+| `RowLosses` | out-of-core-hinge (the hinge and the ramp loss), newton-rows (smooth losses) |
+| `UnitNorm` | secular, facets, faces: global minima; rapminos, linearize |
+| `HingeDual` | smo (kernels, many features; with few features `Composite`) |
+| `FreeMargin` | ball-newton (a generalised nu-SVM whose bound of the norm is inactive) |
+| `Composite` | highs (piecewise linear, l1, l infinity), prox-newton (smooth losses), \
+prox-alm (other losses, data that are not small), clarabel |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
-
-_FAMILIES = {
-    "hinge-newton": ("newton-dual",),
-    "newton": (
-        "newton-hull",
-        "newton-span",
-        "newton",
-        "newton-cg",
-        "prox-newton",
-        "newton-dual",
-        "prox-newton-alm",
-    ),
-    "apg": ("apg", "apg-primal"),
-    "highs": ("highs", "highs-distance"),
-    "clarabel": ("clarabel", "clarabel-loss"),
-}
-"""Names that mean the first of these that fits."""
-
 
 _WORDS = {
     MinNorm: "the minimum norm of a set",
     UnitNorm: "a set that holds 0",
     RowHulls: "two hulls of rows that are read block by block",
-    RowBalls: "hulls of rows that are read block by block, their weights in balls",
     RowLosses: "losses with the squared l2 norm over rows that are read block by block",
+    FreeMargin: "a generalised nu-SVM whose bound of the norm is inactive",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",
@@ -313,12 +258,12 @@ _WORDS = {
 
 
 def _called(route: Route, name: object) -> bool:
-    return route.solver.name in (_FAMILIES.get(name, (name,)) if isinstance(name, str) else ())
+    return route.solver.name == name
 
 
 def label(solver: Solver[Any]) -> str:
     """Its name, and that of the solver inside where the same method goes around several."""
-    inside = solver.inner if isinstance(solver, DCA | HingeSieve | Sieve) else None
+    inside = solver.inner if isinstance(solver, DCA | OutOfCoreHinge | OutOfCoreActiveSet) else None
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 
 
@@ -326,7 +271,7 @@ def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """The solvers for a form that are meant by a name, in order, or the instance itself."""
     if isinstance(asked, Solver):
         return [asked] if issubclass(form, asked.takes) else []
-    return [r.solver for r in ROUTES if _called(r, asked) and r.solver.takes is form]
+    return [r.solver for r in ROUTES if _called(r, asked) and form in r.solver.takes]
 
 
 def refusal(solver: Solver[Any], form: Any) -> str | None:
@@ -367,13 +312,46 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
     return None
 
 
+def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
+    """The solver that goes on where the solver of a row ends without proof: the fallback of the row, or the
+    fallback of that one where it does not take the form; None for none."""
+    rows = (
+        {r.solver.name: r for r in routes(form)} if not isinstance(form, DifferenceOfConvex) else {}
+    )
+    row = rows.get(tried.name)
+    while row is not None and row.fallback is not None:
+        row = rows.get(row.fallback)
+        if row is not None and row.afterwards(form) and refusal(row.solver, form) is None:
+            return row.solver
+    return None
+
+
+def fallbacks(form: Any, chosen: Solver[Any]) -> list[str]:
+    """The names of the solvers that go on after one, in order; of a method around another those of the
+    latter."""
+    inside = chosen.inner if isinstance(chosen, DCA | OutOfCoreHinge) else None
+    if isinstance(inside, WithFallback):
+        return [inside.second.name]
+    names, solver = [], fallback(form, chosen)
+    while solver is not None:
+        names.append(solver.name)
+        solver = fallback(form, solver)
+    return names
+
+
 def _around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
     """DCA around the solver of the convex part."""
     outer = asked if isinstance(asked, DCA) else DCA()
     if asked == "dca" or isinstance(asked, DCA):
         asked = outer.inner or "auto"
     inner = choose(form.G, asked)
-    return replace(outer, inner=inner) if isinstance(inner, InnerSolver) else None
+    if not isinstance(inner, InnerSolver):
+        return None
+    second = fallback(form.G, inner) if asked == "auto" else None
+    if isinstance(second, InnerSolver):
+        both = WithFallback(inner, second)
+        inner = both if both.applies(form.G) else inner
+    return replace(outer, inner=inner)
 
 
 def check_asked(asked: Any) -> None:
@@ -388,13 +366,13 @@ def check_asked(asked: Any) -> None:
 def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:
     """The error for a solver that none of the forms has a row for."""
     if isinstance(asked, Solver):
-        takes = _WORDS.get(asked.takes, asked.takes.__name__)
+        takes = " or ".join(_WORDS.get(form, form.__name__) for form in asked.takes)
         return SolverError(
             f'solver {asked.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )
     known = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
     words = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
-    near = nearest(asked, [*known, *_FAMILIES])
+    near = nearest(asked, list(known))
     meant = f"; did you mean {near[0]!r}?" if near else ""
     return ParameterError(
         f"solver: expected {words}, a solver instance or one of {', '.join(known)}; got {brief(asked)}{meant}"
@@ -402,8 +380,8 @@ def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | 
 
 
 _BY_FORM = {
-    kind: tuple(r for r in ROUTES if r.solver.takes is kind)
-    for kind in {r.solver.takes for r in ROUTES}
+    kind: tuple(r for r in ROUTES if kind in r.solver.takes)
+    for kind in {kind for r in ROUTES for kind in r.solver.takes}
 }
 
 
@@ -419,7 +397,8 @@ def verdicts(
     """(name, "chosen", "possible" or the reason against it) for the rows of a form."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
         asked = asked.inner or "auto" if isinstance(asked, DCA) else asked
-        return verdicts(form.G, "auto" if asked == chosen.name else asked, chosen.inner)
+        inner = chosen.inner.first if isinstance(chosen.inner, WithFallback) else chosen.inner
+        return verdicts(form.G, "auto" if asked == chosen.name else asked, inner)
     if asked != "auto":
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
     table: list[tuple[str, str]] = []

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from ucm.data.gram import Expansion
 from ucm.data.kernels import MEGABYTE, Kernel
-from ucm.data.options import COUNT, SEED, Wanted, check_fields
-from ucm.data.sound import table
-from ucm.data.source import RowSource, as_double, gathered, told
-from ucm.data.tags import weight_in
+from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
+from ucm.data.row_metadata import weight_in
+from ucm.data.source import RowSource, as_double, gathered
+from ucm.data.validation import table
 from ucm.errors import DataError, ParameterError
 
 __all__ = [
-    "Drawn",
+    "FeatureSampler",
     "KernelFeatures",
     "Nystroem",
     "RandomFeatures",
-    "Waves",
+    "RandomFourierMap",
     "approximation",
     "some_of",
 ]
@@ -31,34 +31,8 @@ _RANK = 1e-10  # eigenvalues of the kernel over the samples, relative to the lar
 _SAMPLE = 2000  # rows of a source that features are made of, at least
 
 
-class KernelFeatures(ABC):
-    """`phi(x)` of r numbers with `<phi(a), phi(b)>` near to `k(a, b)`.
-
-    Attributes
-    ----------
-    kernel : k
-    rank : r
-    how : what gave them
-    """
-
-    kernel: Kernel
-    rank: int
-    how: Drawn
-
-    @abstractmethod
-    def scoring(self, W: NDArray[np.float64] | None = None) -> Any:
-        """What has `scores(X)`, (rows, ...): `phi(x)'W` for each row x of X; phi(x) itself for None."""
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """phi of the rows of X, (rows, r)."""
-        return self.scoring().scores(X)
-
-    def __repr__(self) -> str:
-        return f"{self.how!r} of {self.kernel}"
-
-
 @dataclass(frozen=True)
-class Drawn(ABC):
+class FeatureSampler(ABC):
     """A way to draw features.
 
     Parameters
@@ -85,8 +59,8 @@ class Drawn(ABC):
 
 
 @dataclass(frozen=True)
-class Nystroem(Drawn):
-    """Features of a kernel by some of the samples.
+class Nystroem(FeatureSampler):
+    """The Nyström approximation of a kernel: features from a random subset of the samples.
 
     `phi(x) = K_LL^(-1/2) k(L, x)` for the samples L, so that `<phi(a), phi(b)> = k(a, L) K_LL^+ k(L, b)`: the
     kernel itself between L and any other sample, and between all where L are all samples.
@@ -128,11 +102,11 @@ class Nystroem(Drawn):
             )
         kept = values > _RANK * top
         root = vectors[:, kept] / np.sqrt(values[kept]) if top > 0.0 else np.zeros((chosen.size, 1))
-        return _BySamples(Expansion(kernel, root, L, chosen, m), self)
+        return KernelFeatures(kernel, Expansion(kernel, root, L, chosen, m), self)
 
 
 @dataclass(frozen=True)
-class RandomFeatures(Drawn):
+class RandomFeatures(FeatureSampler):
     """Random Fourier features of the rbf kernel.
 
     `phi_j(x) = sqrt(2 / rank) cos(<f_j, x> + t_j)`, the f_j normal with the variance `2 gamma`, the t_j
@@ -166,21 +140,12 @@ class RandomFeatures(Drawn):
             )
         rng = np.random.default_rng(self.seed)
         F = np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((X.shape[1], self.rank))
-        return _ByWaves(kernel, Waves(F, rng.uniform(0.0, 2.0 * np.pi, self.rank)), self)
-
-
-class _BySamples(KernelFeatures):
-    def __init__(self, root: Expansion, how: Nystroem) -> None:
-        self.root, self.how, self.kernel = root, how, root.kernel
-        self.rank = root.coefficients.shape[1]
-
-    def scoring(self, W: NDArray[np.float64] | None = None) -> Expansion:
-        root = self.root
-        return root if W is None else replace(root, coefficients=root.coefficients @ W)
+        waves = RandomFourierMap(F, rng.uniform(0.0, 2.0 * np.pi, self.rank))
+        return KernelFeatures(kernel, waves, self)
 
 
 @dataclass(frozen=True)
-class Waves:
+class RandomFourierMap:
     """`phi(x)'W`, phi(x) for None: frequencies (n, r) and phases (r,)."""
 
     frequencies: NDArray[np.float64]
@@ -205,17 +170,38 @@ class Waves:
         return out
 
 
-class _ByWaves(KernelFeatures):
-    def __init__(self, kernel: Kernel, waves: Waves, how: RandomFeatures) -> None:
-        self.kernel, self.waves, self.how, self.rank = kernel, waves, how, how.rank
+@dataclass(frozen=True)
+class KernelFeatures:
+    """`phi(x)` with `<phi(a), phi(b)>` near to `k(a, b)`.
 
-    def scoring(self, W: NDArray[np.float64] | None = None) -> Waves:
-        return replace(self.waves, W=W)
+    Attributes
+    ----------
+    kernel : k
+    phi : the features
+    how : what drew them
+    """
+
+    kernel: Kernel
+    phi: Expansion | RandomFourierMap
+    how: FeatureSampler
+
+    def scoring(self, W: NDArray[np.float64]) -> Expansion | RandomFourierMap:
+        """`phi(x)'W`, as an object with `scores(X)`."""
+        if isinstance(self.phi, RandomFourierMap):
+            return replace(self.phi, W=W)
+        return replace(self.phi, coefficients=self.phi.coefficients @ W)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """phi of the rows of X, (rows, r)."""
+        return self.phi.scores(X)
+
+    def __repr__(self) -> str:
+        return f"{self.how!r} of {self.kernel}"
 
 
-_APPROX = Wanted(
+_APPROX = OptionSpec(
     "how many samples the features are made of, ucm.Nystroem(rank) or ucm.RandomFeatures(rank)",
-    lambda x: COUNT.holds(x) or isinstance(x, Drawn | KernelFeatures),
+    lambda x: COUNT.holds(x) or isinstance(x, FeatureSampler | KernelFeatures),
 )
 
 
@@ -247,10 +233,10 @@ def approximation(approx: Any, kernel: Kernel, X: Any) -> KernelFeatures:
     return how.of(kernel, X)
 
 
-def _some(X: Any, y: Any, state: Any, step: int) -> tuple[Any, Any]:
+def _some(X: Any, y: Any, step: int) -> tuple[Any, Any, Any, int]:
     c = weight_in(y)
     rows = (np.arange(len(y)) if c is None else np.flatnonzero(c > 0))[::step]
-    return state, (as_double(X[rows]), rows, None if c is None else c[rows], len(y))
+    return as_double(X[rows]), rows, None if c is None else c[rows], len(y)
 
 
 def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
@@ -267,7 +253,7 @@ def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
     check_approx(approx)
     rank = int(approx) if COUNT.holds(approx) else approx.rank
     step = max(1, rows.m // max(_SAMPLE, 2 * rank))
-    tables, places, weights, sizes = zip(*told(rows.rounds(), _some, step), strict=True)
+    tables, places, weights, sizes = zip(*rows.map_reduce(_some, step), strict=True)
     starts = np.cumsum([0, *sizes[:-1]])
     X, index = gathered([(T, s + i) for T, s, i in zip(tables, starts, places, strict=True)])
     c = None if weights[0] is None else np.concatenate(weights).astype(np.float64)

@@ -19,14 +19,24 @@ from ucm.data.gram import Gram
 from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
-from ucm.data.sound import Seal, read, refuse_entry
 from ucm.data.source import RowSource, as_double
-from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
+from ucm.data.validation import (
+    Fingerprint,
+    first_bad,
+    label_values,
+    read,
+    read_weights,
+    refuse_entry,
+    refuse_labels,
+    vector,
+)
+from ucm.data.weighing import UNWEIGHTED, SampleWeights, check_class_weight, sample_weights_of
 from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
 
-_MANY = 10_000  # samples of a sum whose norm is not worth all their inner products
+_KEPT = 3  # sizes of vectors, and one more
+_MANY = 2000  # samples of a sum whose norm is not worth all their inner products
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
@@ -84,6 +94,7 @@ class GramSpace(Space):
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
         self._last: tuple[Vec, Vec] = (np.zeros(0), np.zeros(0))
+        self._sizes: dict[tuple[bytes, bytes], float] = {}  # replaced whole: threads share it
 
     @property
     def scale(self) -> float:
@@ -92,9 +103,11 @@ class GramSpace(Space):
 
     def scores(self, c: Vec) -> Vec:
         """`K c`; the last one is kept."""
-        if not np.array_equal(self._last[0], c):
-            self._last = (c.copy(), self.gram.times(c))
-        return self._last[1]
+        before, product = self._last  # read once: other threads replace it
+        if not np.array_equal(before, c):
+            product = self.gram.times(c)
+            self._last = c.copy(), product
+        return product
 
     def inner(self, w: Vec, x: Vec) -> float:
         return float(w @ x)
@@ -110,7 +123,12 @@ class GramSpace(Space):
         if support.size > _MANY:
             return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
         c = x[support]
-        return math.sqrt(max(float(c @ self.gram.sums(support, c, support)), 0.0))
+        key, known = (support.tobytes(), c.tobytes()), self._sizes
+        if key not in known:
+            square = float(c @ self.gram.sums(support, c, support))
+            self._sizes = {**dict(list(known.items())[-_KEPT:]), key: math.sqrt(max(square, 0.0))}
+            return self._sizes[key]
+        return known[key]
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
         return self.scores(x) / self.norm(x, q)
@@ -192,10 +210,10 @@ class Data:
         self,
         X: Any,
         y: Vec,
-        weighing: Weighing = PLAIN,
+        weighing: SampleWeights = UNWEIGHTED,
         gram: Gram | None = None,
         space: Space | None = None,
-        seal: Seal | None = None,
+        seal: Fingerprint | None = None,
         groups: Groups | None = None,
         source: RowSource | None = None,
     ) -> None:
@@ -218,7 +236,9 @@ class Data:
     def X(self) -> Any:
         return as_double(self.table)
 
-    def written(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
+    def with_coordinates(
+        self, X: Any, gram: Gram | None = None, space: Space | None = None
+    ) -> Data:
         """The same samples in other coordinates."""
         return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 
@@ -228,7 +248,7 @@ class Data:
         unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
             ("rows", gram),
-            lambda: self.written(unit(), gram, GramSpace(gram)),
+            lambda: self.with_coordinates(unit(), gram, GramSpace(gram)),
         )
 
     @functools.cached_property
@@ -241,11 +261,11 @@ class Data:
     def in_feature_space(self, gram: Gram) -> Data:
         """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
         so that inner products, norms, means and covariances are those of the feature space."""
-        return self.once(("features", gram), lambda: self.written(gram.factor(), gram))
+        return self.once(("features", gram), lambda: self.with_coordinates(gram.factor(), gram))
 
     def in_features(self, features: KernelFeatures) -> Data:
         """The same samples as features that stand for a kernel."""
-        found = self.written(features.transform(self.X))
+        found = self.with_coordinates(features.transform(self.X))
         found.approx = features
         return found
 
@@ -255,7 +275,7 @@ class Data:
         if self.approx is not None:
             return repr(self.approx)
         if self.gram is not None:
-            return self.gram.told
+            return self.gram.description
         return "" if self.source is None else self.source.mapping
 
     @functools.cached_property
@@ -263,7 +283,7 @@ class Data:
         """The same samples as unit vectors: any point made of them is its own coefficients."""
         if isinstance(self.space, GramSpace):
             return self
-        return self.written(sparse.eye_array(self.m, format="csr"), self.gram)
+        return self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
 
     @functools.cached_property
     def by_spectrum(self) -> Data:
@@ -271,7 +291,7 @@ class Data:
         Gram matrix: for references, which compute in their own way."""
         if self.gram is None:
             return self
-        return self.written(self.gram.spectral(), self.gram)
+        return self.with_coordinates(self.gram.spectral(), self.gram)
 
     @functools.cached_property
     def factors(self) -> Vec:
@@ -314,7 +334,7 @@ class Data:
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
         if key not in self._cache:
-            self._cache[key] = make()
+            self._cache.setdefault(key, make())  # of two threads the first: all share one
         return self._cache[key]
 
     def _matrix(self, kind: str, group: Any) -> Any:
@@ -396,21 +416,22 @@ class Data:
         return self.once(("centred", kind, group), make)
 
     @contextlib.contextmanager
-    def resting(self) -> Iterator[None]:
+    def unchecked(self) -> Iterator[None]:
         """Where nobody can change the samples, which are not looked at again."""
         if self.seal is None:
             yield
             return
-        self.seal.rests = True
+        self.seal.unchecked = True
         try:
             yield
         finally:
-            self.seal.rests = False
+            self.seal.unchecked = False
 
     @contextlib.contextmanager
     def products(self) -> Iterator[None]:
         """Where the samples are multiplied by the same vectors again and again, each is multiplied once."""
-        maps = [A for A in self._cache.values() if isinstance(A, SampleMap)]
+        # a list at once: another thread may add to the cache
+        maps = [A for A in list(self._cache.values()) if isinstance(A, SampleMap)]
         for A in maps:
             A.kept = {}
         try:
@@ -420,7 +441,7 @@ class Data:
                 A.kept = None
 
     @contextlib.contextmanager
-    def powers(self) -> Iterator[None]:
+    def overflow_guard(self) -> Iterator[None]:
         """Where powers of the entries may leave the numbers of double precision: NumPy does not warn of that,
         as answers are looked at, and what breaks is a SolverError that says so."""
         if 1e-100 < self.scale < 1e100:
@@ -503,7 +524,8 @@ def bind(
     ParameterError
         `class_weight` is none.
     """
-    check_class_weight(class_weight)
+    if class_weight is not None:
+        check_class_weight(class_weight)
     if isinstance(X, RowSource):
         raise DataError(
             f"X: expected samples in memory here, got rows read block by block, {X.m} x {X.n}; bring all "
@@ -511,53 +533,25 @@ def bind(
         )
     X = read(X)
     weights = read_weights(sample_weight, X.shape[0])
-    try:
-        if np.ma.is_masked(y):
-            raise TypeError("a masked array with hidden labels")
-        labels = np.asarray(y)
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels.ravel()
-        if labels.dtype.kind == "c":
-            raise TypeError("complex labels")
-        values = np.asarray(labels, dtype=np.float64, order="C")
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            f"y: expected labels -1 and +1, got values that are no numbers ({error}); "
-            "ucm.Classifier takes any two labels"
-        ) from error
-    if values.ndim != 1:
-        raise DataError(
-            f"y: expected one label per sample, got shape {values.shape}; give one dimension"
-        )
-    if values.size != X.shape[0]:
-        raise DataError(
-            f"y: expected {X.shape[0]} labels, one per row of X, got {values.size}; "
-            "both must have the same length"
-        )
+    given = np.asarray(y)
+    y = given.ravel() if given.ndim == 2 and given.shape[1] == 1 else y
+    values = label_values(vector("label", y, X.shape[0]))
     positive, negative = (np.count_nonzero(values == label) for label in (1.0, -1.0))
-    if positive + negative < values.size:
-        found = np.unique(values)
-        shown = ", ".join(f"{v:g}" for v in found[:5])
-        raise DataError(
-            f"y: expected the labels -1 and +1, got {found.size} value(s) {shown}; "
-            "ucm.Classifier takes any two labels"
-        )
-    if not positive or not negative:
-        raise DataError(
-            f"y: expected two classes, got one (all labels are {values[0]:+g}); "
-            "add samples of the other class"
-        )
+    odd = np.unique(values).tolist() if positive + negative < values.size else ()
+    refuse_labels(positive, negative, odd[:5])
     groups = None if subgroup is None else groups_of(subgroup, values.size)
-    weighing = PLAIN
+    weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
-        weighing = weighing_of(values, weights, class_weight)
+        weighing = sample_weights_of(values, weights, class_weight)
     if weighing.kept is not None:
         X, values = X[weighing.kept], values[weighing.kept]
         X = np.ascontiguousarray(X[:, weighing.kept]) if square else X
         groups = None if groups is None else groups.of(weighing.kept)
-    seal = Seal(X, values)
+    seal = Fingerprint(X, values)
     if not seal.finite:
-        refuse_entry(X)
-    labels = values.copy() if values is labels else values  # those of others may change
+        refuse_entry(first_bad(X) or (0, 0, np.nan))
+    labels = (
+        values.copy() if np.may_share_memory(values, given) else values
+    )  # of the caller: may change
     labels.flags.writeable = False
     return Data(X, labels, weighing, seal=seal, groups=groups)

@@ -8,12 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.tags import tagged
-from ucm.errors import DataError
+from ucm.data.row_metadata import tagged
+from ucm.data.validation import SAID, vector
+from ucm.errors import DataError, brief
 
 __all__ = [
-    "LABELS", "SAID", "Beside", "Unlabelled", "chosen", "listed", "refuse_kind", "refuse_lengths",
-    "refuse_lost", "refuse_unnamed", "vector", "weights_of",
+    "EVERY",
+    "LABELS",
+    "Features",
+    "RowColumns",
+    "Unlabelled",
+    "chosen",
+    "listed",
+    "refuse_lost",
+    "refuse_unnamed",
+    "weights_of",
 ]  # fmt: skip
 
 LABELS = ("label", "class", "target", "y")
@@ -29,14 +38,83 @@ class Unlabelled:
         return np.broadcast_to(0.0, m)
 
 
-SAID = {
-    "label": ("y", "label"),
-    "weight": ("sample_weight", "number"),
-    "group": ("subgroup", "label"),
-}  # what messages call them
+_NO_FEATURES = (
+    "id", "index", "__index_level_0__", "unnamed: 0", "weight", "weights", "sample_weight", "group",
+    "subgroup", "label", "class", "target",
+)  # fmt: skip
 
 
-class Beside(NamedTuple):
+class Features(NamedTuple):
+    """Which columns of a table are features.
+
+    Attributes
+    ----------
+    columns : their names, in order; None for all that hold no labels, weights or groups
+    drop : those that are none
+    """
+
+    columns: tuple[Any, ...] | None = None
+    drop: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, columns: Any, drop: Any) -> Features:
+        """From options.
+
+        Raises
+        ------
+        DataError
+            One of them is no sequence of names, or both are given.
+        """
+        for word, given in (("columns", columns), ("drop", drop)):
+            if given is not None and (
+                isinstance(given, str | bytes) or not isinstance(given, Iterable)
+            ):
+                raise DataError(
+                    f"open_rows: {word}: expected names of columns in a sequence, got {brief(given)}; write "
+                    f'{word}=["..."]'
+                )
+        if columns is not None and drop is not None:
+            raise DataError(
+                "open_rows: expected columns or drop, got both; name the features, or what is none"
+            )
+        return cls(None if columns is None else tuple(columns), tuple(drop or ()))
+
+    def among(self, names: Sequence[Any], own: RowColumns) -> list[Any]:
+        """The features among the columns of a table, some of which hold labels, weights and groups.
+
+        Raises
+        ------
+        DataError
+            No such column; one whose name says that it is no feature, and nothing that it is one.
+        """
+        lost = [name for name in (*(self.columns or ()), *self.drop) if name not in names]
+        if lost:
+            raise DataError(
+                f"X: expected names of columns, got {lost[0]!r}; there are {listed(list(names))}"
+            )
+        if self.columns is not None:
+            held = [name for name in self.columns if name in own]
+            if held:
+                raise DataError(
+                    f"X: expected features, got {held[0]!r} in columns, which holds labels, weights or "
+                    "groups; leave it out there"
+                )
+            return list(self.columns)
+        found = [name for name in names if name not in own and name not in self.drop]
+        doubtful = [name for name in found if str(name).lower() in _NO_FEATURES]
+        if doubtful:
+            raise DataError(
+                f"X: expected features, got a column named {doubtful[0]!r}; leave it out, as with "
+                f"ucm.open_rows(X, y, drop={doubtful!r}), name it as what it is (y, sample_weight, "
+                "subgroup), or name all features, columns=[...]"
+            )
+        return found
+
+
+EVERY = Features()
+
+
+class RowColumns(NamedTuple):
     """What stands beside the samples, one entry a row: arrays, what gives their entries by slices, or, of a
     table, names of columns."""
 
@@ -49,12 +127,12 @@ class Beside(NamedTuple):
         """Which there are but for the labels."""
         return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
 
-    def without(self, names: Beside) -> Beside:
+    def without(self, names: RowColumns) -> RowColumns:
         """Those that are no columns."""
         pairs = zip(self, names, strict=True)
-        return Beside(*(v if name is None else None for v, name in pairs))
+        return RowColumns(*(v if name is None else None for v, name in pairs))
 
-    def columns(self, m: int) -> Beside:
+    def columns(self, m: int) -> RowColumns:
         """As vectors of m entries.
 
         Raises
@@ -62,66 +140,29 @@ class Beside(NamedTuple):
         DataError
             Of another length; weights that are no numbers.
         """
-        return Beside(*(vector(name, v, m) for name, v in self._asdict().items()))
+        given = (v.zeros(m) if isinstance(v, Unlabelled) else v for v in self)
+        pairs = zip(self._fields, given, strict=True)
+        return RowColumns(*(None if v is None else vector(name, v, m) for name, v in pairs))
 
-    def parts(self, start: int, end: int) -> Beside:
+    def parts(self, start: int, end: int) -> RowColumns:
         """Those of some rows."""
-        return Beside(*(None if v is None else np.asarray(v[start:end]) for v in self))
+        return RowColumns(*(None if v is None else np.asarray(v[start:end]) for v in self))
 
     def at(self, start: int, end: int) -> NDArray[Any]:
         """The same as one array."""
         return tagged(*self.parts(start, end))
 
 
-def vector(name: str, given: Any, m: int) -> Any:
-    """One entry for each of m rows; None as it is.
-
-    Raises
-    ------
-    DataError
-        Another shape, weights that are no numbers.
-    """
-    if given is None or isinstance(given, Unlabelled):
-        return None if given is None else given.zeros(m)
-    word, what = SAID[name]
-    if np.ma.is_masked(given):
-        raise DataError(f"{word}: expected an entry for every row, got a masked array; fill it in")
-    given = given.to_numpy() if hasattr(given, "to_numpy") else given
-    v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
-    if len(v.shape) != 1:
-        raise DataError(
-            f"{word}: expected one {what} per sample, got shape {tuple(v.shape)}; give one dimension"
-        )
-    refuse_lengths(m, v.shape[0], name)
-    refuse_kind(name, v.dtype, m)
-    return v
-
-
-def refuse_lengths(rows: int, given: int, name: str = "label") -> None:
-    """Raises `DataError` where there is not one label, weight or group for each row."""
-    word, what = SAID[name]
-    if rows != given:
-        raise DataError(
-            f"{word}: expected {rows} {what}s, one per row of X, got {given}; both must have the same length"
-        )
-
-
-def refuse_kind(name: str, kind: Any, m: int) -> None:
-    """Raises `DataError` where weights are no numbers."""
-    if name == "weight" and getattr(kind, "kind", "O") not in "biuf":
-        raise DataError(
-            f"sample_weight: expected {m} finite numbers that are not negative, one per row of X, got "
-            f"entries of the type {kind}; give numbers"
-        )
-
-
-def chosen(kinds: Mapping[Any, str | None], beside: Beside) -> tuple[list[Any], Beside]:
+def chosen(
+    kinds: Mapping[Any, str | None], beside: RowColumns, wanted: Features = EVERY
+) -> tuple[list[Any], RowColumns]:
     """The features, and the columns of labels, weights and groups where they stand there.
 
     Parameters
     ----------
     kinds : by the names of the columns, the type of one that does not hold real numbers, else None
     beside : labels, the name of their column, `Unlabelled`, or None to look for the column; weights, groups
+    wanted : which columns are features
 
     Raises
     ------
@@ -131,14 +172,14 @@ def chosen(kinds: Mapping[Any, str | None], beside: Beside) -> tuple[list[Any], 
     names, y = list(kinds), beside.label
     label = y if isinstance(y, str) else None
     if y is None:
-        found = [name for name in names if str(name).lower() in LABELS]
+        found = [n for n in names if str(n).lower() in LABELS and n not in wanted.drop]
         if len(found) != 1:
             raise DataError(
                 f"y: expected one column named {', '.join(LABELS)}, got {len(found)} of them among "
                 f"{listed(names)}; give the name of the column"
             )
         label = found[0]
-    own = Beside(label, *(v if isinstance(v, str) else None for v in beside[1:]))
+    own = RowColumns(label, *(v if isinstance(v, str) else None for v in beside[1:]))
     for field, name in own._asdict().items():
         if name is not None and name not in names:
             raise DataError(
@@ -149,10 +190,11 @@ def chosen(kinds: Mapping[Any, str | None], beside: Beside) -> tuple[list[Any], 
             f"sample_weight: expected a column of real numbers, got {own.weight!r} of the type "
             f"{kinds[own.weight]}; give numbers"
         )
-    features = [name for name in names if name not in own]
-    if isinstance(y, Unlabelled) and y.names is not None:
-        features = y.names
+    if isinstance(y, Unlabelled):
+        features = names if y.names is None else y.names
         refuse_lost(features, names)
+    else:
+        features = wanted.among(names, own)
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
     for name in features:

@@ -1,53 +1,43 @@
 """Row sources over the arrays and frames of Dask.
 
-With a client of `distributed` a worker keeps its blocks, and what kernels leave there, behind one future, its
-holder. A round is one task a worker, which is told which round it is: a holder that was made anew, or a
-task that runs twice, is noticed. Without a client a block is computed here each time it is read.
+With a client of `distributed` the blocks stay in the memory of its workers. A pass is one task a block, and
+the state of a block is a future: what is lost with a worker is computed again by Dask, from the block and the
+messages since. Without a client a block is computed in this process each time it is read.
 """
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import math
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import wait as pause_for
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.columns import SAID, Beside, chosen, refuse_kind, refuse_lengths, vector
-from ucm.data.source import (
-    BlockSource,
-    Kernel,
-    Rounds,
-    RowSource,
-    StateLostError,
-    block_rows,
+from ucm.data.columns import (
+    EVERY,
+    Features,
+    RowColumns,
+    chosen,
 )
-from ucm.data.tags import label_in, tagged
-from ucm.errors import DataError, UCMError
+from ucm.data.row_metadata import label_in, tagged
+from ucm.data.source import BlockSource, Merge, RowSource, block_rows, reduced
+from ucm.data.validation import SAID, refuse_kind, refuse_lengths, vector
+from ucm.errors import DataError, UCMError, brief
 
-__all__ = ["dask_rows", "frame_kinds", "is_dask"]
+__all__ = ["dask_rows", "is_dask", "lazy_blocks"]
 
-_TIMEOUT = 600.0  # seconds of a round, and of the wait for the next block to be computed
-_LOOK = 0.5  # seconds between two looks whether all workers are there
-_GONE = 10.0  # seconds that workers which had the blocks may all be away
-_LOSSES = 5  # of workers, in one round
-_PART = 4  # times the rows of a block in memory: fewer summaries come back
-_FEW = 127  # labels that an int8 tells apart
+_TIMEOUT = 600.0  # seconds without a finished task
+_LOOK = 0.5  # seconds between two looks at the cluster
+_PART = 4  # times the rows of a block in memory: fewer results are merged
+_MERGED = 16  # results that one task merges
 _FULL = 0.8  # of the memory of the workers
-_NONE = Beside(None)
-
-Merge = Callable[[Any, Any], Any]
+_NONE = RowColumns(None)
 
 
 def is_dask(X: Any) -> bool:
@@ -63,25 +53,21 @@ class _Block:
     Attributes
     ----------
     n : its features
-    rows : that it has; None where that is not known
     columns : of a frame; None of an array
     names : the columns of labels, weights and groups, where they are some
-    classes : of those that came as numbers of their classes what these mean
     """
 
     n: int
-    rows: int | None
-    columns: tuple[Any, ...] | None = None
-    names: Beside = _NONE
-    classes: Beside = _NONE
+    columns: list[Any] | None = None
+    names: RowColumns = _NONE
 
-    def __call__(self, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
+    def __call__(self, rows: int | None, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
         """Samples, and what stands beside them, as kernels take them."""
         if self.columns is not None:
             beside = tuple(
                 v if name is None else X[name] for v, name in zip(beside, self.names, strict=True)
             )
-            X = _table(X[list(self.columns)])
+            X = _table(X[self.columns])
         elif sparse.issparse(X):
             X = sparse.csr_matrix(X)
         else:
@@ -92,15 +78,14 @@ class _Block:
                 "does not do what it says"
             )
         m = X.shape[0]
-        if self.rows is not None:
-            refuse_lengths(m, self.rows)
+        if rows is not None:
+            refuse_lengths(m, rows)
         if beside[0] is None:
             return X, np.broadcast_to(0.0, m)
-        parts = zip(Beside._fields, beside, self.classes, strict=True)
-        return X, tagged(*(_entries(name, v, classes, m) for name, v, classes in parts))
+        return X, tagged(*map(_entries, RowColumns._fields, beside, repeat(m)))
 
 
-def _entries(name: str, v: Any, classes: Any, m: int) -> Any:
+def _entries(name: str, v: Any, m: int) -> Any:
     """Labels, weights or groups of a block; None as it is."""
     if v is None:
         return None
@@ -109,7 +94,7 @@ def _entries(name: str, v: Any, classes: Any, m: int) -> Any:
         raise DataError(
             f"{word}: expected a {what} for every sample, got none for some; leave these samples out"
         )
-    return vector(name, np.asarray(v) if classes is None else classes[v], m)
+    return vector(name, np.asarray(v), m)
 
 
 def _table(X: Any) -> NDArray[Any]:
@@ -119,41 +104,6 @@ def _table(X: Any) -> NDArray[Any]:
     plain = isinstance(kind, np.dtype) and kind.kind in "iuf"
     found = X.to_numpy(dtype=kind) if plain else X.to_numpy(np.float64, na_value=np.nan)
     return np.ascontiguousarray(found)
-
-
-class _Holder:
-    """Blocks of one worker, in parts, and the states of their parts before the last round and after it."""
-
-    def __init__(self, indices: Sequence[int], block: int | None, *pairs: Any) -> None:
-        self.indices = indices
-        self.parts = [list(_cut(X, y, block)) for X, y in pairs]
-        self.states: dict[int, list[list[Any]]] = {0: [[None] * len(p) for p in self.parts]}
-
-    def run(
-        self, kernel: Kernel, message: tuple[Any, ...], number: int, threads: int
-    ) -> list[list[Any]] | None:
-        """The summaries of every block; None where the states of that round are not here."""
-        before = self.states.get(number)
-        if before is None:
-            return None
-
-        def work(at: tuple[int, int]) -> tuple[Any, Any]:
-            k, j = at
-            return kernel(*self.parts[k][j], before[k][j], *message)
-
-        places = [(k, j) for k, parts in enumerate(self.parts) for j in range(len(parts))]
-        if threads > 1 and len(places) > 1:
-            with ThreadPoolExecutor(threads) as pool:
-                found = list(pool.map(work, places))
-        else:
-            found = list(map(work, places))
-        after: list[list[Any]] = [[] for _ in self.parts]
-        summaries: list[list[Any]] = [[] for _ in self.parts]
-        for (k, _), (state, summary) in zip(places, found, strict=True):
-            after[k].append(state)
-            summaries[k].append(summary)
-        self.states = {number: before, number + 1: after}
-        return summaries
 
 
 def _cut(X: Any, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
@@ -168,73 +118,82 @@ def _cut(X: Any, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
         yield (X, y) if whole else (X[start : start + step], y[start : start + step])
 
 
-def _hold(indices: Sequence[int], block: int | None, *pairs: Any) -> _Holder:
-    return _Holder(indices, block, *pairs)
+def _call(function: Callable[..., Any], message: tuple[Any, ...]) -> Any:
+    return function, message
 
 
-_Told = tuple[bool, list[tuple[int, Any]]]
-"""Whether there are states, and by the number of a block the summaries of its parts, or those of it and the
-blocks after it as one."""
+def _run(block: Any, call: Any, rows: int | None) -> list[Any]:
+    """The results of the parts of a block."""
+    (function, message), (X, y) = call, block
+    return [function(X, y, *message) for X, y in _cut(X, y, rows)]
 
 
-def _ask(
-    holder: _Holder, kernel: Kernel, message: tuple[Any, ...], number: int, merge: Merge | None
-) -> _Told | None:
-    """The task of a round."""
-    threads = import_module("distributed").get_worker().state.nthreads
-    found = holder.run(kernel, message, number, threads)
-    if found is None:
-        return None
-    states = any(s is not None for own in holder.states[number + 1] for s in own)
-    told: list[tuple[int, Any]] = list(zip(holder.indices, found, strict=True))
-    if merge is None:
-        return states, told
-    runs: list[tuple[int, list[Any]]] = []
-    end = None
-    for k, summaries in told:
-        if k == end:
-            runs[-1][1].extend(summaries)
-        else:
-            runs.append((k, list(summaries)))
-        end = k + 1
-    return states, [(k, functools.reduce(merge, own)) for k, own in runs if own]
+def _run_with_states(
+    block: Any, before: Any, call: Any, rows: int | None
+) -> tuple[list[Any], list[Any]]:
+    """The states of the parts of a block, and the results; `before` is the same of the pass before."""
+    (function, message), (X, y) = call, block
+    parts = list(_cut(X, y, rows))
+    states = [None] * len(parts) if before is None else before[0]
+    found = [function(*part, state, *message) for part, state in zip(parts, states, strict=True)]
+    return [state for state, _ in found], [result for _, result in found]
 
 
-def _rows(X: Any, y: Any, state: Any) -> tuple[Any, int]:
-    return state, X.shape[0]
+def _results(pair: tuple[list[Any], list[Any]]) -> list[Any]:
+    return pair[1]
 
 
-def _classes(X: Any, y: Any, state: Any) -> tuple[Any, NDArray[Any]]:
-    return state, np.unique(label_in(y))
+def _merged(parts: list[list[Any]], merge: Merge) -> list[Any]:
+    found = [result for part in parts for result in part]
+    return [reduced(found, merge)] if found else []
+
+
+def _rows(X: Any, y: Any) -> int:
+    return X.shape[0]
+
+
+def _classes(X: Any, y: Any) -> NDArray[Any]:
+    return np.unique(label_in(y))
 
 
 def _added(a: int, b: int) -> int:
     return a + b
 
 
-def _union(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    return np.union1d(a, b)
-
-
 # --- the sources -------------------------------------------------------------------------------
-class _OnWorkers(RowSource):
+class _OfBlocks(RowSource):
+    """What both sources share: rows that may have to be counted, and labels."""
+
+    def _count(self, about: _About) -> None:
+        self.n, self.features, self.tags = about.n, about.features, about.tags
+        self.m = self.nbytes = 0
+        known = [r for r in about.rows if r is not None]
+        every = len(known) == len(about.rows)
+        self.m = sum(known) if every else self.map_reduce(_rows, merge=_added) or 0
+        self.nbytes = 8 * self.m * self.n
+
+    def labels(self) -> NDArray[Any]:
+        found = self.map_reduce(_classes, merge=np.union1d)
+        return np.empty(0) if found is None else found
+
+
+class _OnWorkers(_OfBlocks):
     """Blocks that the workers of a client hold, in their memory, as long as this source is kept."""
 
-    def __init__(self, client: Any, blocks: list[Any], about: _About, options: _Options) -> None:
-        self.client, self.options = client, options
-        self.n, self.features, self.nbytes = about.n, about.features, 0
-        self.blocks, self.resident, self.tags = blocks, about.resident, about.tags
-        self.futures: list[Any] | None = None
-        self.computed = False
+    def __init__(
+        self, client: Any, blocks: list[Any], about: _About, timeout: float, rows: int | None
+    ) -> None:
+        self.client, self.blocks, self.timeout, self.rows = client, blocks, timeout, rows
+        self.futures: list[Any] = []
         self._refuse_size(about)
-        self.m = _known(about.rows, lambda: self.rounds().merged(_rows, _added))
-        self.nbytes = 8 * self.m * self.n
+        self._count(about)
 
     def _refuse_size(self, about: _About) -> None:
         if about.itemsize is None or any(r is None for r in about.rows):
             return
         bytes_of = [r * about.n * about.itemsize for r in about.rows if r is not None]
-        limits = [w["memory_limit"] or math.inf for w in self._info().values()]
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [w["memory_limit"] or math.inf for w in workers]
         if not limits:
             return
         if max(bytes_of, default=0) > _FULL * max(limits):
@@ -250,115 +209,95 @@ class _OnWorkers(RowSource):
                 "close the client and let blocks be read here one by one"
             )
 
-    def _info(self) -> Any:
-        return self.on_cluster(lambda: self.client.scheduler_info(n_workers=-1)["workers"])
-
-    def rounds(self) -> Rounds:
-        return _WorkerRounds(self)
-
-    def labels(self) -> NDArray[Any]:
-        found = self.rounds().merged(_classes, _union)
-        return np.empty(0) if found is None else found
-
-    def on_cluster(self, ask: Callable[[], Any]) -> Any:
-        """What the scheduler answers.
-
-        Raises
-        ------
-        DataError
-            The client is closed, or the scheduler gone.
-        """
-        self._refuse_closed()
-        try:
-            return ask()
-        except (OSError, RuntimeError, TimeoutError) as error:
-            raise DataError(
-                f"Dask: the scheduler does not answer ({type(error).__name__}: {error}); make a new client, "
-                "and bind the samples again"
-            ) from error
-
-    def _refuse_closed(self) -> None:
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        *message: Any,
+        merge: Merge | None = None,
+        states: dict[int, Any] | None = None,
+    ) -> Any:
         if self.client.status != "running":
             raise DataError(
                 f"Dask: expected a client that is connected, got one that is {self.client.status}; make a "
                 "new client, and bind the samples again"
             )
+        try:
+            return self._map_reduce(function, message, merge, states)
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"Dask: the scheduler does not answer ({type(error).__name__}: {error}); make a new client, "
+                "and bind the samples again"
+            ) from error
 
-    def workers(self) -> dict[str, int]:
-        """The addresses of the workers that are there, and their threads."""
-        return self.on_cluster(self.client.nthreads)
+    def _map_reduce(
+        self,
+        function: Callable[..., Any],
+        message: tuple[Any, ...],
+        merge: Merge | None,
+        states: dict[int, Any] | None,
+    ) -> Any:
+        client, many = self.client, len(self.blocks)
+        if not self.futures:
+            self.futures = client.compute(self.blocks)
+        blocks = self.futures
+        call = client.submit(_call, function, message, pure=False)  # sent once, not with every task
+        calls = [call] * many
+        after: list[Any] = []
+        if states is None:
+            found = client.map(_run, blocks, calls, rows=self.rows, pure=False)
+        else:
+            before = [states.get(k) for k in range(many)]
+            after = client.map(_run_with_states, blocks, before, calls, rows=self.rows, pure=False)
+            found = client.map(_results, after, pure=False)
+        while merge is not None and len(found) > 1:
+            groups = [found[i : i + _MERGED] for i in range(0, len(found), _MERGED)]
+            found = client.map(_merged, groups, merge=merge, pure=False)
+        results = self._gathered(found)
+        if states is not None:
+            states.update(enumerate(after))
+        return reduced((result for own in results for result in own), merge)
 
-    def _begin(self) -> list[Any]:
-        """The futures of the blocks. Neighbours go to one worker, but for samples that lie on workers."""
-        threads = self.workers()
-        groups: list[tuple[str | None, list[Any]]] = [(None, self.blocks)]
-        if threads and not self.resident:
-            shares = np.cumsum([0, *threads.values()]) / sum(threads.values())
-            ends = np.rint(shares * len(self.blocks)).astype(int)
-            groups = [
-                (address, self.blocks[a:b])
-                for address, a, b in zip(threads, ends, ends[1:], strict=False)
-                if b > a
-            ]
-        futures: list[Any] = []
-        for address, blocks in groups:
-            at = {} if address is None else {"workers": [address], "allow_other_workers": True}
-            futures += self.on_cluster(functools.partial(self.client.compute, blocks, **at))
-        return futures
-
-    def settled(self) -> dict[str, list[int]]:
-        """Which blocks every worker has, once all are computed.
+    def _gathered(self, found: list[Any]) -> list[Any]:
+        """The results of tasks.
 
         Raises
         ------
         DataError
-            A block cannot be computed, or not again.
+            A task fails, or none is finished for too long.
         """
-        if self.futures is None:
-            self.futures = self._begin()
-        futures = self.futures
+        distributed = import_module("distributed")
+        every = [*self.futures, *found]
         clock, before = time.monotonic(), -1
-        pause = 0.001
         while True:
-            self._refuse_closed()
-            for future in futures:
-                if future.status == "error":
-                    self.refuse(future.exception(timeout=self.options.timeout))
-                if future.status == "cancelled":
-                    raise DataError(
-                        "X: blocks were lost with their worker and cannot be computed again; give an array "
-                        "that says how they are read, not one that was scattered, and keep its client"
-                    )
-            done = sum(future.status == "finished" for future in futures)
-            if done == len(futures):
-                where = self.on_cluster(lambda: self.client.who_has(futures))
-                first: list[Any] = [next(iter(where.get(f.key) or ()), None) for f in futures]
-                if None not in first:
-                    break
+            lost = [f for f in every if f.status in ("error", "cancelled")]
+            if lost:
+                self._refuse(lost[0])
+            done = sum(f.status == "finished" for f in every)
+            if done == len(every):
+                return self.client.gather(found, direct=True)
             if done != before:
                 clock, before = time.monotonic(), done
-            waited = time.monotonic() - clock
-            if self.computed and waited > _GONE and not self.workers():
+            if time.monotonic() - clock > self.timeout:
                 raise DataError(
-                    f"Dask: expected workers that have the blocks, got none for {waited:.0f} s; "
-                    "start workers, and ask again"
+                    f"Dask: no task was finished for {self.timeout:g} s, {done} of {len(every)} are, on "
+                    f"{len(self.client.nthreads())} workers; start workers, or raise "
+                    "ucm.open_rows(X, y, timeout=...)"
                 )
-            if waited > self.options.timeout:
-                raise DataError(
-                    f"Dask: no block was computed for {self.options.timeout:g} s, {done} of {len(futures)} "
-                    f"are, on {len(self.workers())} workers; start workers, or raise "
-                    "ucm.row_source(X, y, timeout=...)"
+            try:
+                distributed.wait(
+                    every, timeout=min(_LOOK, self.timeout), return_when="ALL_COMPLETED"
                 )
-            time.sleep(pause)
-            pause = min(1.5 * pause, 0.2)
-        self.computed = True
-        places: dict[str, list[int]] = {}
-        for k, address in enumerate(first):
-            places.setdefault(address, []).append(k)
-        return places
+            except (TimeoutError, distributed.CancelledError):
+                continue
 
-    def refuse(self, error: BaseException) -> Any:
-        """Raises what came from a worker."""
+    def _refuse(self, future: Any) -> None:
+        """Raise the error of a task."""
+        if future.status == "cancelled":
+            raise DataError(
+                "X: blocks were lost with their worker and cannot be computed again; give an array "
+                "that says how they are read, not one that was scattered, and keep its client"
+            )
+        error = future.exception(timeout=self.timeout)
         if isinstance(error, UCMError):
             raise error
         if type(error).__name__ == "KilledWorker":
@@ -372,118 +311,12 @@ class _OnWorkers(RowSource):
         ) from error
 
 
-class _WorkerRounds(Rounds):
-    """One task a worker and round, strictly on the worker that has the states."""
-
-    def __init__(self, source: _OnWorkers) -> None:
-        self.source = source
-        self.holders: dict[str, Any] = {}
-        self.number, self.states = 0, False
-
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        told = self._round(kernel, message, None)
-        return [summary for _, summaries in told for summary in summaries]
-
-    def merged(self, kernel: Kernel, merge: Merge, *message: Any) -> Any:
-        told = self._round(kernel, message, merge)
-        return functools.reduce(merge, [summary for _, summary in told]) if told else None
-
-    def recover(self) -> None:
-        self.holders, self.number, self.states = {}, 0, False
-
-    def _round(
-        self, kernel: Kernel, message: tuple[Any, ...], merge: Merge | None
-    ) -> list[tuple[int, Any]]:
-        """What all workers tell, in the order of the blocks. While there are no states a lost worker is
-        nothing but a reason to ask again."""
-        for _ in range(_LOSSES):
-            try:
-                told = self._told(kernel, message, merge)
-            except StateLostError:
-                if self.states:
-                    raise
-                self.recover()
-                continue
-            self.number += 1
-            self.states = any(states for states, _ in told)
-            return sorted((one for _, own in told for one in own), key=lambda one: one[0])
-        raise DataError(
-            f"Dask: {_LOSSES} times in a row a worker was lost in the same round; look at its memory, and "
-            "take smaller chunks"
-        )
-
-    def _told(self, kernel: Kernel, message: tuple[Any, ...], merge: Merge | None) -> list[_Told]:
-        source, client = self.source, self.source.client
-        if not self.holders:
-            places = source.settled()
-            futures: Any = source.futures
-            self.holders = {
-                address: source.on_cluster(
-                    functools.partial(
-                        client.submit, _hold, own, source.options.block, *[futures[k] for k in own],
-                        key=f"ucm-hold-{uuid.uuid4().hex}", workers=[address],
-                    )
-                )
-                for address, own in places.items()
-            }  # fmt: skip
-        calls = [
-            source.on_cluster(
-                functools.partial(
-                    client.submit, _ask, holder, kernel, message, self.number, merge,
-                    key=f"ucm-round-{uuid.uuid4().hex}", workers=[address],
-                )
-            )
-            for address, holder in self.holders.items()
-        ]  # fmt: skip
-        found = self._brought(calls)
-        if any(told is None for told in found):
-            raise StateLostError(
-                "Dask: what the rows were left with was lost with a worker; solve again"
-            )
-        return found
-
-    def _brought(self, calls: list[Any]) -> list[Any]:
-        """The results of tasks, straight from the workers."""
-        source, client = self.source, self.source.client
-        wait = import_module("distributed").wait
-
-        async def gather() -> Any:
-            await wait(calls)
-            return await client.gather(calls, direct=True, asynchronous=True)
-
-        waiting = asyncio.run_coroutine_threadsafe(gather(), client.loop.asyncio_loop)
-        end = time.monotonic() + source.options.timeout
-        try:
-            while True:
-                pause_for([waiting], timeout=_LOOK)
-                error = waiting.exception() if waiting.done() else None
-                if waiting.done() and error is None:
-                    return waiting.result()
-                missing = set(self.holders) - set(source.workers())
-                if missing:
-                    raise StateLostError(
-                        f"Dask: the worker {min(missing)} was lost, and with it its states; "
-                        "solve again"
-                    )
-                if error is not None:
-                    source.refuse(error)
-                if time.monotonic() > end:
-                    raise DataError(
-                        f"Dask: a round was not done after {source.options.timeout:g} s; see what workers "
-                        "do, or raise ucm.row_source(X, y, timeout=...)"
-                    )
-        finally:
-            waiting.cancel()
-
-
-class _Here(BlockSource):
+class _Here(_OfBlocks, BlockSource):
     """Blocks that are computed in this process each time they are read."""
 
     def __init__(self, blocks: list[Any], about: _About) -> None:
-        self.delayed, self.n, self.features = blocks, about.n, about.features
-        self.tags = about.tags
-        self.m = _known(about.rows, lambda: self.rounds().merged(_rows, _added))
-        self.nbytes = 8 * self.m * self.n
+        self.delayed = blocks
+        self._count(about)
 
     @property
     def blocks(self) -> int:
@@ -504,24 +337,8 @@ class _Here(BlockSource):
     def check(self) -> None:
         pass  # what Dask reads may change unseen
 
-    def labels(self) -> NDArray[Any]:
-        found = self.rounds().merged(_classes, _union)
-        return np.empty(0) if found is None else found
-
-
-def _known(rows: Sequence[int | None], count: Callable[[], int | None]) -> int:
-    """The samples, counted where that is not known."""
-    known = [r for r in rows if r is not None]
-    return sum(known) if len(known) == len(rows) else count() or 0
-
 
 # --- from collections --------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Options:
-    timeout: float = _TIMEOUT
-    block: int | None = None
-
-
 @dataclass(frozen=True)
 class _About:
     """What is known of samples before they are computed.
@@ -530,7 +347,6 @@ class _About:
     ----------
     rows : of the blocks; None where not known
     itemsize : bytes of an entry; None of sparse ones and of frames
-    resident : whether they lie on workers
     tags : whether they have weights and groups
     """
 
@@ -538,12 +354,15 @@ class _About:
     rows: tuple[int | None, ...]
     features: list[str] | None = None
     itemsize: int | None = None
-    resident: bool = False
     tags: tuple[str, ...] = ()
 
 
 def dask_rows(
-    X: Any, beside: Beside, block: int | None = None, timeout: float | None = None
+    X: Any,
+    beside: RowColumns,
+    block: int | None = None,
+    timeout: float | None = None,
+    wanted: Features = EVERY,
 ) -> RowSource:
     """The rows of an array or a frame of Dask, on the workers of the current client, or else here.
 
@@ -552,12 +371,23 @@ def dask_rows(
     DataError
         Chunks along columns, labels that do not fit, no real numbers.
     """
+    blocks, about = lazy_blocks(X, beside, wanted)
+    client = _client()
+    if client is None:
+        return _Here(blocks, about)
+    return _OnWorkers(client, blocks, about, timeout or _TIMEOUT, block)
+
+
+def lazy_blocks(X: Any, beside: RowColumns, wanted: Features = EVERY) -> tuple[list[Any], _About]:
+    """The blocks of an array or a frame of Dask, delayed: samples, and what stands beside them. Raises as
+    `dask_rows`."""
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
     columns, named = None, _NONE
     if frame:
-        columns, named = chosen(frame_kinds(X), beside)
-        rows: tuple[int | None, ...] = (None,) * X.npartitions
-        n, tables = len(columns), X.to_delayed()
+        X, beside = _one_frame(X, beside)
+        columns, named = chosen(frame_kinds(X), beside, wanted)
+        n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
+        rows: tuple[int | None, ...] = (None,) * len(tables)
         names = list(columns) if all(isinstance(c, str) for c in columns) else None
         about = _About(n, rows, names, tags=beside.tags)
     else:
@@ -571,21 +401,35 @@ def dask_rows(
     if named.label is None and (own.label is None or isinstance(own.label, str)):
         raise DataError("y: expected one label per row of X, got none; give the labels")
     cut = [_labels(X, name, v, rows) for name, v in own._asdict().items()]
-    classes = Beside(*(each[1] for each in cut))
-    dask: Any = import_module("dask")
-    blocks = [
-        dask.delayed(
-            _Block(about.n, r, None if columns is None else tuple(columns), named, classes),
-            pure=False,
-        )(table, *parts)
-        for r, table, *parts in zip(rows, tables, *(each[0] for each in cut), strict=True)
-    ]
-    client = _client()
-    if client is None:
-        return _Here(blocks, about)
-    resident = bool(import_module("distributed").futures_of(X))
-    about = replace(about, resident=resident)
-    return _OnWorkers(client, blocks, about, _Options(timeout or _TIMEOUT, block))
+    read = _Block(about.n, columns, named)
+    delayed = import_module("dask").delayed(read, pure=False)
+    blocks = [delayed(*parts) for parts in zip(rows, tables, *cut, strict=True)]
+    return blocks, about
+
+
+def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
+    """The frame with the series beside it as columns: blocks of a column by itself may be others than those
+    of the frame, as where both are read from files.
+
+    Raises
+    ------
+    DataError
+        A series of another frame whose rows cannot be told apart.
+    """
+    for name, given in beside._asdict().items():
+        if not is_dask(given) or hasattr(given, "chunks"):
+            continue
+        own = f"__ucm_{name}__"
+        try:
+            X = X.assign(**{own: given})
+        except ValueError as error:
+            word, what = SAID[name]
+            raise DataError(
+                f"{word}: expected {what}s in the blocks of X, got a series of another frame "
+                f"({brief(str(error))}); add it to the frame as a column, and give the name of the column"
+            ) from error
+        beside = beside._replace(**{name: own})
+    return X, beside
 
 
 def _client() -> Any:
@@ -626,14 +470,14 @@ def frame_kinds(X: Any) -> dict[Any, str | None]:
     }
 
 
-def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], Any]:
-    """The labels, weights or groups of every block, and what they mean where they are numbers of classes."""
+def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
+    """The labels, weights or groups of every block."""
     if y is None:
-        return [None] * len(rows), None
+        return [None] * len(rows)
     word, what = SAID[name]
     if is_dask(y):
         refuse_kind(name, y.dtype, sum(r or 0 for r in rows))
-        return _lazy_labels(X, y, rows, name), None
+        return _lazy_labels(X, y, rows, name)
     if any(r is None for r in rows):
         raise DataError(
             f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give the "
@@ -641,11 +485,7 @@ def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> tuple[li
         )
     ends = np.cumsum([0, *(r or 0 for r in rows)])
     y = np.asarray(vector(name, y, int(ends[-1])))
-    classes, codes = np.unique(y, return_inverse=True)
-    few = classes.size <= _FEW
-    sent = codes.astype(np.int8) if few else y
-    cut = [sent[a:b] for a, b in pairwise(ends)]
-    return cut, classes if few else None
+    return [y[a:b] for a, b in pairwise(ends)]
 
 
 def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], name: str) -> list[Any]:
@@ -660,8 +500,6 @@ def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], name: str) -> lis
         if None not in own and None not in rows and own != rows:
             refuse_lengths(sum(r or 0 for r in rows), sum(r or 0 for r in own), name)
             y = y.rechunk((rows,))
-    elif getattr(X, "known_divisions", False) and getattr(y, "known_divisions", False):
-        y = y if X.divisions == y.divisions else y.repartition(divisions=X.divisions)
     parts = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
     if len(parts) != len(rows):
         raise DataError(

@@ -45,7 +45,7 @@ _OPENML = {
 
 
 def names() -> list[str]:
-    """The names that `load` knows: files of the folder UCM_DATA, bundled sets, sets on OpenML.
+    """List the names that `load` knows: files of the folder UCM_DATA, bundled sets, sets on OpenML.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> tuple[Any, NDArray[np.int64]]:
-    """A data set by name: from the folder UCM_DATA, else bundled with scikit-learn, else OpenML.
+    """Load a data set by name: from the folder UCM_DATA, else bundled with scikit-learn, else from OpenML.
 
     Bundled sets are two classes of the original and standardised: each feature has mean 0 and
     variance 1, or is 0 where it was constant. Sets from OpenML are scaled to [-1, 1] per feature,
@@ -101,7 +101,7 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
 
 
 def load_splits(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The published splits of a set in the folder UCM_DATA: row numbers from 0, one split per row.
+    """Return the published splits of a set in the folder UCM_DATA: row numbers from 0, one split per row.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ucm.data.columns import LABELS, listed, refuse_unnamed
 from ucm.errors import DataError
 
-__all__ = ["Table", "read", "read_table"]
+__all__ = ["Table", "read"]
 
 _OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
     re.compile(rb"\x1f\x8b"): gzip.GzipFile,
@@ -47,8 +47,14 @@ class Table(NamedTuple):
     names: list[str] | None = None
 
 
-def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDArray[Any]]:
-    """Samples and labels of a LIBSVM or CSV file; which of the two is seen from its content.
+def read(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    features: int | None = None,
+    zero_based: bool | None = None,
+) -> Table:
+    """The samples and labels of a LIBSVM or CSV file; which of the two is seen from its content.
 
     A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
     is split at commas, semicolons, tabs or blanks, and may stand below a header. Both may be compressed
@@ -62,49 +68,15 @@ def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDAr
         Where a CSV file holds its labels: "first", "last", or a name in its header. By default the
         column named label, class, target or y; else the only column of text; else the first or the
         last, if exactly one of the two holds two values.
-
-    Returns
-    -------
-    X : (m, n) float64 array, or CSR matrix for LIBSVM
-    y : (m,) array
-        The labels as they stand: numbers, or else strings.
+    features : int, optional
+        How many a CSV row has: with as many columns the file has no labels.
+    zero_based : bool, optional
+        Whether the indices of a LIBSVM file begin at 0; by default they do where one of them is 0.
 
     Raises
     ------
     DataError
         One line naming the file, the line where known, and what is wrong there.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder) / "points.csv"
-    ...     _ = file.write_text("height,width,class\\n1,2,yes\\n3,4,no\\n")
-    ...     X, y = read_table(file)
-    >>> X.tolist(), y.tolist()
-    ([[1.0, 2.0], [3.0, 4.0]], ['yes', 'no'])
-    """
-    X, y, *_ = read(path, label=label)
-    return X, np.asarray(y)
-
-
-def read(
-    path: str | Path,
-    *,
-    label: str | None = None,
-    features: int | None = None,
-    zero_based: bool | None = None,
-) -> Table:
-    """The content of a file, see `read_table`.
-
-    Parameters
-    ----------
-    path, label
-        As there.
-    features : int, optional
-        How many a CSV row has: with as many columns the file has no labels.
-    zero_based : bool, optional
-        Whether the indices of a LIBSVM file begin at 0; by default they do where one of them is 0.
     """
     path = Path(path)
     text = _text(path)

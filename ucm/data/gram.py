@@ -1,4 +1,4 @@
-"""Gram matrices: rows on demand under a memory limit, exact factors, kernel expansions."""
+"""Gram matrices: entries and products on demand, exact factors, kernel expansions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from ucm import numerics
+from ucm.data.kernel_sums import KernelSums
 from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.data.linear import Vec
 from ucm.data.rows import row_norms
-from ucm.data.tiles import Tiles
 from ucm.errors import DataError, ParameterError
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
@@ -55,21 +54,18 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 
 class Gram:
-    """The Gram matrix of m samples, its rows computed when asked for and kept under a limit.
+    """The Gram matrix of m samples: entries computed when asked for, and the last product with it.
 
     Parameters
     ----------
     kernel : Kernel
     X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
-    limit : bytes for the rows that are kept
+    limit : bytes for what a solver keeps of it
 
     Attributes
     ----------
     m : number of samples
     diagonal : (m,) k(x_i, x_i)
-    store : rows that are kept
-    where : (m,) the place of a row in the store, -1 when it is not there
-    used : when each place was last used
     computed : entries computed so far
     """
 
@@ -79,17 +75,10 @@ class Gram:
         self.computed = 0
         self.given = kernel.name == "precomputed"
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
-        self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
-        slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
-        self.store = X if self.given else np.empty((slots, self.m))
-        self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
-        self.used = np.zeros(slots)
-        self._owner = np.full(slots, -1)
-        self._filled = self.m if self.given else 0
         self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The kernel in words; "" for the linear one."""
         return "" if self.kernel.name == "linear" else str(self.kernel)
 
@@ -105,9 +94,7 @@ class Gram:
 
     def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Rows of the matrix, (len(rows), m), computed now."""
-        return self._fill(rows, np.empty((rows.size, self.m)))
-
-    def _fill(self, rows: NDArray[np.intp], out: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.empty((rows.size, self.m))
         if self.given:
             out[:] = self.X[rows]
             return out
@@ -127,6 +114,10 @@ class Gram:
         return out
 
     @functools.cached_property
+    def _squares(self) -> Vec | None:
+        return row_norms(self.X) ** 2 if self.kernel.name == "rbf" else None
+
+    @functools.cached_property
     def _table(self) -> Any:
         """The samples, dense where products of dense rows are faster."""
         X = self.X
@@ -135,58 +126,14 @@ class Gram:
         cells = X.shape[0] * X.shape[1]
         return X.toarray() if X.nnz > _DENSE * cells and 8 * cells <= self.limit else X
 
-    def fetch(self, i: int) -> None:
-        """Put row i into the store, in place of the row that was not used for longest."""
-        self.keep(np.array([i]))
-
-    def keep_whole(self) -> None:
-        """Put all rows into the store, which holds as many."""
-        self._filled = 0
-        self.keep(np.arange(self.m))
-
-    def has_room(self, count: int) -> bool:
-        """Whether the store takes so many rows without giving up others."""
-        return self._filled + count <= self.store.shape[0]
-
-    def keep(self, rows: NDArray[np.intp]) -> None:
-        """Put rows into the store, in place of those that were not used for longest."""
-        self._keep(rows, np.inf)  # until they are used
-
-    def _slots(self, count: int) -> slice | NDArray[np.intp]:
-        """Places for `count` rows: free ones, or those of the rows that were not used for longest."""
-        if self.has_room(count):
-            self._filled += count
-            return slice(self._filled - count, self._filled)
-        self._filled = self.store.shape[0]
-        slots = np.argpartition(self.used, count - 1)[:count]
-        owners = self._owner[slots]
-        self.where[owners[owners >= 0]] = -1
-        return slots
-
-    def _keep(self, rows: NDArray[np.intp], clock: float) -> None:
-        """Put rows into the store."""
-        slots = self._slots(rows.size)
-        if isinstance(slots, slice):
-            self._fill(rows, self.store[slots])
-        else:
-            self.store[slots] = self.block(rows)
-        self._owner[slots] = rows
-        self.where[rows] = np.arange(self.store.shape[0])[slots]
-        self.used[slots] = clock
-
-    def scores(self, rows: NDArray[np.intp], c: Vec, clock: float) -> Vec:
-        """`sum_k c_k K[rows_k]`; rows that were not in the store are there after it."""
-        out = np.zeros(self.m)
-        there = self.where[rows] >= 0
-        self.used[self.where[rows[there]]] = clock
-        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
-        rows, c = rows[~there], c[~there]
-        step = max(1, min(_CHUNK // self.m, self.store.shape[0]))
-        for i in range(0, rows.size, step):
-            k = rows[i : i + step]
-            self._keep(k, clock)
-            numerics.add_rows(self.store, self.where[k], c[i : i + step], out)
-        return out
+    @functools.cached_property
+    def columns(self) -> KernelSums | None:
+        """The samples as C takes them; None where Python computes the entries."""
+        return (
+            KernelSums(self.X, self.kernel)
+            if KernelSums.takes(self.X, self.kernel, self.limit)
+            else None
+        )
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """`K[rows, columns]`, (len(rows), len(columns))."""
@@ -199,6 +146,49 @@ class Gram:
         """The Gram matrix of some of the samples."""
         X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
         return Gram(self.kernel, X, self.limit)
+
+    def sums(
+        self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
+    ) -> Vec:  # fmt: skip
+        """`sum_k c_k K[rows_k, columns]`, of all samples for None, from entries that are not kept; in
+        float32 where that is faster and an error of 1e-6 does."""
+        if self.kernel.name == "linear":
+            X = self.X if columns is None else self.X[columns]
+            return np.asarray(X @ (self.X[rows].T @ c)).ravel()
+        every = np.arange(self.m) if columns is None else columns
+        if self.columns is not None:
+            self.computed += rows.size * every.size
+            return self.columns.sums(rows, c, columns, single)
+        out = np.zeros(every.size)
+        step = max(1, MEGABYTE // max(1, every.size))
+        for i in range(0, rows.size, step):
+            out += c[i : i + step] @ self.between(rows[i : i + step], every)
+        return out
+
+    def follow(self, coefficients: Vec) -> Vec:
+        """`K c` from the last one, by the entries of c that changed; it is kept for `times`."""
+        last = self._last  # read once: other threads replace it
+        before, product = (np.zeros(self.m),) * 2 if last is None else last
+        changed = np.flatnonzero(coefficients != before)
+        if changed.size >= np.count_nonzero(coefficients):
+            before, product, changed = (
+                np.zeros(self.m),
+                np.zeros(self.m),
+                np.flatnonzero(coefficients),
+            )
+        product = product + self.sums(changed, (coefficients - before)[changed])
+        self._last = coefficients.copy(), product
+        return product
+
+    def times(self, coefficients: Vec) -> Vec:
+        """`K c`, over the samples with c != 0."""
+        last = self._last
+        if last is not None and np.array_equal(last[0], coefficients):
+            return last[1].copy()
+        if self.kernel.name == "linear":
+            return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
+        support = np.flatnonzero(coefficients)
+        return self.sums(support, coefficients[support])
 
     def whole(self) -> NDArray[np.float64]:
         """The whole matrix.
@@ -216,52 +206,6 @@ class Gram:
                 "the kernel, kernel_approx=500 (Nystroem)"
             )
         return self.X if self.given else self.block(np.arange(self.m))
-
-    def sums(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None) -> Vec:
-        """`sum_k c_k K[rows_k, columns]`, of all samples for None, from entries that are not kept."""
-        count = self.m if columns is None else columns.size
-        if self.kernel.name == "linear":
-            X = self.X if columns is None else self.X[columns]
-            return np.asarray(X @ (self.X[rows].T @ c)).ravel()
-        if self.kernel.name != "rbf" or rows.size * count <= MEGABYTE:
-            return self.combine(rows, c, np.arange(self.m) if columns is None else columns)
-        self.computed += rows.size * count
-        return self._tiles.sums(rows, c, columns)
-
-    @functools.cached_property
-    def _tiles(self) -> Tiles:
-        return Tiles(self._table, self.kernel.gamma)
-
-    def follow(self, coefficients: Vec) -> Vec:
-        """`K c` from the last one, by the entries of c that changed; it is kept for `times`."""
-        before, product = (np.zeros(self.m),) * 2 if self._last is None else self._last
-        changed = np.flatnonzero(coefficients != before)
-        product = product + self.sums(changed, (coefficients - before)[changed])
-        self._last = coefficients.copy(), product
-        return product
-
-    def times(self, coefficients: Vec) -> Vec:
-        """`K c`, over the samples with c != 0."""
-        if self._last is not None and np.array_equal(self._last[0], coefficients):
-            return self._last[1].copy()
-        if self.kernel.name == "linear":
-            return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
-        support = np.flatnonzero(coefficients)
-        return self.combine(support, coefficients[support], np.arange(self.m))
-
-    def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
-        """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""
-        there = self.where[rows] >= 0
-        out = np.zeros(self.m)
-        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
-        out = out[columns]
-        part, weights = rows[~there], c[~there]
-        step = max(1, MEGABYTE // max(1, columns.size))
-        for i in range(0, part.size, step):
-            K = self.kernel(self._table[part[i : i + step]], self._table[columns])
-            self.computed += K.size
-            out += weights[i : i + step] @ K
-        return out
 
     def factor(self) -> NDArray[np.float64]:
         """F (m, r) with `F F' = K` to rounding, r the numerical rank: pivoted Cholesky.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.errors import DataError, brief
+from ucm.data.validation import read_groups
+from ucm.errors import DataError
 
 __all__ = ["Groups", "groups_of", "members"]
 
@@ -83,29 +83,5 @@ def members(
 
 
 def groups_of(subgroup: Any, m: int) -> Groups:
-    """The labels of m samples, checked.
-
-    Raises
-    ------
-    DataError
-        Another number of labels, a missing one, or something else than strings and numbers.
-    """
-    given = np.asarray(subgroup)
-    if given.shape != (m,):
-        raise DataError(
-            f"subgroup: expected {m} labels, one per row of X, got "
-            f"{brief(subgroup) if given.ndim == 0 else f'shape {given.shape}'}; all must have the same length"
-        )
-    labels = given.tolist()
-    hidden = np.ma.is_masked(subgroup)
-    wrong = (g for g in labels if given.dtype.kind not in "biuUT" and not _is_label(g))
-    for g in (np.ma.masked,) if hidden else wrong:
-        raise DataError(
-            f"subgroup: expected labels that are strings or numbers, got {brief(g)}; give every sample one, "
-            "as 'none' where it is in no group"
-        )
-    return Groups(labels)
-
-
-def _is_label(g: Any) -> bool:
-    return isinstance(g, str | int) or (isinstance(g, float) and math.isfinite(g))
+    """The groups of m samples; raises as `ucm.data.validation.read_groups`."""
+    return Groups(read_groups(subgroup, m).tolist())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm import numerics
+from ucm import native
 from ucm.data.linear import Vec
+from ucm.data.options import POSITIVE, OptionSpec, within
 from ucm.data.rows import row_norms
 from ucm.errors import DataError, ParameterError, brief, unknown_option
 
@@ -21,6 +21,19 @@ __all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "check_symmetric",
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size", "kernel_approx")
 MEGABYTE = 1 << 20
+_LARGE = 1e300  # an integer above it may be no float
+_DEFAULTS: dict[str, Any] = {"gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 200.0}
+_WANTED = {
+    "gamma": OptionSpec(
+        '"scale", "auto" or a positive number',
+        lambda x: (
+            x in ("scale", "auto") if isinstance(x, str) else POSITIVE.holds(x) and x < _LARGE
+        ),
+    ),
+    "degree": within("a whole number from 0 on", lambda x: 0 <= x < _LARGE and x % 1 == 0),
+    "coef0": within("a finite number", lambda x: abs(x) < _LARGE),
+    "cache_size": POSITIVE,  # megabytes
+}
 
 
 @dataclass(frozen=True)
@@ -81,8 +94,8 @@ class Kernel:
     def rbf(self, G: NDArray[np.float64], a: Vec, b: Vec) -> NDArray[np.float64]:
         """The kernel in place of inner products G, from the squared norms of the rows."""
         G = np.ascontiguousarray(G)
-        numerics.rbf_exponents(G, a, b, self.gamma)
-        return np.exp(G, out=G)
+        native.rbf_values(G, a, b, self.gamma)
+        return G
 
     def _called(self, A: Any, B: Any) -> NDArray[np.float64]:
         shape = (A.shape[0], B.shape[0])
@@ -146,17 +159,6 @@ def check_symmetric(kernel: Kernel, X: Any) -> None:
         )
 
 
-def _number(name: str, number: Any) -> float:
-    try:
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise TypeError
-        return float(number)
-    except (TypeError, OverflowError):
-        raise ParameterError(
-            f"{name}: expected a number, got {brief(number)}; leave it out for the default"
-        ) from None
-
-
 def _variance(X: Any, weights: Vec | None) -> float:
     """That of all entries, the samples weighed."""
     if weights is not None:
@@ -195,19 +197,11 @@ def kernel_of(
     unknown = sorted(set(options) - set(KERNEL_OPTIONS))
     if unknown:
         raise unknown_option("kernel", unknown, KERNEL_OPTIONS)
-    size = _number("cache_size", options.get("cache_size", 200.0))
-    if not 0.0 < size < np.inf:
-        raise ParameterError(
-            f"cache_size: expected a positive number of megabytes, got {size:g}; leave it out for the default"
-        )
-    limit = int(size * MEGABYTE)
-    gamma: Any = options.get("gamma", "scale")
+    given = _DEFAULTS | options
+    for name, wanted in _WANTED.items():
+        wanted.check("kernel", name, given[name], f"leave it out for {_DEFAULTS[name]!r}")
+    limit, gamma = int(given["cache_size"] * MEGABYTE), given["gamma"]
     if isinstance(gamma, str):
-        if gamma not in ("scale", "auto"):
-            raise ParameterError(
-                f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}; '
-                'leave it out for "scale"'
-            )
         spread = 1.0
         if gamma == "scale":
             with np.errstate(over="ignore", invalid="ignore"):
@@ -218,23 +212,11 @@ def kernel_of(
                     f"{float(abs(X).max()):.3g}, whose squares overflow; scale the features"
                 )
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
-    gamma = _number("gamma", gamma)
-    if not 0.0 < gamma < np.inf:
-        raise ParameterError(
-            f'gamma: expected a positive number, got {gamma:g}; gamma="scale" is the usual choice'
-        )
-    degree = _number("degree", options.get("degree", 3))
-    if not degree.is_integer() or degree < 0:
-        raise ParameterError(
-            f"degree: expected a whole number >= 0, got {degree:g}; leave it out for 3"
-        )
-    coef0 = _number("coef0", options.get("coef0", 0.0))
-    if not np.isfinite(coef0):
-        raise ParameterError(f"coef0: expected a finite number, got {coef0:g}; leave it out for 0")
+    gamma, degree, coef0 = float(gamma), int(given["degree"]), float(given["coef0"])
     if callable(kernel):
-        return Kernel("callable", gamma, int(degree), coef0, kernel), limit
+        return Kernel("callable", gamma, degree, coef0, kernel), limit
     if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ParameterError(
             f"kernel: expected None, a callable or one of {', '.join(KERNELS)}; got {brief(kernel)}"
         )
-    return Kernel(kernel, gamma, int(degree), coef0), limit
+    return Kernel(kernel, gamma, degree, coef0), limit

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.rows import CHUNK, Matrix, row_norms, weighted_gram
+from ucm.data.rows import Matrix, row_norms, weighted_gram
 
 __all__ = [
     "CenteredMap",
     "ComposedMap",
+    "HStack",
     "IdentityMap",
     "MatrixMap",
-    "RowsMap",
     "SampleMap",
-    "StackedMap",
     "UnitMap",
+    "VStack",
     "ZeroMap",
     "scaled",
     "stacked_parts",
@@ -67,8 +67,9 @@ class SampleMap(LinearMap):
 
     def _product(self, v: Vec, scores: bool) -> Vec:
         kept = self.kept
-        if kept is not None and scores in kept and np.array_equal(kept[scores][0], v):
-            return kept[scores][1].copy()
+        last = None if kept is None else kept.get(scores)  # read once: other threads replace it
+        if last is not None and np.array_equal(last[0], v):
+            return last[1].copy()
         if scores:
             found = self.X @ v
             if self.signs is not None:
@@ -171,7 +172,13 @@ class CenteredMap(LinearMap):
 
 
 class MatrixMap(LinearMap):
-    """`q -> M q` for an explicit matrix, dense or CSR."""
+    """`q -> M q` for an explicit matrix.
+
+    Parameters
+    ----------
+    M : (n, d) array or CSR matrix
+        The matrix, which is not copied.
+    """
 
     def __init__(self, M: Matrix) -> None:
         self.M = M
@@ -204,63 +211,19 @@ class MatrixMap(LinearMap):
         return np.asarray(abs(self.M) @ np.abs(q))
 
 
-class IdentityMap(LinearMap):
+class IdentityMap(MatrixMap):
     """`q -> factor q`."""
 
     def __init__(self, n: int, factor: float = 1.0) -> None:
         self.factor = factor
-        self.shape = (n, n)
-        self.entries, self.squares = n, float(n)
-
-    def matvec(self, q: Vec) -> Vec:
-        return self.factor * q
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return self.factor * w
-
-    def column_norms(self) -> Vec:
-        return np.full(self.shape[1], abs(self.factor))
-
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.factor * Q
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return np.diag(self.factor**2 * d)
-
-    def matrix(self) -> Any:
-        return self.factor * sparse.eye_array(self.shape[0], format="csr")
-
-    def sizes(self, q: Vec) -> Vec:
-        return abs(self.factor) * np.abs(q)
+        super().__init__(factor * sparse.eye_array(n, format="csr"))
 
 
-class ZeroMap(LinearMap):
+class ZeroMap(MatrixMap):
     """`q -> 0`: a block that meets the others only through a coupling."""
 
     def __init__(self, n: int, d: int) -> None:
-        self.shape = (n, d)
-        self.entries, self.squares = 0, 0.0
-
-    def matvec(self, q: Vec) -> Vec:
-        return np.zeros(self.shape[0])
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return np.zeros(self.shape[1])
-
-    def column_norms(self) -> Vec:
-        return np.zeros(self.shape[1])
-
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.zeros((self.shape[0], Q.shape[1]))
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return np.zeros((self.shape[0], self.shape[0]))
-
-    def matrix(self) -> Any:
-        return sparse.csr_matrix(self.shape)
-
-    def sizes(self, q: Vec) -> Vec:
-        return np.zeros(self.shape[0])
+        super().__init__(sparse.csr_array((n, d)))
 
 
 class ComposedMap(LinearMap):
@@ -284,15 +247,7 @@ class ComposedMap(LinearMap):
     def column_norms(self) -> Vec:
         if self.M is None:
             return abs(self.factor) * self.inner.column_norms()
-        # the columns of M A, a few at a time
-        norms = np.empty(self.shape[1])
-        step = max(1, CHUNK // max(1, sum(self.shape)))
-        for i in range(0, self.shape[1], step):
-            width = min(step, self.shape[1] - i)
-            unit = np.zeros((self.shape[1], width))
-            unit[i + np.arange(width), np.arange(width)] = 1.0
-            norms[i : i + width] = np.linalg.norm(self.matmat(unit), axis=0)
-        return norms
+        return super().column_norms()
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
         x = self.inner.matmat(Q)
@@ -311,7 +266,7 @@ class ComposedMap(LinearMap):
         return inner if self.M is None else np.asarray(abs(self.M) @ inner)
 
 
-class StackedMap(LinearMap):
+class HStack(LinearMap):
     """`(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
 
     def __init__(self, *maps: LinearMap) -> None:
@@ -363,10 +318,10 @@ def stacked_parts(A: LinearMap) -> tuple[LinearMap, ...]:
     """The maps whose parameters are stacked; of any other map itself."""
     if isinstance(A, ComposedMap):
         return tuple(ComposedMap(part, A.M, A.factor) for part in stacked_parts(A.inner))
-    return A.maps if isinstance(A, StackedMap) else (A,)
+    return A.maps if isinstance(A, HStack) else (A,)
 
 
-class RowsMap(LinearMap):
+class VStack(LinearMap):
     """`q -> (a_1 A_1 q; ...; a_k A_k q)`, maps of one parameter above each other.
 
     Each row is (factor, number of rows, map or None for zeros).
@@ -419,9 +374,7 @@ class RowsMap(LinearMap):
                 for left, b in places:
                     out[above, left] = a * b * gram
             return out
-        kept = np.flatnonzero(d)
-        M = self.matrix()[:, kept] * np.sqrt(d[kept])
-        return M @ M.T
+        return super().weighted_gram(d)
 
     @functools.cached_property
     def _dense(self) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ __all__ = [
     "SECONDS",
     "SEED",
     "STOP",
-    "Wanted",
+    "OptionSpec",
     "check_fields",
     "one_of",
     "optional",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class Wanted(NamedTuple):
+class OptionSpec(NamedTuple):
     """What an option may be, in words and as a test, and what to give for one that has no default."""
 
     words: str
@@ -39,10 +39,10 @@ class Wanted(NamedTuple):
             raise ParameterError(f"{where}: {name} is {self.words}, got {brief(x)}; {remedy}")
 
 
-def within(words: str, holds: Callable[[Any], bool]) -> Wanted:
+def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
     """A real number of a range."""
     # first what numbers nearly always are: a test against an abstract class takes a microsecond
-    return Wanted(
+    return OptionSpec(
         words,
         lambda x: (
             (type(x) in (float, int) or (isinstance(x, Real) and not isinstance(x, bool)))
@@ -51,7 +51,7 @@ def within(words: str, holds: Callable[[Any], bool]) -> Wanted:
     )
 
 
-def whole(least: int) -> Wanted:
+def whole(least: int) -> OptionSpec:
     """A whole number of at least that."""
     found = within(f"a whole number from {least} on", lambda x: x >= least)
     return found._replace(
@@ -59,26 +59,26 @@ def whole(least: int) -> Wanted:
     )
 
 
-def one_of(*known: str) -> Wanted:
+def one_of(*known: str) -> OptionSpec:
     """One of these words."""
     words = ", ".join(f'"{word}"' for word in known[:-1])
-    return Wanted(f'{words} or "{known[-1]}"', lambda x: isinstance(x, str) and x in known)
+    return OptionSpec(f'{words} or "{known[-1]}"', lambda x: isinstance(x, str) and x in known)
 
 
-def optional(wanted: Wanted) -> Wanted:
+def optional(wanted: OptionSpec) -> OptionSpec:
     """The same, or None."""
-    return Wanted(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
+    return OptionSpec(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
 
 
 STOP = one_of("gap", "paper")
-COUNT = Wanted("a positive whole number", whole(1).holds)
+COUNT = OptionSpec("a positive whole number", whole(1).holds)
 SEED = whole(0)
 POSITIVE = within("a positive number", lambda x: 0.0 < x < math.inf)
 SECONDS = within("a positive number of seconds", lambda x: x > 0.0)
-FLAG = Wanted("True or False", lambda x: type(x).__name__ in ("bool", "bool_"))
+FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_"))
 
 
-def check_fields(owner: Any, **wanted: Wanted) -> None:
+def check_fields(owner: Any, **wanted: OptionSpec) -> None:
     """Raises `ParameterError` where a field of a dataclass is not what it may be."""
     kind = type(owner)
     for field in dataclasses.fields(owner):

@@ -10,12 +10,12 @@ from scipy import sparse
 
 from ucm.data.bound import Data, refuse_squares
 from ucm.data.linear import Vec
-from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
-from ucm.data.source import RowSource, Weighed, as_double, told
-from ucm.data.tags import Factors, members_in
-from ucm.data.weighing import Weighing, factors_of
+from ucm.data.row_metadata import Factors, members_in
+from ucm.data.source import RowSource, Weighed, as_double
+from ucm.data.validation import Look, joined, look, refuse_bad, refuse_empty
+from ucm.data.weighing import SampleWeights, factors_of
 
 __all__ = ["of_moments"]
 
@@ -49,12 +49,10 @@ def _united(a: _Part | None, b: _Part | None) -> _Part | None:
 _Told = tuple[Look, list[_Part | None]]
 
 
-def _moments(
-    X: Any, y: Any, state: Any, factors: Any, parts: tuple[tuple[float, Any], ...]
-) -> tuple[Any, _Told]:
+def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Told:
     found, X, y, group = look(X, y, factors)
     if found.bad is not None or found.wrong is not None:
-        return None, (found, [None] * len(parts))
+        return found, [None] * len(parts)
     X, own = as_double(X), []
     with np.errstate(over="ignore", invalid="ignore"):  # refused when all rows are known
         for sign, label in parts:
@@ -62,7 +60,7 @@ def _moments(
             if label is not None:
                 rows &= members_in(group, label)
             own.append(_part(X[rows], np.abs(y[rows])))
-    return None, (found, own)
+    return found, own
 
 
 def _merge(a: _Told, b: _Told) -> _Told:
@@ -89,12 +87,12 @@ def of_moments(
     labels: list[Any] = [None]
     labels += dict.fromkeys(label for _, label in (factors.named if factors else ()))
     keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))
-    all_rows = told(source.rounds(), _moments, factors, keys, merge=_merge)
+    all_rows = source.map_reduce(_moments, factors, keys, merge=_merge)
     if all_rows is None:
         refuse_empty()
     found, parts = all_rows
     refuse_bad(found, factors.named if factors else ())
-    weighing = Weighing(factors_of(found.whole, class_weight))
+    weighing = SampleWeights(factors_of(found.whole, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
     own: list[Any] = [None if part is None else part.from_(origin) for part in parts]
     means = np.array([own[0].mean, own[1].mean])

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm import numerics
-from ucm.data.linear import Vec
+from ucm import native
+from ucm.data.linear import CHUNK, Vec
 
-__all__ = ["CHUNK", "Matrix", "in_double", "row_norms", "weighted_gram", "weighted_sums"]
+__all__ = ["Matrix", "in_double", "row_norms", "weighted_gram", "weighted_sums"]
 
 Matrix = Any  # a dense array or a CSR matrix
-CHUNK = 1 << 20  # entries of a temporary
 
 
 def _chunks(X: Matrix) -> list[slice]:
@@ -56,7 +55,7 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
         columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
-        numerics.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
+        native.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
         gram += gram.T  # a row's columns may come in any order
         np.einsum("ii->i", gram)[...] *= 0.5
         if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd

@@ -1,21 +1,24 @@
-"""Samples that are read block by block: the contract of a row source, and what all of them share.
+"""Samples that are read block by block: the contract of a row source, its views, and local sources.
 
-What is computed over rows is a pure kernel, a function of a module that workers can import:
+A computation over rows is a map-reduce of a pure function, one that a module defines so that workers can
+import it:
 
-    kernel(X, y, state, *message) -> (state, summary)
+    source.map_reduce(function, *message)                   function(X, y, *message) -> result
+    source.map_reduce(function, *message, states=states)    function(X, y, state, *message) -> (state, result)
 
-X is a block, a dense array of any real dtype or a CSR matrix, y its labels, and `state` what the kernel
-left there in the round before, None at first. A state stays where its block is: one message goes out a round,
-and one summary of each block comes back, or all of them merged into one.
+X is a block, a dense array of any real dtype or a CSR matrix, y its labels. The state of a block is None in
+the first pass; after each pass it is what the function returned, and it stays where the block is. Only
+messages and results travel.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import zlib
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -24,100 +27,45 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.tags import Factors, group_in, kept, label_in, tagged, weight_in
-from ucm.errors import DataError, SolverError, brief
+from ucm.data.options import whole
+from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
+from ucm.data.validation import as_double
+from ucm.errors import DataError, brief
 
 __all__ = [
-    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "Weighed",
-    "as_double", "block_rows", "gathered", "given_rows", "of_all_groups", "once_more", "processors",
-    "spread", "told",
+    "BlockSource",
+    "Labelled",
+    "ObservedSource",
+    "RowSource",
+    "View",
+    "Weighed",
+    "as_double",
+    "block_rows",
+    "gathered",
+    "given_rows",
+    "of_all_groups",
+    "processors",
+    "reduced",
+    "spread",
 ]  # fmt: skip
 
-Kernel = Callable[..., tuple[Any, Any]]
-
 _BLOCK = 1 << 21  # bytes: a second product with a block finds it in the cache
-_LOSSES = 5  # of blocks, after which rounds are given up
-_THREADS = 4  # at most, where none is said: more wait for the memory
+_FOLDS = whole(2)
+_THREADS = 4  # at most by default: more threads wait for the memory
 
-
-class StateLostError(RuntimeError):
-    """A block was lost between two rounds, its state with it; `Rounds.recover` brings the block back."""
-
-
-class Rounds(ABC):
-    """Rounds of kernels over the blocks of a source, with states of their own."""
-
-    @abstractmethod
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        """The summaries of one round, in the order of the blocks.
-
-        Raises
-        ------
-        StateLostError
-            A block is not where it was: no state is to be relied on before `recover`.
-        DataError
-            The rows cannot be read, or have changed.
-        """
-
-    @abstractmethod
-    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        """The summaries of one round as one: `merge(a, b)` of two neighbours, a before b, where they are;
-        None where there are no blocks. `merge` is associative, a function of a module. Raises as `run`."""
-
-    @abstractmethod
-    def recover(self) -> None:
-        """All blocks again, all states None."""
-
-
-def once_more(rounds: Rounds, losses: int) -> int:
-    """All blocks again after a loss; the number of losses with this one.
-
-    Raises
-    ------
-    SolverError
-        It is one too many.
-    """
-    if losses >= _LOSSES:
-        raise SolverError(
-            f"rows: expected blocks that stay where they are, got {losses + 1} losses of them; look at what "
-            "holds them, and solve again"
-        )
-    rounds.recover()
-    return losses + 1
-
-
-def told(
-    rounds: Rounds,
-    kernel: Kernel,
-    *message: Any,
-    merge: Callable[[Any, Any], Any] | None = None,
-) -> Any:
-    """What a round of a kernel that needs no state tells, merged or by blocks: where a block is lost, the
-    round is repeated.
-
-    Raises
-    ------
-    SolverError
-        Blocks are lost again and again.
-    """
-    losses = 0
-    while True:
-        try:
-            return rounds.merged(kernel, merge, *message) if merge else rounds.run(kernel, *message)
-        except StateLostError:
-            losses = once_more(rounds, losses)
+Merge = Callable[[Any, Any], Any]
 
 
 class RowSource(ABC):
-    """m samples of n features with their labels, in blocks of rows that stay where they are.
+    """A source of samples and labels in blocks of rows, which are never moved.
 
     Attributes
     ----------
     m, n : samples and features
-    nbytes : of the samples as double precision, what `gather` takes
-    features : the names of the features, where they have some
-    mapping : what made the features of others, "" where nothing did
-    tags : "weight" and "group", where rows have these: see `ucm.data.tags`
+    nbytes : of the samples in double precision, as `gather` returns them
+    features : names of the features, if they have some
+    mapping : the map that computed the features from others, or ""
+    tags : "weight" and "group", if rows have these: see `ucm.data.row_metadata`
     """
 
     m: int
@@ -128,12 +76,34 @@ class RowSource(ABC):
     tags: tuple[str, ...] = ()
 
     @abstractmethod
-    def rounds(self) -> Rounds:
-        """New rounds, all states None."""
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        *message: Any,
+        merge: Merge | None = None,
+        states: dict[int, Any] | None = None,
+    ) -> Any:
+        """Call a function on every block, in one pass.
+
+        Parameters
+        ----------
+        function : as in the docstring of the module
+        merge : an associative `merge(a, b)` of the results of neighbours, a function of a module
+        states : the states of the blocks, empty before the first pass; a completed pass replaces them
+
+        Returns
+        -------
+        The results in the order of the blocks, or with `merge` one result, None if there are no blocks.
+
+        Raises
+        ------
+        DataError
+            The rows cannot be read, or have changed.
+        """
 
     @abstractmethod
     def labels(self) -> NDArray[Any]:
-        """The different labels, in order."""
+        """The different labels, sorted."""
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """All samples and labels in memory, float64 or CSR: for models that need them whole.
@@ -141,7 +111,42 @@ class RowSource(ABC):
         What stands beside them, weights and groups (`tags`), is not among them: give `sample_weight` and
         `subgroup` anew where the samples go.
         """
-        return gathered(told(self.rounds(), _copied))
+        return gathered(self.map_reduce(_copied))
+
+    def split(self, count: int) -> Sequence[tuple[RowSource, RowSource]]:
+        """Folds (train, test), stratified by labels, for cross-validation: each is a source over the same
+        blocks. A row is in a fold by its place among the rows of its label in its block.
+
+        Raises
+        ------
+        ParameterError
+            A number of folds below 2.
+        DataError
+            A fold without rows.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> X, y = ucm.datasets.load("wine")
+        >>> [(train.m, test.m) for train, test in ucm.open_rows(X, y).split(2)]
+        [(65, 65), (65, 65)]
+        """
+        _FOLDS.check("split", "count", count, "write split(5)")
+        count = int(count)
+        sizes = np.sum(self.map_reduce(_fold_sizes, count), axis=0)
+        if not np.all(sizes):
+            raise DataError(
+                f"split: expected rows in each of {count} folds, got {self.m} rows in all; take fewer folds"
+            )
+        every = int(sizes.sum())
+
+        def part(fold: int, held: bool, m: int) -> RowSource:
+            return View(self, functools.partial(_of_fold, count=count, fold=fold, held=held), m)
+
+        return [
+            (part(k, False, every - int(size)), part(k, True, int(size)))
+            for k, size in enumerate(sizes)
+        ]
 
     def mapped(self, transform: Any) -> RowSource:
         """The same rows in other features, computed block by block and never whole: a kernel in place of
@@ -168,7 +173,7 @@ class RowSource(ABC):
         >>> from sklearn.kernel_approximation import Nystroem
         >>> X, y = ucm.datasets.load("wine")
         >>> some = Nystroem("rbf", gamma=1e-3, n_components=20, random_state=0).fit(X[::2])
-        >>> rows = ucm.row_source(X, y).mapped(some)
+        >>> rows = ucm.open_rows(X, y).mapped(some)
         >>> ucm.solve(ucm.models.nu_svm(0.3), rows).status
         'optimal'
         """
@@ -194,8 +199,8 @@ class RowSource(ABC):
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
 
 
-def _copied(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
-    return state, (as_double(X), label_in(y))
+def _copied(X: Any, y: Any) -> tuple[Any, Any]:
+    return as_double(X), label_in(y)
 
 
 def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
@@ -208,21 +213,23 @@ def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
     return X, np.concatenate([np.asarray(y) for _, y in parts])
 
 
-def as_double(X: Any) -> Any:
-    """A block in double precision, as it is where it has that."""
-    if sparse.issparse(X):
-        return X if X.dtype == np.float64 else X.astype(np.float64)
-    return np.asarray(X, dtype=np.float64)
+def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
+    """The results as a list, or merged into one; None if there are none to merge."""
+    if merge is None:
+        return list(results)
+    results = iter(results)
+    first = next(results, None)
+    return None if first is None else functools.reduce(merge, results, first)
 
 
 def processors() -> int:
-    """Those that this process may use."""
+    """The number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def block_rows(bytes_of_row: float) -> int:
-    """How many rows make a block."""
+    """The number of rows of a block."""
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
 
 
@@ -231,7 +238,7 @@ class BlockSource(RowSource):
 
     Attributes
     ----------
-    threads : at work at the same time; None for as many as processors, four at most
+    threads : that read at the same time; None for the number of processors, four at most
     """
 
     threads: int | None = None
@@ -243,7 +250,7 @@ class BlockSource(RowSource):
 
     @abstractmethod
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
-        """The samples and labels of a block, in one part or in several that are always the same.
+        """Yield the samples and labels of a block, whole or in parts that are the same in every pass.
 
         Raises
         ------
@@ -253,232 +260,216 @@ class BlockSource(RowSource):
 
     @abstractmethod
     def check(self) -> None:
-        """Raises `DataError` where the rows are no longer what they were: asked before and
-        after every round."""
+        """Raise `DataError` if the rows have changed; called before and after every pass."""
 
-    def rounds(self) -> Rounds:
-        return _LocalRounds(self)
-
-
-class _LocalRounds(Rounds):
-    def __init__(self, source: BlockSource) -> None:
-        self.source = source
-        self.states: list[dict[int, Any]] = [{} for _ in range(source.blocks)]
-
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        return [summary for found in self._over(kernel, message) for summary in found]
-
-    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        summaries = (summary for found in self._over(kernel, message) for summary in found)
-        first = next(summaries, None)
-        return None if first is None else functools.reduce(merge, summaries, first)
-
-    def _over(self, kernel: Kernel, message: tuple[Any, ...]) -> Iterator[list[Any]]:
-        """The summaries of the parts of every block, block by block."""
-        self.source.check()
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        *message: Any,
+        merge: Merge | None = None,
+        states: dict[int, Any] | None = None,
+    ) -> Any:
+        self.check()
+        after: dict[int, list[Any]] = {}
 
         def work(block: int) -> list[Any]:
-            states, found = self.states[block], []
-            for k, (X, y) in enumerate(self.source.read(block)):
-                states[k], summary = kernel(X, y, states.get(k), *message)
-                found.append(summary)
-            return found
+            if states is None:
+                return [function(X, y, *message) for X, y in self.read(block)]
+            before, found = states.get(block), []
+            for k, (X, y) in enumerate(self.read(block)):
+                found.append(function(X, y, None if before is None else before[k], *message))
+            after[block] = [state for state, _ in found]
+            return [result for _, result in found]
 
-        threads = self.source.threads or min(_THREADS, processors())
-        every = range(self.source.blocks)
-        if threads == 1 or len(every) == 1:
-            yield from map(work, every)
-            self.source.check()
+        found = reduced((result for own in self._in_order(work) for result in own), merge)
+        self.check()
+        if states is not None:  # not before: an interrupted pass changes nothing
+            states.update(after)
+        return found
+
+    def _in_order(self, work: Callable[[int], list[Any]]) -> Iterator[list[Any]]:
+        """The results of all blocks; a few are computed ahead on other threads."""
+        threads = self.threads or min(_THREADS, processors())
+        if threads == 1 or self.blocks == 1:
+            yield from map(work, range(self.blocks))
             return
         with ThreadPoolExecutor(threads) as pool:
-            ahead: deque[Any] = deque()  # so that summaries do not pile up
-            for block in every:
+            ahead: deque[Any] = deque()
+            for block in range(self.blocks):
                 ahead.append(pool.submit(work, block))
                 if len(ahead) > 4 * threads:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
-        self.source.check()
-
-    def recover(self) -> None:
-        self.states = [{} for _ in self.states]
 
 
-class Watched(RowSource):
-    """A source that calls `before(rounds, number)` before every round, from 1 on."""
+# --- views -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Changed:
+    """A function of blocks, called on what `change(X, y)` makes of each."""
 
-    def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
-        self.inner, self.before, self.number = inner, before, 0
-        self.mapping = inner.mapping
-        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
-        self.tags = inner.tags
+    function: Callable[..., Any]
+    change: Callable[[Any, Any], tuple[Any, Any]]
 
-    def rounds(self) -> Rounds:
-        return _WatchedRounds(self, self.inner.rounds())
+    def __call__(self, X: Any, y: Any, *rest: Any) -> Any:
+        return self.function(*self.change(X, y), *rest)
+
+
+class View(RowSource):
+    """The rows of a source after `change(X, y) -> (X, y)` of every block.
+
+    Parameters
+    ----------
+    m, n : samples and features after it, if these are others
+    """
+
+    def __init__(
+        self,
+        inner: RowSource,
+        change: Callable[[Any, Any], tuple[Any, Any]],
+        m: int | None = None,
+        n: int | None = None,
+    ) -> None:
+        self.inner, self.change = inner, change
+        self.m, self.n = inner.m if m is None else m, inner.n if n is None else n
+        self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
+        self.features, self.mapping, self.tags = inner.features, inner.mapping, inner.tags
+
+    def map_reduce(
+        self,
+        function: Callable[..., Any],
+        *message: Any,
+        merge: Merge | None = None,
+        states: dict[int, Any] | None = None,
+    ) -> Any:
+        changed = _Changed(function, self.change)
+        return self.inner.map_reduce(changed, *message, merge=merge, states=states)
 
     def labels(self) -> NDArray[Any]:
         return self.inner.labels()
 
 
-class _WatchedRounds(Rounds):
-    def __init__(self, source: Watched, inner: Rounds) -> None:
-        self.source, self.inner = source, inner
-
-    def _count(self) -> None:
-        self.source.number += 1
-        self.source.before(self.inner, self.source.number)
-
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        self._count()
-        return self.inner.run(kernel, *message)
-
-    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        self._count()
-        return self.inner.merged(kernel, merge, *message)
-
-    def recover(self) -> None:
-        self.inner.recover()
+def _unchanged(X: Any, y: Any) -> tuple[Any, Any]:
+    return X, y
 
 
-@dataclass(frozen=True)
-class _Renamed:
-    """A kernel that is told +1 for one label and -1 for another, of whose rows alone it knows, or for all
-    others."""
+class ObservedSource(View):
+    """A source that calls `before(number)` before every pass, from 1 on."""
 
-    kernel: Kernel
-    positive: Any
-    negative: Any
+    def __init__(self, inner: RowSource, before: Callable[[int], None]) -> None:
+        super().__init__(inner, _unchanged)
+        self.before, self.number = before, 0
 
-    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
-        y = np.asarray(y)
-        if self.negative is not None:
-            rows = (label_in(y) == self.positive) | (label_in(y) == self.negative)
-            X, y = X[rows], y[rows]
-        v = np.where(label_in(y) == self.positive, 1.0, -1.0)
-        return self.kernel(X, tagged(v, weight_in(y), group_in(y)), state, *message)
+    def map_reduce(self, function: Callable[..., Any], *message: Any, **options: Any) -> Any:
+        self.number += 1
+        self.before(self.number)
+        return self.inner.map_reduce(function, *message, **options)
 
 
-@dataclass(frozen=True)
-class _Transformed:
-    """A kernel that sees what a map makes of the samples."""
-
-    kernel: Kernel
-    transform: Callable[[Any], Any]
-    n: int
-
-    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
-        found = _mapped(self.transform, X) if X.shape[0] else np.empty((0, self.n))
-        if found.shape[1] != self.n:
-            raise DataError(
-                f"mapped: expected {self.n} features of every block, got {found.shape[1]}; give a map that "
-                "looks at rows alone"
-            )
-        return self.kernel(found, y, state, *message)
+def _fold_of_rows(X: Any, y: Any, count: int) -> NDArray[np.intp]:
+    """The fold of every row of a block: rows of one label in turn, from a fold on that differs between
+    blocks, as their first rows do."""
+    labels, found = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
+    first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
+    rng = np.random.default_rng(zlib.crc32(first.tobytes()))
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        found[rows] = (np.arange(rows.size) + rng.integers(count)) % count
+    return found
 
 
-@dataclass(frozen=True)
-class _OtherKernels(Rounds):
-    """Rounds of what `change` makes of a kernel."""
-
-    inner: Rounds
-    change: Callable[[Kernel], Kernel]
-
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        return self.inner.run(self.change(kernel), *message)
-
-    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        return self.inner.merged(self.change(kernel), merge, *message)
-
-    def recover(self) -> None:
-        self.inner.recover()
+def _fold_sizes(X: Any, y: Any, count: int) -> NDArray[np.intp]:
+    return np.bincount(_fold_of_rows(X, y, count), minlength=count)
 
 
-class Labelled(RowSource):
+def _of_fold(X: Any, y: Any, count: int, fold: int, held: bool) -> tuple[Any, Any]:
+    """The rows of a fold, or all others."""
+    rows = (_fold_of_rows(X, y, count) == fold) == held
+    return X[rows], y[rows]
+
+
+def _relabelled(X: Any, y: Any, positive: Any, negative: Any) -> tuple[Any, Any]:
+    """Relabel one class +1 and another -1 and drop the other rows; without another, the rest is -1."""
+    y = np.asarray(y)
+    if negative is not None:
+        rows = (label_in(y) == positive) | (label_in(y) == negative)
+        X, y = X[rows], y[rows]
+    v = np.where(label_in(y) == positive, 1.0, -1.0)
+    return X, tagged(v, weight_in(y), group_in(y))
+
+
+class Labelled(View):
     """A source of any labels, one of which becomes +1.
 
     Parameters
     ----------
-    negative, m : the label that becomes -1, and how many rows have one of both, which alone are seen; None
-        for all rows
+    negative, m : the label that becomes -1, and the number of rows of both, the other rows being dropped;
+        None for all rows
     """
 
     def __init__(
         self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None
     ) -> None:
-        self.inner, self.positive, self.negative = inner, positive, negative
-        self.mapping = inner.mapping
-        self.m, self.n = inner.m if m is None else m, inner.n
-        self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
-        self.tags = inner.tags
+        change = functools.partial(_relabelled, positive=positive, negative=negative)
+        super().__init__(inner, change, m)
+        self.positive, self.negative, self.features = positive, negative, None
 
-    def rounds(self) -> Rounds:
-        change = functools.partial(_Renamed, positive=self.positive, negative=self.negative)
-        return _OtherKernels(self.inner.rounds(), change)
+    def named(self) -> str:
+        """The beginning of a message about this problem of two classes."""
+        plus, minus = (
+            x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative)
+        )
+        return f"{plus!r} against {'the rest' if minus is None else repr(minus)}: "
 
     def labels(self) -> NDArray[Any]:
         return np.array([-1.0, 1.0])
 
 
-class Mapped(RowSource):
-    """The rows of a source as a map gives them, block by block: `RowSource.mapped`."""
+class Mapped(View):
+    """The rows of a source in other features, computed block by block: `RowSource.mapped`."""
 
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
-        self.inner, self.transform = inner, transform
-        self.m, self.n, self.nbytes, self.tags = inner.m, n, 8 * inner.m * n, inner.tags
+        super().__init__(inner, functools.partial(_in_features, transform=transform, n=n), n=n)
+        self.nbytes, self.features = 8 * inner.m * n, None
         self.mapping = brief(getattr(transform, "__self__", transform))
-
-    def rounds(self) -> Rounds:
-        change = functools.partial(_Transformed, transform=self.transform, n=self.n)
-        return _OtherKernels(self.inner.rounds(), change)
-
-    def labels(self) -> NDArray[Any]:
-        return self.inner.labels()
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.mapped({self.mapping})"
 
 
-@dataclass(frozen=True)
-class _OfWeights:
-    """A kernel that sees the rows that count."""
-
-    kernel: Kernel
-    factors: Factors
-
-    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
-        X, y, _ = kept(X, y, self.factors)
-        return self.kernel(X, y, state, *message)
+def _in_features(X: Any, y: Any, transform: Callable[[Any], Any], n: int) -> tuple[Any, Any]:
+    found = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
+    if found.shape[1] != n:
+        raise DataError(
+            f"mapped: expected {n} features of every block, got {found.shape[1]}; give a map of single rows"
+        )
+    return found, y
 
 
-def _counted(X: Any, y: Any, state: Any, factors: Factors) -> tuple[Any, NDArray[np.float64]]:
+def _weighed(X: Any, y: Any, factors: Factors) -> tuple[Any, Any]:
+    return kept(X, y, factors)[:2]
+
+
+def _counted(X: Any, y: Any, factors: Factors) -> NDArray[np.float64]:
     rows = kept(np.asarray(y), y, factors)[2]
     found = np.zeros(len(y))
     found[slice(None) if rows is None else rows] = 1.0
-    return state, found
+    return found
 
 
-class Weighed(RowSource):
-    """The rows of a source that count, as kernels of models see them.
+class Weighed(View):
+    """The rows of positive weight, their labels times their weights.
 
     Parameters
     ----------
     inner : labels -1 and +1, weights, groups
     factors : of classes and groups
-    m : how many rows count, where that is known
+    m : number of rows of positive weight, if known
     """
 
     def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
-        self.inner, self.factors = inner, factors
-        self.m, self.n = inner.m if m is None else m, inner.n
-        self.nbytes, self.tags, self.mapping = inner.nbytes, inner.tags, inner.mapping
-
-    def rounds(self) -> Rounds:
-        return _OtherKernels(
-            self.inner.rounds(), functools.partial(_OfWeights, factors=self.factors)
-        )
-
-    def labels(self) -> NDArray[Any]:
-        return self.inner.labels()
+        super().__init__(inner, functools.partial(_weighed, factors=factors), m)
+        self.factors, self.nbytes, self.features = factors, inner.nbytes, None
 
     def __repr__(self) -> str:
         return f"{self.inner!r}, {self.m} of them with weights"
@@ -490,15 +481,15 @@ def of_all_groups(source: RowSource) -> RowSource:
 
 
 def given_rows(source: RowSource) -> int:
-    """How many rows were given, those among them that do not count."""
+    """The number of rows that were given, of weight 0 too."""
     return source.inner.m if isinstance(source, Weighed) else source.m
 
 
 def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """What `make()` tells of the rows that count, with 0 for the others that were given."""
+    """An entry of `make()` for every row of positive weight, 0 for the other rows that were given."""
     if not isinstance(source, Weighed):
         return make()
-    found = np.concatenate(told(source.inner.rounds(), _counted, source.factors))
+    found = np.concatenate(source.inner.map_reduce(_counted, source.factors))
     found[found > 0.0] = make()
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.errors import DataError, ParameterError, brief
+from ucm.data.validation import refuse_weightless
+from ucm.errors import ParameterError, brief
 
 __all__ = [
-    "PLAIN",
+    "UNWEIGHTED",
     "ClassWeight",
-    "Weighing",
+    "SampleWeights",
     "check_class_weight",
     "factors_of",
-    "read_weights",
-    "weighing_of",
+    "sample_weights_of",
 ]
 
 ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
@@ -29,7 +29,7 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 
 
 @dataclass(frozen=True)
-class Weighing:
+class SampleWeights:
     """What each sample weighs.
 
     A weight of a sample is a repetition: of m = sum of the weights samples there are so many copies. A
@@ -41,17 +41,18 @@ class Weighing:
     samples : (m,) weights of the samples, positive; None where all are 1
     kept : indices of the samples of positive weight; None for all that were given
     given : number of samples that were given; 0 where no weights were
+    plain : whether every weight is 1
     """
 
     classes: tuple[float, float] = (1.0, 1.0)
     samples: Vec | None = None
     kept: NDArray[np.intp] | None = None
     given: int = 0
+    plain: bool = field(init=False)
 
-    @property
-    def plain(self) -> bool:
-        """Whether every weight is 1."""
-        return self.samples is None and self.classes == (1.0, 1.0)
+    def __post_init__(self) -> None:
+        plain = self.samples is None and self.classes == (1.0, 1.0)
+        object.__setattr__(self, "plain", plain)
 
     @property
     def given_weights(self) -> Vec | None:
@@ -73,40 +74,7 @@ class Weighing:
         return v if v is None or self.kept is None else v[self.kept]
 
 
-PLAIN = Weighing()
-
-
-def read_weights(sample_weight: Any, m: int) -> Vec | None:
-    """The weights of m samples; None where each is 1.
-
-    Raises
-    ------
-    DataError
-        They are no numbers, not one for each sample, negative, NaN or infinite, or all 0.
-    """
-    if sample_weight is None:
-        return None
-    wanted = f"sample_weight: expected {m} finite numbers that are not negative, one per row of X"
-    try:
-        if np.ma.is_masked(sample_weight):
-            raise TypeError("a masked array with hidden entries")
-        given = np.asarray(sample_weight)
-        if given.dtype.kind not in "buif" and given.dtype != object:
-            raise TypeError(f"entries of the type {given.dtype}")
-        weights = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{wanted}, got {brief(sample_weight)} ({error})") from error
-    if weights.shape != (m,):
-        raise DataError(f"{wanted}, got an array of shape {weights.shape}; give a vector of them")
-    bad = np.flatnonzero(~((weights >= 0.0) & (weights < math.inf)))
-    if bad.size:
-        k = int(bad[0])
-        raise DataError(
-            f"{wanted}, got {weights[k]:g} for sample {k}; a weight is a repetition, 0 leaves it out"
-        )
-    if not weights.any():
-        raise DataError(f"{wanted}, got zeros only; give some sample a positive weight")
-    return None if (weights == 1.0).all() else weights
+UNWEIGHTED = SampleWeights()
 
 
 def check_class_weight(class_weight: Any) -> None:
@@ -143,7 +111,7 @@ def check_class_weight(class_weight: Any) -> None:
             )
 
 
-def weighing_of(y: Vec, weights: Vec | None, class_weight: Any) -> Weighing:
+def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> SampleWeights:
     """The weighing of samples with the labels y, those of weight 0 left out; both kinds of weights have been
     read.
 
@@ -155,12 +123,7 @@ def weighing_of(y: Vec, weights: Vec | None, class_weight: Any) -> Weighing:
     kept = None
     samples = weights
     if weights is not None:
-        for label in (1.0, -1.0):
-            if not weights[y == label].any():
-                raise DataError(
-                    f"sample_weight: expected samples of both classes with a positive weight, got zeros for "
-                    f"all of class {label:+g}; give some of them a positive weight, or leave the class out"
-                )
+        refuse_weightless((float(weights[y == 1.0].sum()), float(weights[y == -1.0].sum())))
         if not weights.all():
             kept = np.flatnonzero(weights)
             samples = weights[kept]
@@ -169,7 +132,7 @@ def weighing_of(y: Vec, weights: Vec | None, class_weight: Any) -> Weighing:
     if isinstance(class_weight, str):
         counts = np.ones(y.size) if weights is None else weights
         totals = float(counts[y == 1.0].sum()), float(counts[y == -1.0].sum())
-    return Weighing(factors_of(totals, class_weight), samples, kept, y.size)
+    return SampleWeights(factors_of(totals, class_weight), samples, kept, y.size)
 
 
 def factors_of(totals: tuple[float, float], class_weight: Any) -> tuple[float, float]:

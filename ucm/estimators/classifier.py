@@ -4,49 +4,70 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, clone
-from sklearn.utils.metaestimators import available_if
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
-from ucm.data.approx import Nystroem, RandomFeatures, Waves
+from ucm.data.approx import Nystroem, RandomFeatures, RandomFourierMap
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
+from ucm.data.readers import feature_rows, is_stored
 from ucm.data.rows import in_double
-from ucm.data.sound import refuse_unsound
-from ucm.data.stored import feature_rows, is_stored
-from ucm.errors import SolverError
-from ucm.estimators.declared import OfModel, fitted_anew
-from ucm.estimators.lazily import lazy_accuracy, lazy_answers
-from ucm.estimators.multiclass import Pair, each, one_vs_one_scores, pairs_of, side_weights
+from ucm.data.source import RowSource
+from ucm.data.validation import refuse_unsound
+from ucm.errors import ParameterError, SolverError
+from ucm.estimators.multiclass import (
+    Pair,
+    about_pair,
+    each,
+    one_vs_one_scores,
+    pairs_of,
+    side_weights,
+)
+from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
 from ucm.estimators.options import check_options, kernel_options, solve_options
-from ucm.estimators.over_rows import fit_rows, score_rows
-from ucm.estimators.probability import agreeing, calibrated
+from ucm.estimators.out_of_core import fit_rows, hits_rows, score_rows, write_scores
 from ucm.estimators.validation import (
     class_weights,
     counted,
     data_errors,
+    fitted_anew,
     normal_in_features,
     samples_of,
+    warn_if_turned,
     with_bias,
 )
 from ucm.evidence.sparsity import sparsity
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
+from ucm.language import models
 from ucm.language.contracts import UncertaintySet
+from ucm.language.losses import Logistic
+from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, as_model
+from ucm.language.term_sums import split_scalar
 
-__all__ = ["Classifier"]
+__all__ = ["Classifier", "default_model"]
+
+_NESTED = "model__"
 
 
-class Classifier(ClassifierMixin, OfModel):
+def default_model(kernel: Any = None) -> Objective:
+    """Return the model of a `Classifier` without one, chosen by measurement: C is 1 behind a kernel."""
+    return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
     """A declared model as a scikit-learn estimator for two or more classes.
 
     `fit` compiles the model for the samples and solves it. The decision function is
@@ -60,8 +81,8 @@ class Classifier(ClassifierMixin, OfModel):
     Parameters
     ----------
     model : UncertaintySet, RobustMargin or Objective, default=None
-        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge with `L2()`, chosen by
-        measurement over 46 data sets (docs/default.md).
+        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge with `L2()`, and `psvm(2.0, 1.0)`
+        with a kernel other than "linear"; chosen by measurement (benchmarks/RESULTS.md).
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
         As in `sklearn.svm.SVC`; None and "linear" mean the same.
     kernel_approx : int, Nystroem or RandomFeatures, default=None
@@ -80,13 +101,13 @@ class Classifier(ClassifierMixin, OfModel):
     max_iter : int, default=None
         Limit of iterations; None for the solver's own.
     time_limit : float, default=None
-        Seconds for the problems of one fit together; a probability fits several times. What is proven by
-        then is in `certificate_`.
-    bias : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero", default="auto"
-        How b is found: from the multipliers of the mass constraints, half-way between the nearest
-        points of the classes, by the least training error, by that and the odds of the class
-        weights, or not at all. "auto" takes the first of the first three that applies to the set,
-        the least training error where the objective is 0, and with class weights "kkt" or "odds".
+        Seconds for the problems of one fit together. What is proven by then is in `certificate_`.
+    bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero", default="auto"
+        How b is chosen for a set: from the multipliers of the mass constraints, at the midpoint of the
+        nearest points of the classes or of the class means, with the least training error, by the odds of two
+        normal distributions of the scores, or 0. "auto" is the first of "multipliers", "midpoint" and
+        "min_error" that applies; with class weights "multipliers" or "odds"; "min_error" if the objective is
+        0.
     multi_class : "ovo" or "ovr", default="ovo"
         One against one (the most votes win, ties go to the larger sum of decision values), or one
         against the rest. Two classes are the same problem either way.
@@ -95,21 +116,17 @@ class Classifier(ClassifierMixin, OfModel):
         problem that was solved.
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Multiplies what the samples of a class weigh: in losses; with sets, in the caps and balls of their
-        weights, and as the cost of their errors in the bias rules "error" and "odds"; m in `nu` stays.
+        weights, and as the cost of their errors in the bias rules "min_error" and "odds"; m in `nu` stays.
         "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that the dict
         leaves out has weight 1. Constants cancel in the mean and the covariance of a class. The rest in
         "ovr" has the mean weight of its samples.
-    side : None, "pos" or "neg", default=None
-        Where the classes stand under different matrices, as in `M1 @ A - M2 @ B`, through those of which
-        class a new sample is read: "pos" is `classes_[1]`, of several classes the one that is taken as
-        positive. `coef_` is then `M'w` for these, and `bias="auto"` the least training error of that
-        reading. Without it such a set is refused.
+    read_as : None, "pos" or "neg", default=None
+        The class whose matrix maps new samples, if the classes stand under different matrices, as in
+        `M1 @ A - M2 @ B`: "pos" is `classes_[1]`, of several classes the positive class of each problem.
+        `coef_` is then `M'w` for that matrix, and `bias_rule="auto"` the least training error of the mapped
+        samples. None refuses such a set.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
-    probability : bool, default=False
-        Fit `sklearn.calibration.CalibratedClassifierCV` (sigmoid, five folds or as many as the rarest
-        class has samples) besides, which gives `predict_proba`. It fits the model once more per fold,
-        and on all samples.
     verbose : int, default=0
         Print a table of the iterations.
 
@@ -160,8 +177,8 @@ class Classifier(ClassifierMixin, OfModel):
     -----
     A fit that raises, or is interrupted, leaves the estimator as it was before.
 
-    The samples of a group, `pos.group("A")`, are those of the fold, the pair of classes, or the part left to
-    calibrate on that is fitted; `m` in `nu` counts all samples of it.
+    The samples of a group, `pos.group("A")`, are those of the fold or the pair of classes that is fitted; `m`
+    in `nu` counts all samples of it.
 
     A weight of a sample is a repetition: whole weights give what repeated samples give.
 
@@ -188,7 +205,7 @@ class Classifier(ClassifierMixin, OfModel):
     intercept_: NDArray[np.float64]
     dual_coef_: NDArray[np.float64]
     support_: NDArray[np.intp]
-    expansion_: Expansion | Waves
+    expansion_: Expansion | RandomFourierMap
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     dual_gap_: float
@@ -213,13 +230,12 @@ class Classifier(ClassifierMixin, OfModel):
         tol: float = 1e-6,
         max_iter: int | None = None,
         time_limit: float | None = None,
-        bias: str = "auto",
+        bias_rule: str = "auto",
         multi_class: str = "ovo",
         decision_function_shape: str = "ovr",
         class_weight: str | dict[Any, float] | None = None,
-        side: str | None = None,
+        read_as: str | None = None,
         n_jobs: int | None = None,
-        probability: bool = False,
         verbose: int = 0,
     ) -> None:
         self.model = model
@@ -232,14 +248,54 @@ class Classifier(ClassifierMixin, OfModel):
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
-        self.bias = bias
+        self.bias_rule = bias_rule
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
-        self.side = side
+        self.read_as = read_as
         self.n_jobs = n_jobs
-        self.probability = probability
         self.verbose = verbose
+
+    # --- parameters ------------------------------------------------------------------------
+    @property
+    def declared_model(self) -> RobustMargin | Objective:
+        """The model that is fitted: `model`, or the default one."""
+        model = default_model(self.kernel) if self.model is None else self.model
+        return model if isinstance(model, Objective) else as_model(model, type(self).__name__)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep`, `model__<name>` for every `Param` of the model."""
+        params = super().get_params(deep=deep)
+        if deep and isinstance(self.model, Node):
+            params |= {_NESTED + name: x for name, x in self.model.params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `model__<name>` replaces the model by one with that value.
+
+        Raises
+        ------
+        ValueError
+            The estimator, or its model, has no parameter of that name.
+        """
+        own = {name: x for name, x in params.items() if not name.startswith(_NESTED)}
+        nested = {n.removeprefix(_NESTED): x for n, x in params.items() if n not in own}
+        super().set_params(**own)  # first: it may replace the model whose values follow
+        if nested:
+            model = self.model
+            if not isinstance(model, Node):
+                raise ParameterError(
+                    f"set_params: {_NESTED}{next(iter(nested))} is a parameter of the model, got the model "
+                    f"{model!r}; give a declared one, such as ucm.models.psvm(2.0, 0.1)"
+                )
+            self.model = model.with_params(**nested)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
 
     # --- fit -------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
@@ -247,12 +303,12 @@ class Classifier(ClassifierMixin, OfModel):
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix of finite numbers, or what `ucm.row_source` takes
+        X : (m, n) array, data frame or sparse matrix of finite numbers, or what `ucm.open_rows` takes
         y : (m,) two or more different labels, numbers or strings; of a file also the name of their column.
             Rows that are read block by block have two
         sample_weight : (m,) array of numbers that are not negative, optional
             Each sample counts as often as its weight says, in losses, caps, balls of weights, means,
-            covariances, the bias, gamma="scale" and calibration; one of weight 0 is left out.
+            covariances, the bias and gamma="scale"; one of weight 0 is left out.
         subgroup : (m,) array of strings or numbers, optional
             The group of every sample, for models with `pos.group("A")`. scikit-learn's tools pass it on,
             fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
@@ -264,7 +320,7 @@ class Classifier(ClassifierMixin, OfModel):
     def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
         check_options(self)
         began = time.perf_counter()
-        model = self._declared
+        model = self.declared_model
         if is_stored(X):
             return self._fit_rows(model, X, y, sample_weight, subgroup)
         X, y, classes, index, given, labels = samples_of(
@@ -281,34 +337,32 @@ class Classifier(ClassifierMixin, OfModel):
             part = X if pair.rows.size == m else X[pair.rows]
             if self.kernel == "precomputed" and pair.rows.size != m:
                 part = np.ascontiguousarray(part[:, pair.rows])
-            plan = compile(
-                model,
-                part,
-                pair.signs,
-                solver=self.solver,
-                class_weight=side_weights(pair, weights, counts),
-                sample_weight=None if given is None else given[pair.rows],
-                subgroup=None if labels is None else labels[pair.rows],
-                **options,
-            )
-            solution = plan.solve(**solve_options(self, began))
+            with about_pair(pair.named(classes)):
+                plan = compile(
+                    model,
+                    part,
+                    pair.signs,
+                    solver=self.solver,
+                    class_weight=side_weights(pair, weights, counts),
+                    sample_weight=None if given is None else given[pair.rows],
+                    subgroup=None if labels is None else labels[pair.rows],
+                    **options,
+                )
+                solution = plan.solve(**solve_options(self, began))
             direction = solution.coefficients if solution.w is None else solution.w
             if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
                 # 0 lies in the set, or the set is empty: nothing to classify by
                 raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
-            return plan, with_bias(model, plan, solution, self.bias, self.side)
+            solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
+            if isinstance(model, RobustMargin):
+                warn_if_turned(
+                    model, plan, solution, part, pair.signs, pair.named(classes), self.read_as
+                )
+            return plan, solution
 
         found = list(each(work, pairs, self.n_jobs))
         self.classes_ = classes
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
-        if self.probability:
-            plain: Any = clone(self)
-            if given is not None and self.kernel != "precomputed":  # whose columns are samples
-                kept = np.flatnonzero(given)
-                X, y, given = X[kept], y[kept], given[kept]
-                labels = None if labels is None else labels[kept]
-            of_samples = {"sample_weight": given, "subgroup": labels}
-            self.calibration_ = calibrated(plain.set_params(probability=False), X, y, of_samples)
         return self
 
     def _fit_rows(
@@ -318,7 +372,7 @@ class Classifier(ClassifierMixin, OfModel):
         tags = {"sample_weight": sample_weight, "subgroup": subgroup}
         source, classes, plans, solutions = fit_rows(self, model, X, y, tags)
         for solution in solutions:
-            if solution.w is None or not solution.w.any():
+            if isinstance(model, RobustMargin) and (solution.w is None or not solution.w.any()):
                 raise SolverError(f"Classifier: {solution.message}")
         self.classes_, self.n_features_in_ = classes, source.n
         if source.features is not None:
@@ -382,7 +436,9 @@ class Classifier(ClassifierMixin, OfModel):
         if approx is not None:
             self.expansion_ = approx.scoring(np.array([s.w for s in solutions]).T)
         elif solutions[0].w is not None:
-            self.coef_ = np.array([normal_in_features(model, s, n, self.side) for s in solutions])
+            self.coef_ = np.array(
+                [normal_in_features(model, s, n, self.read_as) for s in solutions]
+            )
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
     # --- predict ---------------------------------------------------------------------------
@@ -396,7 +452,7 @@ class Classifier(ClassifierMixin, OfModel):
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix, or what `ucm.row_source` takes, without labels; behind
+        X : (m, n) array, data frame or sparse matrix, or what `ucm.open_rows` takes, without labels; behind
             kernel="precomputed" the k(x, x_i) for the samples x_i of the fit
 
         Returns
@@ -412,12 +468,21 @@ class Classifier(ClassifierMixin, OfModel):
             return scores
         return one_vs_one_scores(scores, self.classes_.size)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The part of the rows that `predict` answers right, weighed where there are weights; of what Dask
-        has a Dask array without dimensions, which `float` computes."""
+        has a Dask array without dimensions, which `float` computes.
+
+        Parameters
+        ----------
+        X : as in `decision_function`, or what `ucm.open_rows` takes, or a source with its labels
+        y, sample_weight : labels and weights, or names of columns of a file or a frame of Dask; None where a
+            source has its own
+        """
+        check_is_fitted(self)
         if is_dask(X):
-            check_is_fitted(self)
             return lazy_accuracy(self, X, y, sample_weight)
+        if is_stored(X) and (y is None or not isinstance(X, RowSource)):
+            return hits_rows(self, X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def _lazily(self, method: str, X: Any) -> Any:
@@ -444,24 +509,71 @@ class Classifier(ClassifierMixin, OfModel):
             np.add(found, self.intercept_, out=scores[rows])
         return scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The label of every row of X, (m,); X as in `decision_function`."""
+    def predict(self, X: Any, out: str | Path | None = None) -> NDArray[Any]:
+        """Return the label of every row of X, (m,).
+
+        Parameters
+        ----------
+        X : as in `decision_function`
+        out : path of a file of Parquet, optional
+            Receives the labels as the column `label`, and what `decision_function` returns as `decision`, or
+            one column `decision_<class>` for each of several classes.
+        """
         if is_dask(X):
             return self._lazily("predict", X)
         scores = self._scores(X)
         if scores.shape[1] == 1:
-            return self.classes_[(scores[:, 0] > 0.0).astype(np.intp)]
-        if self.multi_class == "ovo":
-            scores = one_vs_one_scores(scores, self.classes_.size)
-        return self.classes_[np.argmax(scores, axis=1)]
+            labels = self.classes_[(scores[:, 0] > 0.0).astype(np.intp)]
+        else:
+            if self.multi_class == "ovo":
+                scores = one_vs_one_scores(scores, self.classes_.size)
+            labels = self.classes_[np.argmax(scores, axis=1)]
+        if out is not None:
+            write_scores(out, labels, scores, self.classes_)
+        return labels
 
-    @available_if(lambda self: self.probability)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the classes, (m, k), by the calibration that `probability=True` fits; X as
-        in `decision_function`. Where the calibration finds other classes more likely than the answer
-        of `predict`, they and the answer get the mean of their probabilities, but for a hair."""
-        check_is_fitted(self)
+    @property
+    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+        """Probabilities of the classes, (m, k), by the sigmoid of the loss `Logistic()`.
+
+        `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, of which `Logistic()` is the negative
+        log-likelihood; a factor of the loss does not change it. For several classes with
+        `multi_class="ovr"` the sigmoids of the problems, divided by their sum. Class weights and sample
+        weights change the odds of the classes.
+
+        Raises
+        ------
+        AttributeError
+            The model is not `loss + penalty` with the loss `Logistic()` of all samples, or several classes
+            are one against one.
+        """
+        model, remedy = (
+            self.declared_model,
+            "sklearn.calibration.CalibratedClassifierCV(Classifier(...))",
+        )
+        if not isinstance(model, Objective) or not _logistic(model):
+            raise AttributeError(
+                f"Classifier.predict_proba: needs the loss Logistic(), and the model is {model!r}; calibrate "
+                f"its decision values: {remedy}"
+            )
+        if "classes_" in vars(self) and self.classes_.size > 2 and self.multi_class != "ovr":
+            raise AttributeError(
+                "Classifier.predict_proba: several classes need one sigmoid a class, and multi_class is "
+                f'{self.multi_class!r}; set multi_class="ovr", or calibrate: {remedy}'
+            )
+        return self._sigmoids
+
+    def _sigmoids(self, X: Any) -> NDArray[np.float64]:
         if is_dask(X):
             return self._lazily("predict_proba", X)
-        answer = np.searchsorted(self.classes_, self.predict(X))
-        return agreeing(self.calibration_.predict_proba(X), answer)
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        P = expit(scores)
+        return P / P.sum(axis=1, keepdims=True)
+
+
+def _logistic(model: Objective) -> bool:
+    """Whether the loss is a multiple of `Logistic()` of all samples."""
+    loss: Any = split_scalar(model.loss)[1]
+    return type(loss) is Logistic and loss.on is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import time
 import warnings
@@ -11,104 +10,82 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import LeaveOneOut, StratifiedKFold, check_cv
-from sklearn.utils.metaestimators import available_if
+from sklearn.model_selection import LeaveOneOut
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from ucm.compiler.compile import behind, in_its_space
+from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.moments import of_one_ellipsoid
-from ucm.data.approx import Nystroem, RandomFeatures
 from ucm.data.bound import Data, bind
-from ucm.errors import ConvergenceWarning, DataError, ParameterError, SolverError, brief
-from ucm.estimators.classifier import Classifier
-from ucm.estimators.declared import OfModel, fitted_anew
-from ucm.estimators.held_out import Fold, Search, held_out, left_out
+from ucm.data.readers import is_stored, open_rows
+from ucm.data.source import RowSource
+from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
+from ucm.estimators.classifier import Classifier, fitted_anew
+from ucm.estimators.held_out import Search, held_out, left_out
 from ucm.estimators.multiclass import one_vs_one_scores, pairs_of
 from ucm.estimators.options import check_options, kernel_options
+from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
 from ucm.estimators.sizes import candidates, chosen_names, simple_first
-from ucm.estimators.validation import class_weights, counted, samples_of
-from ucm.forms.solver import Solver
-from ucm.language.contracts import UncertaintySet
-from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin
+from ucm.estimators.validation import class_weights, counted, folds_of, labels_of, samples_of
 
 __all__ = ["ClassifierCV"]
 
 
-def _indices(part: Any, m: int) -> NDArray[np.intp]:
-    """The samples of a part of a fold, from indices or a mask over all m."""
-    part = np.asarray(part)
-    if part.dtype != bool:
-        return part.astype(np.intp)
-    if part.shape != (m,):
-        raise ValueError(f"a mask of shape {part.shape} over {m} samples")
-    return np.flatnonzero(part)
+class ClassifierCV(ClassifierMixin, BaseEstimator):
+    """A `Classifier` whose parameter is chosen by cross-validation inside of `fit`.
 
+    Each value of the parameter is scored by its mean score on the held-out folds; the model with the best
+    value is then fitted to all samples. The scores are equal to those of `GridSearchCV` over `Classifier`,
+    at a lower cost, because the folds share work:
 
-class ClassifierCV(ClassifierMixin, OfModel):
-    """A declared model whose size is chosen by cross-validation inside of `fit`.
-
-    For every value of one parameter, the mean over the folds of the score on the samples held out; the model
-    at the best value is then fitted to all samples. The scores are those of `GridSearchCV` over
-    `Classifier`, for a fraction of its fits, as the folds share what the model allows:
-
-    - ellipsoids of class means and covariances (MM-MPM, MM-FDA): the moments of a fold are those of the
-      others merged, so that all folds cost one product of the samples; one eigendecomposition a fold, and all
-      values by scalar roots;
-    - two reduced hulls (the nu-SVM) of 5,000 samples or more: in each fold the compiled loop goes on from
-      value to value, to a gap of 1e-4 or `tol`, if that is larger;
-    - any other model: in each fold a path over the values, each solved from the one before.
+    - ellipsoids of class means and covariances (MM-MPM, MM-FDA): the moments of a fold are merged from those
+      of the others, and each fold needs one eigendecomposition for all values;
+    - other models: each fold solves a path over the values, each value from the solution of the one before.
 
     Parameters
     ----------
-    model : UncertaintySet, RobustMargin or Objective, default=None
-        As for `Classifier`.
-    param : str, default=None
-        The parameter that is chosen. None: all relative ones together, the only one, of an objective the only
-        one with a lam_max, or the only factor of a term.
-    values : int or array of numbers, default=20
-        The values to try; or how many: the middles of so many equal parts of the admissible interval of all
-        samples (see `ucm.admissible`). Of an objective at equal ratios, from a thousandth of lam_max to it,
-        or three decades on either side of the present value. Fractions of each fold's own interval where the
-        parameter is relative.
+    estimator : Classifier or a declared model, default=None
+        A declared model, or None, stands for `Classifier(model)`. Its `time_limit` holds for the folds and
+        the last fit together.
+    param_name : str, default=None
+        The parameter of the model, as "nu" or "model__nu". None: all relative parameters together, else the
+        only one, of an objective the only one with a lam_max, or the only factor of a term.
+    param_range : int or array of numbers, default=20
+        The values, or their number: the middles of as many equal parts of the admissible interval that all
+        two-class problems share (see `ucm.admissible`), or fractions of each fold's own interval for a
+        relative parameter. For an objective the values have equal ratios, from a thousandth of lam_max to
+        lam_max, or over three decades on both sides of the present value.
     cv : int, "loo", splitter or pairs (train, test), default=5
-        The folds; an integer means that many stratified ones, or as many as the rarest class has samples;
-        train and test are indices or boolean masks;
-        "loo", as `LeaveOneOut()`, leaves out each sample once: of MM-FDA in closed form, with two
-        eigendecompositions in all, for `bias` "means", which "auto" then stands for, or "zero".
+        The folds. An integer means stratified folds, at most as many as the rarest class has samples; train
+        and test are indices or boolean masks. "loo" and `LeaveOneOut()` leave out one sample at a time: for
+        MM-FDA in closed form, with two eigendecompositions in all, if `bias_rule` is "means" (which "auto"
+        then stands for) or "zero".
     scoring : None, str or callable, default=None
-        A score of scikit-learn, or a function of an estimator, X and y; None for accuracy. Scores of
-        probabilities are not available.
-    rule : "best" or "1se", default="best"
-        The value with the best mean score, the most regular of equals; or the most regular one whose mean is
-        within one standard error of that. The most regular is the smallest set, or the most weight on the
-        penalty.
-    kernel, kernel_approx, gamma, degree, coef0, solver, tol, max_iter, time_limit, bias, multi_class, \
-decision_function_shape, class_weight, side, n_jobs, probability, verbose
-        As for `Classifier`. `time_limit` is of the folds and the last fit together; `n_jobs` folds are solved
-        at a time, in threads that share the samples.
+        A score of scikit-learn, or a function of an estimator, X and y, that needs decision values or labels
+        only. None means accuracy.
+    selection : "best" or "1se", default="best"
+        The value with the best mean score, the most regular one among equals; or the most regular value
+        whose mean score is within one standard error of the best. The most regular value gives the smallest
+        set, or the largest weight of the penalty.
+    n_jobs : int, default=None
+        Number of folds solved at a time, in threads that share the samples.
 
     Attributes
     ----------
-    values_ : (values,) array
-        Those tried.
-    scores_ : (values, folds) array
-        The score of each on each fold, by weight where samples have weights; nan where there is no
-        classifier, as where U is empty.
-    mean_scores_, std_scores_ : (values,) arrays
-        Over the folds. A value without a classifier on some fold is not chosen.
-    best_index_, best_value_, best_score_ : int, float, float
-        The value chosen, and its mean score.
+    cv_results_ : dict
+        As in `GridSearchCV`: "params", ``param_model__NAME``, "split<k>_test_score", "mean_test_score",
+        "std_test_score", "rank_test_score". A score is NaN if there is no classifier, for example because
+        the set is empty; a value with such a fold is not chosen. Sample weights count in the scores.
+    best_estimator_ : Classifier
+        The model with the best value, fitted to all samples.
     best_params_ : dict
-        The parameters at it, by name.
-    classifier_ : Classifier
-        The model at that value, fitted to all samples, with its certificate.
-    n_splits_ : int
-        Number of folds.
-    classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
-        Those of `classifier_`, where it has them.
+        The best value by its name in `Classifier.set_params`.
+    best_index_, best_score_, n_splits_ : int, float, int
+        The place of the best value, its mean score, the number of folds.
+    classes_, n_features_in_, feature_names_in_
+        As for `Classifier`.
 
     Raises
     ------
@@ -126,238 +103,192 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
     >>> import ucm
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> search = ucm.ClassifierCV(ucm.models.mm_mpm(0.5), values=10).fit(X, y)
-    >>> search.scores_.shape
-    (10, 5)
-    >>> search.best_value_ in search.values_
+    >>> search = ucm.ClassifierCV(ucm.Classifier(ucm.models.mm_mpm(0.5)), param_range=10).fit(X, y)
+    >>> search.cv_results_["mean_test_score"].shape
+    (10,)
+    >>> search.best_params_["model__kappa"] in search.cv_results_["param_model__kappa"]
     True
-    >>> search.classifier_.solution_.status
+    >>> search.best_estimator_.solution_.status
     'optimal'
     """
 
     classes_: NDArray[Any]
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
-    values_: NDArray[np.float64]
-    scores_: NDArray[np.float64]
-    mean_scores_: NDArray[np.float64]
-    std_scores_: NDArray[np.float64]
+    cv_results_: dict[str, Any]
     best_index_: int
-    best_value_: float
     best_score_: float
     best_params_: dict[str, float]
-    classifier_: Classifier
+    best_estimator_: Classifier
     n_splits_: int
     n_features_in_: int
 
     def __init__(
         self,
-        model: UncertaintySet | RobustMargin | Objective | None = None,
+        estimator: Any = None,
         *,
-        param: str | None = None,
-        values: Any = 20,
+        param_name: str | None = None,
+        param_range: Any = 20,
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
-        rule: str = "best",
-        kernel: str | Callable[..., Any] | None = None,
-        kernel_approx: int | Nystroem | RandomFeatures | None = None,
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        bias: str = "auto",
-        multi_class: str = "ovo",
-        decision_function_shape: str = "ovr",
-        class_weight: str | dict[Any, float] | None = None,
-        side: str | None = None,
+        selection: str = "best",
         n_jobs: int | None = None,
-        probability: bool = False,
-        verbose: int = 0,
     ) -> None:
-        self.model = model
-        self.param = param
-        self.values = values
+        self.estimator = estimator
+        self.param_name = param_name
+        self.param_range = param_range
         self.cv = cv
         self.scoring = scoring
-        self.rule = rule
-        self.kernel = kernel
-        self.kernel_approx = kernel_approx
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.bias = bias
-        self.multi_class = multi_class
-        self.decision_function_shape = decision_function_shape
-        self.class_weight = class_weight
-        self.side = side
+        self.selection = selection
         self.n_jobs = n_jobs
-        self.probability = probability
-        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, subgroup: Any = None) -> Self:
-        """Score every value on every fold, and fit the model at the best one.
+    def _classifier(self) -> Classifier:
+        given: Any = self.estimator
+        return Classifier(given) if not isinstance(given, Classifier) else clone(given)  # type: ignore[return-value]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, own = super().__sklearn_tags__(), get_tags(self._classifier()).input_tags
+        tags.input_tags.pairwise, tags.input_tags.sparse = own.pairwise, own.sparse
+        return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
+        """Score every value on every fold, and fit the model with the best value to all samples.
 
         Parameters
         ----------
         X, y, sample_weight, subgroup
-            As for `Classifier.fit`; weights count in the scores too.
+            As for `Classifier.fit`; weights count in the scores too. Out-of-core data use the folds of
+            `RowSource.split`, and need a number of folds and explicit values.
         """
         with fitted_anew(self):
             return self._fit(X, y, sample_weight, subgroup)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
-        check_options(self)
-        if self.rule not in ("best", "1se"):
-            raise ParameterError(
-                f'ClassifierCV: rule is "best" or "1se", got {brief(self.rule)}; leave it out for "best"'
-            )
         began = time.perf_counter()
-        model = self._declared
-        given_X = X
+        if self.selection not in ("best", "1se"):
+            raise ParameterError(
+                f'ClassifierCV: selection is "best" or "1se", got {brief(self.selection)}; '
+                'leave it out for "best"'
+            )
+        clf = self._classifier()
+        check_options(clf)
+        name = self.param_name
+        name = name.removeprefix("model__") if isinstance(name, str) else name
+        if is_stored(X):
+            source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
+            return self._fit_rows(clf, name, source, began)
+        table, model = X, clf.declared_model
         X, y, classes, index, given, groups = samples_of(self, X, y, sample_weight, subgroup)
-        class_weights(self.class_weight, classes, counted(given, classes, index))  # refuses
-        datas = self._datas(X, index, classes.size, given, groups)
-        names = chosen_names(model, datas[0], self.param)
-        values = candidates(model, datas, names, self.values)
-        order = simple_first(model, datas[0], names[0], values)
+        class_weights(clf.class_weight, classes, counted(given, classes, index))  # refuses
+        problems = self._problems(clf, X, index, classes.size, given, groups)
+        names = chosen_names(model, problems[0], name)
+        values = candidates(model, problems, names, self.param_range)
+        order = simple_first(model, problems[0], names[0], values)
         one_out = self.cv == "loo" if isinstance(self.cv, str) else isinstance(self.cv, LeaveOneOut)
-        rule = self.bias
-        if one_out and rule == "auto" and of_one_ellipsoid(model):
-            rule = "means"
+        if one_out and clf.bias_rule == "auto" and of_one_ellipsoid(model):
+            clf.bias_rule = "means"
         search = Search(
-            self,
-            model,
-            names,
-            values,
-            order,
-            X,
-            index,
-            classes,
-            given,
-            groups,
-            rule,
-            began,
+            clf, model, names, values, order, X, index, classes, given, groups, self.n_jobs, began
         )
-        score = self._scorer(classes)
-        self._check_folds(index, X.shape)
+        score = self._scorer(classes, clf)
+        folds = folds_of(self.cv, y, index, "ClassifierCV", given)
         S = left_out(search) if one_out else None
-        if S is not None and self.scoring in (None, "accuracy"):
-            right = _answers(S, classes, self.multi_class) == y[:, None]
-            self.scores_ = np.where(np.isnan(S).any(axis=1), np.nan, right).T
-        else:
-            folds = self._folds(X, y, index, classes, given)
-            parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
-            # here, as filters of warnings are those of all threads
-            with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-                self.scores_ = np.column_stack(
-                    [
-                        score(S, X[test], y[test], None if given is None else given[test])
-                        for (_, test), S in zip(folds, parts, strict=True)
-                    ]
-                )
-        self.values_, self.n_splits_ = values, self.scores_.shape[1]
-        self._choose(order)
-        self.best_params_ = dict.fromkeys(names, self.best_value_)
-        own = inspect.signature(Classifier.__init__).parameters
-        options = {name: x for name, x in self.get_params(deep=False).items() if name in own}
-        self.classifier_ = Classifier(**options)
-        self.classifier_.set_params(model=model.with_params(**self.best_params_), bias=rule)
-        self.classifier_.fit(given_X, y, given, groups)
-        self.classes_ = classes
-        for name in ("coef_", "intercept_", "n_iter_"):
-            if name in vars(self.classifier_):
-                setattr(self, name, getattr(self.classifier_, name))
+        parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
+        # here, because filters of warnings hold for all threads
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            scores = np.column_stack(
+                [
+                    score(S, X[test], y[test], None if given is None else given[test])
+                    for (_, test), S in zip(folds, parts, strict=True)
+                ]
+            )
+        self._refit(clf, names, values, scores, order, (table, y, given, groups))
         return self
 
-    def _datas(self, X: Any, index: Any, count: int, given: Any, groups: Any) -> list[Data]:
-        """The samples of the problems, bound, behind a kernel in its feature space: of all where intervals
-        are asked for, else of one."""
-        asked = isinstance(self.values, int | np.integer)
-        _, kernel = kernel_options(self, X, given) if asked else (None, {"kernel": None})
+    def _fit_rows(self, clf: Classifier, name: str | None, source: RowSource, began: float) -> Self:
+        model = clf.declared_model
+        name, given = named_values(model, name, self.param_range)
+        values = candidates(model, (), [name], given)
+        classes = labels_of(source.labels())[0]
+        scores, data = scores_of_rows(
+            clf, model, source, classes, name, values, self.cv, self.scoring, began
+        )
+        self._refit(clf, [name], values, scores, simple_first(model, data, name, values), (source,))
+        self.n_features_in_ = source.n
+        if source.features is not None:
+            self.feature_names_in_ = np.array(source.features, dtype=object)
+        return self
+
+    def _refit(
+        self,
+        clf: Classifier,
+        names: list[str],
+        values: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        order: list[int],
+        given: tuple[Any, ...],
+    ) -> None:
+        """Choose by the (values, folds) scores, and fit the model with the best value to all samples."""
+        mean = scores.mean(axis=1)
+        known = np.where(np.isnan(mean), -np.inf, mean)
+        self.n_splits_ = scores.shape[1]
+        self.cv_results_ = {
+            **{f"param_model__{name}": values for name in names},
+            "params": [{f"model__{name}": float(x) for name in names} for x in values],
+            **{f"split{k}_test_score": column for k, column in enumerate(scores.T)},
+            "mean_test_score": mean,
+            "std_test_score": scores.std(axis=1),
+            "rank_test_score": 1 + (known > known[:, None]).sum(axis=1),
+        }
+        if not np.isfinite(known).any():
+            raise SolverError(
+                f"ClassifierCV: none of {values.size} values from {values.min():.6g} to {values.max():.6g} "
+                "has a classifier on every fold; fit ucm.Classifier at one of them to see why, or give other "
+                "values"
+            )
+        least = best = known.max()
+        if self.selection == "1se" and self.n_splits_ > 1:
+            spread = scores[order[int(np.argmax(known[order]))]].std(ddof=1)
+            least = best - spread / math.sqrt(self.n_splits_)
+        within = np.flatnonzero(known[order] >= least - 1e-12 * abs(best))
+        self.best_index_ = order[int(within[0])]
+        self.best_score_ = float(mean[self.best_index_])
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        model = clf.declared_model.with_params(
+            **dict.fromkeys(names, float(values[self.best_index_]))
+        )
+        self.best_estimator_ = clf.set_params(model=model).fit(*given)
+        self.classes_ = self.best_estimator_.classes_
+
+    def _problems(
+        self, clf: Classifier, X: Any, index: Any, count: int, given: Any, groups: Any
+    ) -> list[Data]:
+        """The samples of the two-class problems, bound, in the feature space of a kernel: of all problems if
+        an admissible interval is needed, else of the first."""
+        asked = isinstance(self.param_range, int | np.integer)
+        _, kernel = kernel_options(clf, X, given) if asked else (None, {"kernel": None})
         square = kernel["kernel"] == "precomputed"
         options = {name: x for name, x in kernel.items() if name != "kernel"}
         found = []
-        for pair in pairs_of(index, count, self.multi_class):
+        for pair in pairs_of(index, count, clf.multi_class):
             rows = pair.rows
             part = X if rows.size == index.size else X[rows]
-            part = (
-                np.ascontiguousarray(part[:, rows]) if square and rows.size < index.size else part
-            )
+            if square and rows.size < index.size:
+                part = np.ascontiguousarray(part[:, rows])
             labels, weights = (None if v is None else v[rows] for v in (groups, given))
             data = bind(part, pair.signs, None, weights, labels, square=square)
-            found.append(in_its_space(*behind(kernel["kernel"], data, options)))
+            found.append(in_its_space(*with_kernel(kernel["kernel"], data, options)))
             if not asked:
                 break
         return found
 
-    def _check_folds(self, index: Any, shape: tuple[int, int]) -> None:
-        """Refuse what is no way to split, and a class that cannot be split."""
-        cv: Any = self.cv
-        none = cv is None or isinstance(cv, bool | float) or (isinstance(cv, str) and cv != "loo")
-        if none or (isinstance(cv, int | np.integer) and int(cv) < 2):
-            raise ParameterError(
-                'ClassifierCV: cv is a number of folds from 2 on, "loo", a splitter or pairs (train, test), '
-                f"got {brief(cv)}; write cv=5"
-            )
-        if int(np.bincount(index).min()) < 2:
-            raise DataError(
-                "ClassifierCV: every class needs samples to train on while others are held out, and a class "
-                f"has 1 sample (n_samples={shape[0]}, n_features={shape[1]}); add samples"
-            )
-
-    def _folds(self, X: Any, y: Any, index: Any, classes: Any, given: Any) -> list[Fold]:
-        """The folds, each with samples of every class to train on, and with weights to score by."""
-        cv = self.cv
-        whole = isinstance(cv, int | np.integer)
-        splitter: Any = cv
-        if whole:
-            splitter = StratifiedKFold(min(int(cv), int(np.bincount(index).min())))
-        elif isinstance(cv, str):
-            splitter = LeaveOneOut()
-        try:
-            splitting: Any = check_cv(splitter, y, classifier=True)
-            found = list(splitting.split(np.zeros((y.size, 1)), y))
-            folds = [(_indices(train, y.size), _indices(test, y.size)) for train, test in found]
-            inside = all(part.min() >= 0 and part.max() < y.size for fold in folds for part in fold)
-        except (ValueError, TypeError, IndexError) as error:
-            raise ParameterError(
-                f"ClassifierCV: cv={brief(cv)} does not split these samples "
-                f"({' '.join(str(error).split())}); write cv=5"
-            ) from error
-        if not folds or not inside:
-            raise ParameterError(
-                f"ClassifierCV: expected folds with samples to train on and to hold out, got {brief(cv)}; "
-                "write cv=5"
-            )
-        for k, (train, test) in enumerate(folds):
-            if given is not None and not given[test].any():
-                raise DataError(
-                    f"ClassifierCV: expected weights above 0 to score fold {k} of {len(folds)} by, got 0 for "
-                    f"all of its {test.size} samples; leave samples of weight 0 out, or shuffle the folds"
-                )
-            counts = np.bincount(index[train], minlength=classes.size)
-            if not counts.all():
-                missing = classes[int(np.argmin(counts))].item()
-                raise DataError(
-                    f"ClassifierCV: fold {k} of {len(folds)} has no sample of class {missing!r} to train on; "
-                    "stratify the folds, as cv=5 does, or add samples"
-                )
-        return folds
-
-    def _scorer(self, classes: NDArray[Any]) -> Callable[..., NDArray[np.float64]]:
-        """What scores the decision values (test, problems, values) of a fold."""
+    def _scorer(self, classes: NDArray[Any], clf: Classifier) -> Callable[..., NDArray[np.float64]]:
+        """A function of the decision values (test, problems, values) of a fold that returns the scores."""
+        scheme, shape = clf.multi_class, clf.decision_function_shape
         if self.scoring in (None, "accuracy"):
 
             def accuracy(S: Any, X: Any, y: Any, weights: Any) -> NDArray[np.float64]:
-                right = _answers(S, classes, self.multi_class) == y[:, None]
-                mean = np.average(right, axis=0, weights=weights)
+                mean = np.average(
+                    answers(S, classes, scheme) == y[:, None], axis=0, weights=weights
+                )
                 return np.where(np.isnan(S).any(axis=(0, 1)), np.nan, mean)
 
             return accuracy
@@ -372,15 +303,11 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
 
         def scored(S: Any, X: Any, y: Any, weights: Any) -> NDArray[np.float64]:
             found = np.full(S.shape[2], np.nan)
-            own = (
-                {}
-                if weights is None or not hasattr(scorer, "_score_func")
-                else {"sample_weight": weights}
-            )
+            weighted = weights is not None and hasattr(scorer, "_score_func")
+            options = {"sample_weight": weights} if weighted else {}
             for k in np.flatnonzero(~np.isnan(S).any(axis=(0, 1))):
-                held = _Held(S[:, :, k], classes, self.multi_class, self.decision_function_shape)
                 try:
-                    found[k] = scorer(held, X, y, **own)
+                    found[k] = scorer(_Held(S[:, :, k], classes, scheme, shape), X, y, **options)
                 except AttributeError as error:
                     raise ParameterError(
                         f"ClassifierCV: scoring={brief(self.scoring)} asks for more than decision values "
@@ -390,54 +317,29 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
 
         return scored
 
-    def _choose(self, order: list[int]) -> None:
-        """The best value by the rule, from the scores."""
-        scores = self.scores_
-        self.mean_scores_, self.std_scores_ = scores.mean(axis=1), scores.std(axis=1)
-        mean = np.where(np.isnan(self.mean_scores_), -np.inf, self.mean_scores_)[order]
-        if not np.isfinite(mean).any():
-            raise SolverError(
-                f"ClassifierCV: none of {mean.size} values from {self.values_.min():.6g} to "
-                f"{self.values_.max():.6g} has a classifier on every fold; fit ucm.Classifier at one of them "
-                "to see why, or write other values"
-            )
-        least = best = mean.max()
-        if self.rule == "1se" and scores.shape[1] > 1:
-            spread = scores[order[int(np.argmax(mean))]].std(ddof=1)
-            least = best - spread / math.sqrt(scores.shape[1])
-        self.best_index_ = order[int(np.flatnonzero(mean >= least - 1e-12 * abs(best))[0])]
-        self.best_value_ = float(self.values_[self.best_index_])
-        self.best_score_ = float(self.mean_scores_[self.best_index_])
-
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """That of `classifier_`."""
+        """Return the decision values of `best_estimator_`."""
         check_is_fitted(self)
-        return self.classifier_.decision_function(X)
+        return self.best_estimator_.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The label of every row of X, by `classifier_`."""
+        """Return the label of every row of X by `best_estimator_`."""
         check_is_fitted(self)
-        return self.classifier_.predict(X)
+        return self.best_estimator_.predict(X)
 
-    @available_if(lambda self: self.probability)
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the classes, by `classifier_`."""
+    @property
+    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+        """The class probabilities of `best_estimator_`; see `Classifier.predict_proba`."""
+        return vars(self).get("best_estimator_", self._classifier()).predict_proba
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of `best_estimator_`."""
         check_is_fitted(self)
-        return self.classifier_.predict_proba(X)
-
-
-def _answers(S: Any, classes: NDArray[Any], scheme: str) -> NDArray[Any]:
-    """(test, values) labels from (test, problems, values) decision values."""
-    if classes.size == 2:
-        return classes[(S[:, 0] > 0.0).astype(np.intp)]
-    if scheme == "ovr":
-        return classes[np.argmax(S, axis=1)]
-    votes = [one_vs_one_scores(S[:, :, k], classes.size).argmax(axis=1) for k in range(S.shape[2])]
-    return classes[np.column_stack(votes)]
+        return self.best_estimator_.score(X, y, sample_weight)
 
 
 class _Held(ClassifierMixin, BaseEstimator):
-    """Decision values of the samples held out, as what a scorer takes."""
+    """Decision values of held-out samples in the form that a scorer accepts."""
 
     def __init__(self, scores: Any, classes: NDArray[Any], scheme: str, shape: str) -> None:
         self.scores, self.classes, self.scheme, self.shape = scores, classes, scheme, shape
@@ -454,4 +356,4 @@ class _Held(ClassifierMixin, BaseEstimator):
         return one_vs_one_scores(self.scores, self.classes.size)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        return _answers(self.scores[:, :, None], self.classes, self.scheme)[:, 0]
+        return answers(self.scores[:, :, None], self.classes, self.scheme)[:, 0]

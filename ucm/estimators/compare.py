@@ -1,12 +1,15 @@
-"""Models and other estimators on the same folds: scores with errors, proofs, differences."""
+"""Models and other estimators on the same folds: scores with errors, certificates, differences."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +18,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from scipy.special import stdtr
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import cross_validate
 from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils.validation import has_fit_parameter
 
-from ucm.compiler.path import path
-from ucm.data.bound import Data, bind
+from ucm.data.bound import bind
+from ucm.data.groups import groups_of
+from ucm.data.validation import read_weights, refuse_unsound
 from ucm.errors import (
     CompositionError,
     ConvergenceWarning,
@@ -30,13 +35,14 @@ from ucm.errors import (
     UCMError,
     brief,
 )
-from ucm.estimators.classifier import Classifier
-from ucm.estimators.validation import labels_of
-from ucm.evidence.relative import resolved, with_relative_sizes
+from ucm.estimators.classifier import Classifier, default_model
+from ucm.estimators.classifier_cv import ClassifierCV
+from ucm.estimators.validation import folds_of, labels_of
+from ucm.evidence.relative import with_relative_sizes
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.solution import Solution
 from ucm.language import models as named_models
+from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
@@ -45,26 +51,26 @@ __all__ = ["Compared", "Comparison", "compare"]
 
 INNER = 3  # folds of the training part, on which parameters are chosen
 LEVEL = 0.05  # of the tests
-_LOWEST = 1e-3  # the smallest fraction of lam_max
-_OF_A_PATH = ("model", "solver", "tol", "max_iter", "time_limit", "bias")
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One model over all folds.
+    """The scores of one model on all folds.
 
     Attributes
     ----------
     name : as it was given, or made up
-    fold_scores, fold_seconds : (k,) of the folds; NaN where the fit or the score failed
-    gap : the worst relative duality gap proven; None of other estimators
-    features, samples : how many of them the fit uses, in the mean over the folds; None where it does not say
+    fold_scores, fold_seconds : (k,) of the folds, NaN if the fit or the score failed; the seconds include the
+        choice of parameters
+    gap : the worst proven relative duality gap; None for other estimators
+    features, samples : mean numbers of features and samples that the classifier uses; None if unknown
     chosen : the parameters of each fold that worked
+    fractions : the fractions of their intervals that were chosen with `tune=True`, of each such fold
+    edges : {parameter: number of folds} on which the first or the last value of a grid was chosen
     failures : {fold: reason}
     remark : how it differs from the best, in words
     difference : the mean of best - this, over the folds
-    p_value : of that difference, by the corrected resampled t test; None of the best, and where there is none
-    ours : whether it is a `ucm.Classifier`
+    p_value : of that difference, by the corrected resampled t test; None for the best, and if there is none
     """
 
     name: str
@@ -74,15 +80,16 @@ class Compared:
     features: float | None
     samples: float | None
     chosen: tuple[dict[str, Any], ...]
+    fractions: tuple[dict[str, float], ...]
+    edges: dict[str, int]
     failures: dict[int, str]
     remark: str = ""
     difference: float | None = None
     p_value: float | None = None
-    ours: bool = True
 
     @property
     def score(self) -> float | None:
-        """The mean over all folds; None where one failed."""
+        """The mean over all folds; None if one failed."""
         return None if self.failures else float(self.fold_scores.mean())
 
     @property
@@ -95,33 +102,46 @@ class Compared:
 
     @property
     def seconds(self) -> float | None:
-        """The median time of a fit; None where a fold failed."""
+        """The median time of a fit; None if a fold failed."""
         return None if self.failures else float(np.median(self.fold_seconds))
 
     @property
     def parameters(self) -> str:
-        """What was chosen inside the folds, from the least to the largest."""
+        """The parameters of the folds as ranges; with `tune=True` also the fractions of their intervals."""
+        values, fractions = _ranges(self.chosen), _ranges(self.fractions)
         words = []
-        for name in dict.fromkeys(name for one in self.chosen for name in one):
-            found = [one[name] for one in self.chosen if name in one]
-            try:
-                low, high = f"{min(found):.3g}", f"{max(found):.3g}"
-                words.append(f"{name} {low}" + (f" to {high}" if high != low else ""))
-            except (TypeError, ValueError):
-                words.append(f"{name} {' or '.join(dict.fromkeys(map(str, found)))}")
+        for name in dict.fromkeys([*values, *fractions]):
+            part = f"{fractions[name]} of its range" if name in fractions else ""
+            value = values.get(name, "")
+            words.append(
+                f"{name} {value} ({part})" if value and part else f"{name} {value or part}"
+            )
         return ", ".join(words)
+
+
+def _ranges(chosen: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The values of each parameter, from the smallest to the largest."""
+    found = {}
+    for name in dict.fromkeys(name for one in chosen for name in one):
+        values = [one[name] for one in chosen if name in one]
+        try:
+            low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+            found[name] = low if low == high else f"{low} to {high}"
+        except (TypeError, ValueError):
+            found[name] = " or ".join(dict.fromkeys(map(str, values)))
+    return found
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Sequence[Compared]):
-    """Models over the same folds, the best first, those that failed last; a sequence of `Compared`.
+    """The comparison of models on equal folds: a sequence of `Compared`, best first, failures last.
 
     Attributes
     ----------
     compared : the models, in that order
     scoring : what the scores are
     folds : how many folds there are
-    note : what the remarks rest on
+    note : the test behind the remarks
     """
 
     compared: tuple[Compared, ...]
@@ -164,6 +184,27 @@ class Comparison(Sequence[Compared]):
         """
         return frame("Comparison", self.rows())
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean scores with their standard errors, by `pandas.DataFrame.plot`; return the axes.
+
+        Raises
+        ------
+        MissingExtraError
+            pandas is not installed.
+        """
+        rows = self.to_frame().dropna(subset="score").iloc[::-1].reset_index()
+        ax = rows.plot.scatter(
+            x="score",
+            y="index",
+            xerr="error",
+            s=50,
+            xlabel=f"{self.scoring}, {self.folds} folds",
+            ylabel="",
+            ax=ax,
+        )
+        ax.set_yticks(rows.index, rows["model"])
+        return ax
+
     def __repr__(self) -> str:
         return f"Comparison({len(self)} models, {self.folds} folds, {self.scoring})"
 
@@ -179,6 +220,12 @@ class Comparison(Sequence[Compared]):
             ]
             text.append("  ".join(cells).rstrip())
         text += ["", *(f"{one.name}: {one.remark}" for one in self.compared if one.remark)]
+        text += [
+            f"{one.name}: {name} was at an end of the tried values on {count} of {self.folds} folds; "
+            "try more or other values"
+            for one in self.compared
+            for name, count in one.edges.items()
+        ]
         return "\n".join([*text, *([self.note] if self.note else [])])
 
     def _repr_html_(self) -> str:
@@ -228,62 +275,65 @@ def compare(
     *,
     cv: Any = 5,
     scoring: str | Callable[..., float] | None = None,
-    search: str | None = None,
-    values: int = 10,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    tune: bool = False,
+    n_values: int = 10,
     n_jobs: int | None = None,
     progress: bool = True,
 ) -> Comparison:
-    """Score models and other estimators on the same folds, and say what the differences are worth.
+    """Score models and other estimators on equal folds, and test their differences for significance.
 
-    Every fit is of a clone, to the training part of a fold alone. Where one fails, its model has no score:
-    the mean of the other folds is not given in its place.
+    Each fold is one `sklearn.model_selection.cross_validate` of a clone. A model whose fit fails on a fold
+    has no mean score.
 
     Parameters
     ----------
     models : list, or dict {name: model}
-        Declared models, taken as `ucm.Classifier(model)`, and scikit-learn classifiers in any mixture.
+        Declared models, which stand for `ucm.Classifier(model)`, and scikit-learn classifiers.
     X : (m, n) array, data frame or sparse matrix
         The samples.
     y : (m,) labels
         Of two classes or more.
-    cv : int, splitter or iterable of (train, test), default=5
-        As in scikit-learn; a number means so many stratified folds, in the order of the samples.
+    cv : int, "loo", splitter or iterable of (train, test), default=5
+        As for `ClassifierCV`.
     scoring : str or callable, optional
         As in scikit-learn; larger is better. None means accuracy.
-    search : None or "relative sizes"
-        Whether the sizes of declared models are chosen, inside of each fold, by 3 stratified folds of its
-        training part, as fractions of the admissible interval there. Moved are the `Param`s that are
-        relative; else those that are sizes of sets or factors of penalties; of a model without a `Param`,
-        its numeric sizes. Several move together. Other estimators are fitted as they are.
-    values : int, default=10
-        So many fractions: of sets at equal distances, both ends left out; of objectives from a thousandth
-        up at equal ratios, 1 left out. Each is solved from the one before it where that is `ucm.path`.
+    sample_weight, subgroup : (m,) arrays, optional
+        As in `ucm.compile`, for the fits that accept them; weights count in the scores too. An estimator
+        whose `fit` takes no weights is refused with them.
+    tune : bool, default=False
+        Choose the sizes of declared models in each fold by `ClassifierCV` with 3 folds of its training part,
+        as fractions of their admissible intervals: the relative `Param`s; else the `Param`s that are sizes of
+        sets or factors of penalties; of a model without a `Param`, its numeric sizes. Several move together.
+        Other estimators are fitted as they are.
+    n_values : int, default=10
+        Number of fractions that `tune` tries.
     n_jobs : int, optional
-        Fits at a time, in threads; seconds then hold what they wait for each other.
+        Number of fits at a time, in threads; seconds then include waiting.
     progress : bool, default=True
-        Show a bar on standard error, where that is a terminal.
+        Show on standard error a bar in a terminal, else a line for each model.
 
     Returns
     -------
     Comparison
-        One row for each model; it prints, has HTML and goes to a frame.
-        `ucm.plot.ComparisonDisplay.from_comparison` draws it.
+        One row for each model, with text, HTML, `to_frame()` and `plot()`.
 
     Raises
     ------
     ParameterError
-        No models, one that is none, or an option outside its range.
+        No models, an entry that is no model, or an option outside its range.
     CompositionError
         A declaration that is no model.
     DataError
-        X and y are of different lengths, one class, or too few samples for the folds.
+        X and y of different lengths, one class, or too few samples for the folds.
 
     Notes
     -----
     Each model is compared with the best by paired differences d of the k folds: with n_test / n_train the
     ratio of their sizes, ``mean(d) / sqrt((1 / k + n_test / n_train) var(d))`` is taken for Student's t with
     k - 1 degrees of freedom, the corrected resampled t test of Nadeau and Bengio (2003), "Inference for the
-    generalization error". Warnings of fits that do not reach their tolerance are not shown: the gap is in
+    generalization error". Warnings about fits that do not reach their tolerance are not shown: the gap is in
     the table.
 
     Examples
@@ -291,48 +341,53 @@ def compare(
     >>> import ucm
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = ucm.datasets.load("wine")
-    >>> found = ucm.compare([ucm.models.nu_svm(0.3), LogisticRegression(max_iter=5000)], X, y, cv=3)
+    >>> models = [ucm.models.nu_svm(0.3), LogisticRegression(max_iter=5000)]
+    >>> found = ucm.compare(models, X, y, cv=3, progress=False)
     >>> sorted(row["model"] for row in found.rows())
     ['LogisticRegression', 'nu_svm']
     """
-    X, y, classes, index = _samples(X, y)
+    refuse_unsound(X, "compare: X")
+    X, y, index = _samples(X, y)
     named = _estimators(models)
-    _check_options(scoring, search, values, n_jobs, progress)
-    splits = _splits(cv, X, y)
-    data = _data(X, index) if search else None
-    tasks = []
+    _check_options(scoring, tune, n_values, progress)
+    tags = _tags(sample_weight, subgroup, index.size)
+    folds = folds_of(cv, y, index, "compare", tags.get("sample_weight"))
+    if tune:
+        named = _tuned(named, X, index, tags, scoring, n_values)
     for name, estimator in named.items():
-        score = _scorer(estimator, scoring, name)
-        relative = _relative(estimator, data) if data is not None else None
-        for fold, split in enumerate(splits):
-            tasks.append((name, fold, estimator, relative, score, split))
+        _scorer(estimator, scoring, name)
+        if "sample_weight" in tags and not has_fit_parameter(estimator, "sample_weight"):
+            raise ParameterError(
+                f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
+                f"{type(estimator).__name__}; leave it out, or compare without weights"
+            )
+    tasks = [(name, k) for name in named for k in range(len(folds))]
 
-    def work(task: Any) -> tuple[str, int, _Fold | str]:
-        name, fold, estimator, relative, score, split = task
+    def work(name: str, k: int) -> tuple[str, int, _Fold | str]:
         try:
-            return name, fold, _fold(estimator, relative, values, score, X, y, classes, *split)
-        except Exception as error:  # of any estimator: its row says so
-            return name, fold, f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return name, k, _fold(named[name], scoring, X, y, tags, folds[k])
+        except Exception as error:  # of any estimator: its row tells
+            return name, k, f"{type(error).__name__}: {' '.join(str(error).split())}"
 
     results: dict[str, dict[int, _Fold | str]] = {name: {} for name in named}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for name, fold, result in _shown(_run(work, tasks, n_jobs), len(tasks), progress):
-            results[name][fold] = result
-    rows = [
-        _row(name, [results[name][fold] for fold in range(len(splits))], isinstance(e, Classifier))
-        for name, e in named.items()
-    ]
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
+    shown = _Shown(len(tasks), progress)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), shown.bar:
+        found: Any = parallel(delayed(work)(*task) for task in tasks)
+        for name, k, result in found:
+            results[name][k] = result
+            shown.step(name, results[name], len(folds))
+    rows = [_row(name, [found[k] for k in range(len(folds))]) for name, found in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
-    return _judged(rows, splits, "accuracy" if scoring is None else word)
+    return _judged(rows, folds, "accuracy" if scoring is None else word)
 
 
 # --- input -----------------------------------------------------------------------------------------
-def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], NDArray[np.intp]]:
+def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
     try:
         X, y = indexable(X, y)
         y = column_or_1d(y)
-        classes, index = labels_of(y)
+        return X, y, labels_of(y)[1]
     except UCMError:
         raise
     except (ValueError, TypeError) as error:
@@ -340,16 +395,49 @@ def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[Any], NDArray[np.intp]]:
             f"compare: expected samples and one label for each, got {brief(X)} and {brief(y)} "
             f"({' '.join(str(error).split())}); give a table and as many labels"
         ) from error
-    return X, y, classes, index
 
 
-def _data(X: Any, index: NDArray[np.intp]) -> Data | None:
-    """The samples of the first two classes: which parameters are sizes is asked of them."""
-    rows = np.flatnonzero(index < 2)
+def _tags(sample_weight: Any, subgroup: Any, m: int) -> dict[str, Any]:
+    """The weights and groups of the samples by their names in `fit`, without missing ones."""
+    found: dict[str, Any] = {"sample_weight": read_weights(sample_weight, m)}
+    if subgroup is not None:
+        found["subgroup"] = np.array(groups_of(subgroup, m).labels, dtype=object)
+    return {name: v for name, v in found.items() if v is not None}
+
+
+def _tuned(
+    named: Mapping[str, Any],
+    X: Any,
+    index: Any,
+    tags: Mapping[str, Any],
+    scoring: Any,
+    n_values: int,
+) -> dict[str, Any]:
+    """The estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
+    rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
     try:
-        return bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0))
-    except DataError:
-        return None  # no numbers: only other estimators can work
+        y = np.where(index[rows] == 0, -1.0, 1.0)
+        data = bind(
+            _safe_indexing(X, rows), y, None, *(tags[n][rows] if n in tags else None for n in _TAGS)
+        )
+    except DataError:  # no numbers: only other estimators can work
+        return dict(named)
+    found = dict(named)
+    for name, estimator in named.items():
+        if not isinstance(estimator, Classifier) or not isinstance(estimator.model, Node):
+            continue
+        try:
+            relative = with_relative_sizes(estimator.declared_model, data)
+        except (CompositionError, DataError):  # a model that does not fit the data: its folds tell
+            continue
+        if relative.relative_names():
+            clf: Any = clone(estimator)
+            clf.set_params(model=relative)
+            found[name] = ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring)
+    return found
+
+
+_TAGS = ("sample_weight", "subgroup")
 
 
 def _estimators(models: Any) -> dict[str, Any]:
@@ -395,89 +483,50 @@ def _estimator(model: Any) -> Any:
 
 
 def _name_of(model: Any) -> str:
-    model = model.model if isinstance(model, Classifier) else model
+    if isinstance(model, Classifier):
+        model = default_model(model.kernel) if model.model is None else model.model
     if isinstance(model, Node):
-        for name in named_models.__all__:
+        given = model.params()
+        powers = [{"p": node.p} for node in model.walk() if isinstance(node, Hinge)]
+        for name, power in product(named_models.__all__, [{}, *powers]):
             try:
-                if getattr(named_models, name)(**model.params()) == model:
+                if getattr(named_models, name)(**given, **power) == model:
                     return name
             except (TypeError, UCMError):
                 continue
         text = str(model)
         return text if len(text) <= 28 else f"{text[:27]}…"
-    if model is None:
-        return "mm_fda"
     steps = getattr(model, "steps", None)
     if steps:
         return " + ".join(type(step).__name__ for _, step in steps)
     return type(model).__name__
 
 
-def _check_options(scoring: Any, search: Any, values: Any, n_jobs: Any, progress: Any) -> None:
+def _check_options(scoring: Any, tune: Any, n_values: Any, progress: Any) -> None:
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
         raise ParameterError(
             f"compare: scoring is None, the name of one score or a function, got {brief(scoring)}; "
             'write "roc_auc"'
         )
-    if search not in (None, "relative sizes"):
+    if isinstance(n_values, bool) or not isinstance(n_values, int | np.integer) or n_values < 1:
         raise ParameterError(
-            f'compare: search is None or "relative sizes", got {brief(search)}; for another search give '
-            "sklearn.model_selection.GridSearchCV(...) as an estimator"
+            f"compare: n_values is a positive whole number, got {brief(n_values)}; write n_values=10"
         )
-    if isinstance(values, bool) or not isinstance(values, int | np.integer) or values < 1:
-        raise ParameterError(
-            f"compare: values is a positive whole number, got {brief(values)}; write values=10"
-        )
-    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and (not whole or n_jobs == 0):
-        raise ParameterError(
-            f"compare: n_jobs is None or a whole number other than 0, got {brief(n_jobs)}; write n_jobs=2"
-        )
-    if not isinstance(progress, bool):
-        raise ParameterError(
-            f"compare: progress is True or False, got {brief(progress)}; leave it out"
-        )
+    for name, given in (("tune", tune), ("progress", progress)):
+        if not isinstance(given, bool):
+            raise ParameterError(
+                f"compare: {name} is True or False, got {brief(given)}; leave it out"
+            )
 
 
-def _scorer(estimator: Any, scoring: Any, name: str) -> Callable[..., float]:
+def _scorer(estimator: Any, scoring: Any, name: str) -> Any:
     try:
-        scorer: Any = check_scoring(estimator, scoring)
-        return scorer
+        return check_scoring(estimator, scoring)
     except (ValueError, TypeError) as error:
         raise ParameterError(
             f"compare: scoring={brief(scoring)} does not fit {name} ({' '.join(str(error).split())}); see "
             "sklearn.metrics.get_scorer_names()"
         ) from error
-
-
-def _splits(cv: Any, X: Any, y: Any) -> list[tuple[Any, Any]]:
-    whole = isinstance(cv, int | np.integer) and not isinstance(cv, bool)
-    if cv is None or isinstance(cv, bool | float | str) or (whole and cv < 2):
-        raise ParameterError(
-            f"compare: cv is a number of folds from 2 on, a splitter or pairs (train, test), got "
-            f"{brief(cv)}; write cv=5"
-        )
-    if whole:
-        least = int(np.unique(y, return_counts=True)[1].min())
-        if least < cv:
-            raise DataError(
-                f"compare: {cv} folds need {cv} samples of every class, got {least} of the rarest; lower cv, "
-                "or add samples"
-            )
-    try:
-        splitter: Any = check_cv(cv, y, classifier=True)  # type: ignore[arg-type]
-        found = [tuple(pair) for pair in splitter.split(X, y)]
-        splits = [(np.asarray(train), np.asarray(test)) for train, test in found]
-    except (ValueError, TypeError, IndexError) as error:
-        raise ParameterError(
-            f"compare: cv={brief(cv)} does not split these samples ({' '.join(str(error).split())}); "
-            "write cv=5"
-        ) from error
-    if not splits or any(train.size == 0 or test.size == 0 for train, test in splits):
-        raise ParameterError(
-            f"compare: every fold needs training and test samples, got {brief(cv)}; write cv=5"
-        )
-    return splits
 
 
 # --- one fold --------------------------------------------------------------------------------------
@@ -488,189 +537,91 @@ class _Fold(NamedTuple):
     features: int | None
     samples: int | None
     chosen: dict[str, Any]
-
-
-class _Answer(ClassifierMixin, BaseEstimator):
-    """A solution of two classes, as what a scorer takes."""
-
-    def __init__(self, solution: Solution, classes: NDArray[Any]) -> None:
-        self.solution = solution
-        self.classes = classes
-        self.classes_ = classes
-
-    def fit(self, X: Any, y: Any) -> _Answer:
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        return self.solution.decision(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        return self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
+    fractions: dict[str, float]
+    edges: list[str]
 
 
 def _fold(
-    estimator: Any, relative: Any, values: int, score: Any, X: Any, y: Any, classes: Any,
-    train: NDArray[Any], test: NDArray[Any],
-) -> _Fold:  # fmt: skip
-    A, t = _safe_indexing(X, train), y[train]
-    estimator = clone(estimator)
-    if relative is not None and relative.relative_names():
-        estimator.set_params(model=_best(estimator, relative, values, score, A, t, classes))
-    began = time.perf_counter()
-    estimator.fit(A, t)
-    seconds = time.perf_counter() - began
+    estimator: Any, scoring: Any, X: Any, y: Any, tags: Mapping[str, Any], fold: tuple[Any, Any]
+) -> _Fold:
+    """Fit a clone to the training part, and score it on the rest."""
+    scorer: Any = check_scoring(estimator, scoring)
+    held, raised = {}, "raise"
+    if "sample_weight" in tags and (scoring is None or hasattr(scorer, "_score_func")):
+        held = {"sample_weight": tags["sample_weight"][fold[1]]}
+    found = cross_validate(
+        estimator,
+        X,
+        y,
+        cv=[fold],
+        scoring=lambda fitted, A, t: scorer(fitted, A, t, **held),
+        params={name: v for name, v in tags.items() if has_fit_parameter(estimator, name)},
+        return_estimator=True,
+        error_score=raised,  # type: ignore[arg-type]
+    )
+    fitted = found["estimator"][0]
+    best = getattr(fitted, "best_estimator_", fitted)
+    last = best.steps[-1][1] if hasattr(best, "steps") else best
+    w, support = getattr(last, "coef_", None), getattr(last, "support_", None)
+    params, fractions = dict(getattr(fitted, "best_params_", {})), {}
+    if isinstance(fitted, ClassifierCV):
+        fractions = {name.removeprefix("model__"): x for name, x in params.items()}
+        params = {}
+    if isinstance(best, Classifier) and isinstance(best.model, Node):
+        # each of several problems has numbers of its own
+        numbers = best.solution_.params if best.classes_.size == 2 else best.model.params()
+        params = {n: x for n, x in numbers.items() if best.classes_.size == 2 or n not in fractions}
+    proofs = getattr(best, "certificate_", [])
+    gaps = [proof.relative_gap for proof in (proofs if isinstance(proofs, list) else [proofs])]
     return _Fold(
-        float(score(estimator, _safe_indexing(X, test), y[test])),
-        seconds,
-        _gap(estimator),
-        *_used(estimator),
-        _parameters(estimator),
+        float(found["test_score"][0]),
+        float(found["fit_time"][0]),
+        max(gaps, default=None),
+        None if w is None else int(np.asarray(w != 0.0).any(axis=0).sum()),
+        None if support is None else len(support),
+        params,
+        fractions,
+        _edges(fitted),
     )
 
 
-def _gap(estimator: Any) -> float | None:
-    if not isinstance(estimator, Classifier):
-        return None
-    proofs = estimator.certificate_
-    proofs = proofs if isinstance(proofs, list) else [proofs]
-    return max(proof.relative_gap for proof in proofs)
-
-
-def _used(estimator: Any) -> tuple[int | None, int | None]:
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    steps = getattr(estimator, "steps", None)
-    last = steps[-1][1] if steps else estimator
-    w, support = getattr(last, "coef_", None), getattr(last, "support_", None)
-    features = None if w is None else int(np.asarray(w != 0.0).any(axis=0).sum())
-    return features, None if support is None else len(support)
-
-
-def _parameters(estimator: Any) -> dict[str, Any]:
-    if not isinstance(estimator, Classifier):
-        return dict(getattr(estimator, "best_params_", {}))
-    found = estimator.solution_
-    if isinstance(found, list):  # of several problems each has numbers of its own
-        return estimator.model.params() if isinstance(estimator.model, Node) else {}
-    return dict(found.params)
-
-
-# --- sizes chosen inside of a fold -----------------------------------------------------------------
-def _relative(estimator: Any, data: Data) -> Any:
-    if not isinstance(estimator, Classifier) or not isinstance(estimator.model, Node):
-        return None
-    model = estimator.model
-    if not isinstance(model, Objective):
-        model = as_model(model, "compare")
-    try:
-        return with_relative_sizes(model, data)
-    except (CompositionError, DataError):
-        return None  # a model that does not fit the data: its folds say why
-
-
-def _fractions(model: Any, values: int) -> NDArray[np.float64]:
-    if isinstance(model, Objective):
-        return np.geomspace(_LOWEST, 1.0, values + 1)[:-1]
-    return (np.arange(values) + 0.5) / values
-
-
-def _best(
-    estimator: Classifier, model: Any, values: int, score: Any, X: Any, y: Any, classes: Any
-) -> Any:
-    """The model at the fraction with the best mean score over the inner folds, the first of equals."""
-    fractions = _fractions(model, values)
-    names = model.relative_names()
-    total = np.zeros(values)
-    for train, test in StratifiedKFold(INNER).split(np.zeros(len(y)), y):
-        A, t = _safe_indexing(X, train), y[train]
-        B, s = _safe_indexing(X, test), y[test]
-        found = None
-        plain = classes.size == 2 and _is_path(estimator)
-        if plain and len(names) == 1:
-            found = _along_a_path(estimator, model, fractions, A, t, classes)
-        if found is None:
-            data = bind(A, np.where(t == classes[1], 1.0, -1.0)) if plain else None
-            found = _one_by_one(estimator, model, fractions, A, t, data)
-        for k in range(values):
-            total[k] += score(found[k], B, s) if k in found else -math.inf
-    if not np.isfinite(total).any():
-        raise ParameterError(
-            f"compare: none of {values} fractions of {', '.join(names)} could be fitted on every inner fold; "
-            "leave search out to see why"
-        )
-    best = float(fractions[int(np.argmax(np.where(np.isfinite(total), total, -math.inf)))])
-    return model.with_params(**dict.fromkeys(names, best))
-
-
-def _is_path(estimator: Classifier) -> bool:
-    """Whether nothing is asked of the classifier that a path does not do."""
-    default = Classifier().get_params(deep=False)
-    given = estimator.get_params(deep=False)
-    return all(given[name] == default[name] for name in given if name not in _OF_A_PATH)
-
-
-def _along_a_path(
-    estimator: Classifier, model: Any, fractions: Any, X: Any, y: Any, classes: Any
-) -> dict[int, Any] | None:
-    found: dict[int, Any] = {}
-
-    def keep(place: int, solution: Solution) -> None:
-        if solution.w is not None and solution.w.any() and solution.b is not None:
-            found[place] = _Answer(solution, classes)
-
-    options = {"solver": estimator.solver, "tol": estimator.tol, "max_iter": estimator.max_iter}
-    try:
-        path(
-            model,
-            X,
-            np.where(y == classes[1], 1.0, -1.0),
-            on_empty="skip",
-            progress=keep,
-            time_limit=estimator.time_limit,
-            bias_rule=estimator.bias,
-            **options,
-            **{model.relative_names()[0]: fractions},
-        )
-    except UCMError:
-        return None  # one value stops a path, but not the others
-    return found
-
-
-def _one_by_one(
-    estimator: Classifier, model: Any, fractions: Any, X: Any, y: Any, data: Data | None
-) -> dict[int, Any]:
-    """Fits at every fraction; over bound data their intervals are found once."""
-    found = {}
-    for k, fraction in enumerate(fractions.tolist()):
-        at = model.with_params(**dict.fromkeys(model.relative_names(), fraction))
-        try:
-            at = at if data is None else resolved(at, data)
-            fresh: Any = clone(estimator)
-            found[k] = fresh.set_params(model=at).fit(X, y)
-        except UCMError:
-            continue
+def _edges(search: Any) -> list[str]:
+    """The parameters of a search over a grid whose best value is the smallest or the largest one."""
+    found = []
+    for name, best in getattr(search, "best_params_", {}).items():
+        tried = [one[name] for one in search.cv_results_["params"] if name in one]
+        ordered = all(isinstance(x, Real) for x in tried)
+        if ordered and min(tried) < max(tried) and best in (min(tried), max(tried)):
+            found.append(name.removeprefix("model__"))
     return found
 
 
 # --- all of them -----------------------------------------------------------------------------------
-def _run(work: Callable[..., Any], tasks: list[Any], n_jobs: int | None) -> Iterator[Any]:
-    if n_jobs in (None, 1):
-        return map(work, tasks)
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    return iter(parallel(delayed(work)(task) for task in tasks))  # type: ignore[arg-type]
+class _Shown:
+    """The progress of all fits on standard error: a bar in a terminal, else a line for each model."""
+
+    def __init__(self, total: int, progress: bool) -> None:
+        errors = Console(stderr=True)
+        self.lines = progress and not errors.is_terminal
+        hidden = not progress or self.lines
+        self.bar = Progress(console=errors, transient=True, auto_refresh=False, disable=hidden)
+        self.task, self.began = self.bar.add_task("compare", total=total), time.perf_counter()
+
+    def step(self, name: str, results: Mapping[int, _Fold | str], folds: int) -> None:
+        """One more fold of a model is done."""
+        self.bar.update(self.task, description=name, advance=1, refresh=True)
+        if self.lines and len(results) == folds:
+            seconds = time.perf_counter() - self.began
+            failed = sum(isinstance(one, str) for one in results.values())
+            words = f", failed on {failed}" if failed else ""
+            print(
+                f"compare: {name}: {folds} folds{words} ({seconds:.1f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
-def _shown(results: Iterator[Any], total: int, progress: bool) -> Iterator[Any]:
-    errors = Console(stderr=True)
-    hidden = not (progress and errors.is_terminal)
-    with Progress(console=errors, transient=True, auto_refresh=False, disable=hidden) as bar:
-        task = bar.add_task("compare", total=total)
-        for result in results:
-            bar.update(task, description=result[0], advance=1, refresh=True)
-            yield result
-
-
-def _row(name: str, folds: list[_Fold | str], ours: bool) -> Compared:
-    failures = {k: fold for k, fold in enumerate(folds) if isinstance(fold, str)}
+def _row(name: str, folds: list[_Fold | str]) -> Compared:
     worked = [fold for fold in folds if not isinstance(fold, str)]
 
     def each(field: str) -> NDArray[np.float64]:
@@ -681,6 +632,8 @@ def _row(name: str, folds: list[_Fold | str], ours: bool) -> Compared:
         return None if len(known) < len(folds) else float(np.mean(known))
 
     gaps = [fold.gap for fold in worked if fold.gap is not None]
+    failures = {k: fold for k, fold in enumerate(folds) if isinstance(fold, str)}
+    ends = [word for fold in worked for word in fold.edges]
     return Compared(
         name,
         each("score"),
@@ -689,50 +642,52 @@ def _row(name: str, folds: list[_Fold | str], ours: bool) -> Compared:
         mean([fold.features for fold in worked]),
         mean([fold.samples for fold in worked]),
         tuple(fold.chosen for fold in worked),
+        tuple(fold.fractions for fold in worked),
+        {word: ends.count(word) for word in dict.fromkeys(ends)},
         failures,
-        ours=ours,
     )
 
 
-def _judged(rows: list[Compared], splits: list[tuple[Any, Any]], scoring: str) -> Comparison:
+def _judged(rows: list[Compared], folds: list[tuple[Any, Any]], scoring: str) -> Comparison:
     whole = sorted((r for r in rows if not r.failures), key=lambda r: -(r.score or 0.0))
-    ratio = float(np.mean([test.size / train.size for train, test in splits]))
+    ratio = float(np.mean([test.size / train.size for train, test in folds]))
     judged = [_beside(one, whole[0], ratio) for one in whole]
     for one in rows:
         if one.failures:
             fold, reason = next(iter(one.failures.items()))
-            words = f"failed on {len(one.failures)} of {len(splits)} folds, on fold {fold + 1} by {reason}"
-            judged.append(_with(one, words, None, None))
+            words = f"failed on {len(one.failures)} of {len(folds)} folds, on fold {fold + 1} by {reason}"
+            judged.append(replace(one, remark=words))
     note = (
-        f"Differences by the corrected resampled t test (Nadeau and Bengio 2003) over {len(splits)} folds; p "
+        f"Differences by the corrected resampled t test (Nadeau and Bengio 2003) over {len(folds)} folds; p "
         "is not corrected for the number of models, nor for choosing the best by the same folds."
     )
-    return Comparison(tuple(judged), scoring, len(splits), note if len(whole) > 1 else "")
-
-
-def _with(one: Compared, remark: str, difference: float | None, p: float | None) -> Compared:
-    return replace(one, remark=remark, difference=difference, p_value=p)
+    return Comparison(tuple(judged), scoring, len(folds), note if len(whole) > 1 else "")
 
 
 def _beside(one: Compared, best: Compared, ratio: float) -> Compared:
     if one is best:
-        return _with(one, "the best mean score", 0.0, None)
+        return replace(one, remark="best mean score", difference=0.0)
     d = best.fold_scores - one.fold_scores
     mean, p = float(d.mean()), corrected_t_test(d, ratio)
     if not d.any():
-        return _with(one, f"the same as {best.name} on every fold", 0.0, 1.0)
-    behind = f"{mean:.4f} behind {best.name}"
+        return replace(
+            one, remark=f"equal to {best.name} on every fold", difference=0.0, p_value=1.0
+        )
+    remark = f"{mean:.4f} behind {best.name}, "
     if p is None:
-        return _with(one, f"{behind}; one fold tells nothing of chance", mean, None)
-    verdict = (
-        "more than chance explains" if p < LEVEL else "which these folds do not tell from chance"
-    )
-    return _with(one, f"{behind}, {verdict} (p = {p:.2g})", mean, p)
+        remark += "not tested: there is one fold"
+    else:
+        remark += f"{'' if p < LEVEL else 'not '}significantly different (p = {p:.2g})"
+    return replace(one, remark=remark, difference=mean, p_value=p)
 
 
 def corrected_t_test(d: NDArray[np.float64], ratio: float) -> float | None:
-    """The two-sided p value of the mean of paired differences over k folds, `ratio = n_test / n_train`;
-    None of fewer than two."""
+    """Return the two-sided p value of the mean of paired differences over k folds; None for one fold.
+
+    Parameters
+    ----------
+    ratio : n_test / n_train
+    """
     k = d.size
     if k < 2:
         return None

@@ -1,8 +1,7 @@
 """Decision values of held-out samples for every value of a parameter, fold by fold.
 
-A lane shares between folds what its models allow: moments of the folds, or a path over the values in each.
-All give what a fit on the training part of each fold gives, the bias included; two hulls of
-5,000 samples or more to a gap of 1e-4.
+The values agree with a fit of each model on the training part of each fold, the bias included. Sets of means
+and covariances share the moments of the folds; other models solve a path over the values in each fold.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import numerics
-from ucm.compiler.compile import compile
-from ucm.compiler.interval import classifiers
+from ucm.compiler.compile import plan_of, with_kernel
 from ucm.compiler.moments import at_sizes, leave_one_out, of_ellipsoids, of_one_ellipsoid
 from ucm.compiler.path import path
 from ucm.compiler.recover import least_error
@@ -27,26 +24,21 @@ from ucm.errors import UCMError
 from ucm.estimators.multiclass import Pair, each, pairs_of, side_weights
 from ucm.estimators.options import kernel_options
 from ucm.estimators.validation import (
+    Fold,
     class_weights,
     counted,
     normal_in_features,
     with_bias,
 )
-from ucm.evidence.admissible import size_of
-from ucm.forms.monitor import time_left
+from ucm.evidence.parameter_range import size_of
+from ucm.forms.monitor import limit_from
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets.combination import summands
-from ucm.language.sets.weights import OfWeights
-from ucm.solvers.distance.newton_hull import Begun
 
 __all__ = ["Search", "held_out", "left_out"]
 
-_COARSE = 1e-4  # relative gap of hulls in a fold; moves less than the noise of so many samples
-_MANY = 5000
 Scores = NDArray[np.float64]
-Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class Search:
     order : the places of the values, the most regular first
     X, index, labels : the samples, the place of the label of each, and the labels
     given, groups : its own weight and its group, where it has them
-    rule : of the bias
+    n_jobs : how many folds are solved at a time
     began : when the fit began
     """
 
@@ -74,7 +66,7 @@ class Search:
     labels: NDArray[Any]
     given: Vec | None
     groups: NDArray[Any] | None
-    rule: str
+    n_jobs: int | None
     began: float
 
     def at(self, place: int) -> Any:
@@ -98,27 +90,17 @@ class Search:
     def _plain(self) -> bool:
         """Whether nothing is asked of the classifier but the model at numbers."""
         e = self.estimator
-        plain = not self.kernel and e.solver == "auto" and e.class_weight is None and e.side is None
+        plain = (
+            not self.kernel and e.solver == "auto" and e.class_weight is None and e.read_as is None
+        )
         return plain and len(self.names) == 1 and not self.model.relative_names()
-
-    @property
-    def by_chains(self) -> bool:
-        """Whether its models are hulls whose caps move, mostly two, which the first look at a fold tells."""
-        model, e = self.model, self.estimator
-        if not self._plain or self.groups is not None or self.rule not in ("auto", "kkt"):
-            return False
-        if not isinstance(model, RobustMargin) or model.norm != 2.0 or self.index.size < _MANY:
-            return False
-        if e.max_iter is not None or e.time_limit is not None or not numerics.ready("newton_hull"):
-            return False
-        return all(isinstance(U, OfWeights) for U, _ in summands(model.set))
 
     @property
     def by_moments(self) -> bool:
         """Whether means and covariances are all that its models ask of the samples, and the bias scores."""
         if not self._plain or not of_ellipsoids(self.model):
             return False
-        if self.rule not in ("auto", "error", "means", "midpoint", "zero"):
+        if self.estimator.bias_rule not in ("auto", "min_error", "means", "midpoint", "zero"):
             return False
         data = known_by(
             {kind: Moments(1.0, np.zeros(1), np.zeros((1, 1))) for kind in ("pos", "neg")}
@@ -133,7 +115,7 @@ def left_out(search: Search) -> Scores | None:
     where there is none."""
     if not search.by_moments or not of_one_ellipsoid(search.model) or search.given is not None:
         return None
-    if search.rule not in ("means", "zero"):
+    if search.estimator.bias_rule not in ("means", "zero"):
         return None
     every, order = np.arange(search.index.size), search.order
     models = [search.at(k) for k in order]
@@ -143,42 +125,15 @@ def left_out(search: Search) -> Scores | None:
         rows = {"pos": pair.rows[pair.signs > 0.0], "neg": pair.rows[pair.signs < 0.0]}
         samples = {kind: search.X[own] for kind, own in rows.items()}
         moments = {kind: Moments.of(X) for kind, X in samples.items()}
-        found = leave_one_out(models, moments, samples, search.rule)
+        found = leave_one_out(models, moments, samples, search.estimator.bias_rule)
         if found is None:
             return None
         for kind, own in rows.items():
             S[own[:, None], p, np.array(order)] = found[kind]
         others = np.setdiff1d(every, pair.rows)  # no part of this problem
         if others.size:
-            whole = at_sizes(models, moments, search.rule, search.estimator.tol)
+            whole = at_sizes(models, moments, search.estimator.bias_rule, search.estimator.tol)
             S[others[:, None], p, np.array(order)] = search.X[others] @ whole.W + whole.b
-    return S
-
-
-def _by_chains(
-    search: Search, train: NDArray[np.intp], test: NDArray[np.intp], before: dict[int, Begun | None]
-) -> Scores:
-    """Two reduced hulls: the compiled loop goes on from value to value, and begins as the first fold."""
-    order = search.order
-    S = np.full((test.size, len(search.pairs(train)), len(order)), np.nan)
-    tol = max(search.estimator.tol, _COARSE)
-    for p, pair in enumerate(search.pairs(train)):
-        given = None if search.given is None else search.given[pair.rows]
-        data = bind(search.X[pair.rows], pair.signs, None, given)
-        values = [float(search.values[k]) for k in order]
-        try:
-            found, before[p] = classifiers(
-                search.model, data, search.names[0], values, tol, before.get(p)
-            )
-        except UCMError:
-            found = [None] * len(order)
-        solved = [(k, wb) for k, wb in zip(order, found, strict=True) if wb is not None]
-        if solved:
-            W = np.column_stack([w for _, (w, _) in solved])
-            S[:, p, [k for k, _ in solved]] = search.X[test] @ W + [b for _, (_, b) in solved]
-        left = [k for k, wb in zip(order, found, strict=True) if wb is None]
-        if left:
-            S[:, p, left] = _solved(search, train, pair, test, left)
     return S
 
 
@@ -186,21 +141,13 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     """For every fold (test, problems, values) decision values; nan where there is no classifier."""
     if search.by_moments:
         yield from _by_moments(search, folds)
-    elif search.by_chains:
-        begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
-        yield _by_chains(search, folds[0][0], folds[0][1], begun)
-        yield from each(
-            lambda fold: _by_chains(search, fold[0], fold[1], dict(begun)),
-            folds[1:],
-            search.estimator.n_jobs,
-        )
     else:
-        yield from each(lambda fold: _by_paths(search, *fold), folds, search.estimator.n_jobs)
+        yield from each(lambda fold: _by_paths(search, *fold), folds, search.n_jobs)
 
 
 # --- means and covariances ------------------------------------------------------------------------
 def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
-    order, rule, tol = search.order, search.rule, search.estimator.tol
+    order, rule, tol = search.order, search.estimator.bias_rule, search.estimator.tol
     models = [search.at(k) for k in order]
     for (train, test), by_class in zip(folds, _moments(search, folds), strict=True):
         pairs = search.pairs(train)
@@ -286,36 +233,50 @@ def _solved(
     counts = counted(of_fold, search.labels, search.index[train])
     factors = side_weights(pair, class_weights(e.class_weight, search.labels, counts), counts)
     groups = None if search.groups is None else search.groups[rows]
-    of_data = {"class_weight": factors, "sample_weight": given, "subgroup": groups, **kernel}
-    of_solve = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": search.rule}
+    of_samples: dict[str, Any] = {
+        "class_weight": factors, "sample_weight": given, "subgroup": groups,
+    }  # fmt: skip
+    of_solve = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": e.bias_rule}
     part = among(rows, rows)
     found: dict[int, Solution] = {}
     left = places
-    if len(search.names) == 1 and e.side is None:
+    if len(search.names) == 1 and e.read_as is None:
         try:
             moved: dict[str, Any] = {search.names[0]: search.values[places]}
             path(
                 search.model, part, pair.signs, solver=e.solver, on_empty="skip",
                 progress=lambda place, solution: found.update({places[place]: solution}),
-                time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
+                time_limit=limit_from(e.time_limit, search.began), **of_samples, **kernel, **of_solve,
                 **moved,
             )  # fmt: skip
             left = []
         except UCMError:  # one value stops a path, but not the others
             left = [k for k in places if k not in found]
+    if not left:
+        return _decisions(search, found, among(test, rows), places)
+    options = {name: x for name, x in kernel.items() if name != "kernel"}
+    data, gram = with_kernel(
+        kernel["kernel"], bind(part, pair.signs, **of_samples, square=square), options
+    )
     for k in left:
         try:
-            plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
-            limit = time_left(e.time_limit, search.began)
+            plan = plan_of(
+                search.at(k), data, gram, e.solver
+            )  # an interval of the data is found once
+            limit = limit_from(e.time_limit, search.began)
             solution = plan.solve(time_limit=limit, **of_solve)
         except UCMError:
             continue
-        found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
-    S = np.full((test.size, len(places)), np.nan)
-    table = among(test, rows)
+        found[k] = with_bias(search.model, plan, solution, e.bias_rule, e.read_as)
+    return _decisions(search, found, among(test, rows), places)
+
+
+def _decisions(search: Search, found: dict[int, Solution], X: Any, places: list[int]) -> Scores:
+    """(test, places) decision values; NaN where there is no solution."""
+    S = np.full((X.shape[0], len(places)), np.nan)
     for j, k in enumerate(places):
         if k in found:
-            S[:, j] = _decision(search, found[k], table)
+            S[:, j] = _decision(search, found[k], X)
     return S
 
 
@@ -327,4 +288,4 @@ def _decision(search: Search, solution: Solution, X: Any) -> Any:
         return np.nan
     if search.kernel:
         return solution.decision(X)
-    return X @ normal_in_features(model, solution, X.shape[1], e.side) + solution.b
+    return X @ normal_in_features(model, solution, X.shape[1], e.read_as) + solution.b

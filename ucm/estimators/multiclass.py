@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,8 +13,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
+from ucm.errors import UCMError
 
-__all__ = ["Pair", "each", "one_vs_one_scores", "pairs_of", "side_weights"]
+__all__ = ["Pair", "about_pair", "each", "one_vs_one_scores", "pairs_of", "side_weights"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,19 @@ class Pair:
         """The beginning of a message about this problem, where there are several."""
         if classes.size == 2:
             return ""
-        others = "the rest" if self.negative < 0 else repr(classes[self.negative].item())
-        return f"{classes[self.positive].item()!r} against {others}: "
+        words = list(map(repr, classes.tolist()))
+        return f"{words[self.positive]} against {'the rest' if self.negative < 0 else words[self.negative]}: "
+
+
+@contextmanager
+def about_pair(named: str) -> Iterator[None]:
+    """What is wrong with one of several problems, with the name of the problem."""
+    try:
+        yield
+    except UCMError as error:
+        if not named:
+            raise
+        raise type(error)(f"Classifier: {named}{error}") from error
 
 
 def pairs_of(index: NDArray[np.intp], classes: int, scheme: str) -> Iterator[Pair]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ucm.compiler.compile import check_no_options, row_features
-from ucm.compiler.kernelised import features_of
+from ucm.compiler.compile import check_no_options, features_of, row_features
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear import Vec
 from ucm.data.source import RowSource
 from ucm.errors import ParameterError
-from ucm.forms.monitor import check_time_limit, time_left
+from ucm.forms.monitor import check_time_limit, limit_from
 
 __all__ = ["check_options", "kernel_options", "solve_options"]
 
@@ -22,10 +21,9 @@ def check_options(classifier: Any) -> None:
     """Refuse a time limit that is none; a scheme of several classes, or a shape of their decision values,
     that is not known."""
     check_time_limit(classifier.time_limit, "Classifier")
-    side = classifier.side
-    if side not in (None, "pos", "neg"):
+    if classifier.read_as not in (None, "pos", "neg"):
         raise ParameterError(
-            f'Classifier: side is None, "pos" or "neg", got {side!r}; '
+            f'Classifier: read_as is None, "pos" or "neg", got {classifier.read_as!r}; '
             "leave it out where all samples are under one matrix"
         )
     for name, known in (
@@ -70,7 +68,7 @@ def solve_options(classifier: Any, began: float) -> dict[str, Any]:
     return {
         "tol": classifier.tol,
         "max_iter": classifier.max_iter,
-        "time_limit": time_left(classifier.time_limit, began),
+        "time_limit": limit_from(classifier.time_limit, began),
         "verbose": bool(classifier.verbose),
-        "bias_rule": classifier.bias,
+        "bias_rule": classifier.bias_rule,
     }

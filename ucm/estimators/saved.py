@@ -15,8 +15,8 @@ from scipy import sparse
 from ucm.data.columns import weights_of
 from ucm.data.linear import Vec
 from ucm.errors import DataError
-from ucm.language.json import from_json, to_json
 from ucm.language.node import Node
+from ucm.language.serialize import from_json, to_json
 
 __all__ = ["Saved"]
 

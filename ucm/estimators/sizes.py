@@ -12,12 +12,12 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import interval_of, sizes_of
-from ucm.evidence.trivial import largest
+from ucm.evidence.lambda_max import lambda_max
+from ucm.evidence.parameter_range import interval_of, sizes_of
 from ucm.language.objective import Objective
-from ucm.language.parameter import holds
+from ucm.language.parameter import Tunable, holds
 from ucm.language.robust import RobustMargin
-from ucm.language.term_algebra import TermMultiple
+from ucm.language.term_sums import TermMultiple
 
 __all__ = ["candidates", "chosen_names", "simple_first"]
 
@@ -37,7 +37,7 @@ def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> lis
     if param is not None:
         if param not in known:
             raise ParameterError(
-                f"ClassifierCV: param is one of the model's parameters, {', '.join(known) or 'none'}; "
+                f"ClassifierCV: param_name is one of the model's parameters, {', '.join(known) or 'none'}; "
                 f"got {brief(param)}; name a size with ucm.Param to choose it"
             )
         return [param]
@@ -45,13 +45,13 @@ def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> lis
         return list(model.relative_names())
     names = known
     if isinstance(model, Objective) and len(names) > 1:
-        names = [n for n in known if largest(model, data, n)] or [
+        names = [n for n in known if lambda_max(model, data, n)] or [
             n for n in known if any(holds(t.factor, n) for t in _multiples(model))
         ]
     if len(names) != 1:
         raise ParameterError(
             f"ClassifierCV: chooses one parameter, and the model has {', '.join(known) or 'none'}; "
-            'name it, as param="nu", or make those that move together relative'
+            'name it, as param_name="nu", or make those that move together relative'
         )
     return names
 
@@ -79,12 +79,14 @@ def candidates(
             found = np.zeros(0)
         if isinstance(values, str) or not found.size or not np.isfinite(found).all():
             raise ParameterError(
-                f"ClassifierCV: values is a number of values, or a sequence of numbers, got {brief(values)}; "
-                "write values=20"
+                "ClassifierCV: param_range is a number of values, or a sequence of numbers, got "
+                f"{brief(values)}; write param_range=20"
             )
         return found
     if values < 1:
-        raise ParameterError(f"ClassifierCV: values is at least 1, got {values}; write values=20")
+        raise ParameterError(
+            f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20"
+        )
     name, relative = names[0], bool(model.relative_names())
     if isinstance(model, Objective):
         return _of_objective(model, datas, name, int(values))
@@ -94,15 +96,15 @@ def candidates(
     lower, upper = max(i.lower for i in intervals), min(i.upper for i in intervals)
     if not (math.isfinite(lower) and lower < upper):
         raise ParameterError(
-            f"ClassifierCV: values={values} needs an admissible interval of {name}, and there is none "
-            f"({intervals[0].how}); write values, as values=[0.2, 0.3]"
+            f"ClassifierCV: param_range={values} needs an admissible interval of {name}, and there is none "
+            f"({intervals[0].how}); write values, as param_range=[0.2, 0.3]"
         )
     shared = replace(intervals[0], lower=lower, upper=upper)
     return np.array([shared.at((x + 0.5) / values) for x in range(values)])
 
 
 def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int) -> Vec:
-    tops = [found.value for data in datas if (found := largest(model, data, name)) is not None]
+    tops = [found.value for data in datas if (found := lambda_max(model, data, name)) is not None]
     if model.relative_names() or tops:
         top = max(tops, default=1.0) if not model.relative_names() else 1.0
         return np.geomspace(_DOWN, 1.0, count + 1)[:-1] * top
@@ -114,9 +116,13 @@ def simple_first(model: RobustMargin | Objective, data: Data, name: str, values:
     difference of the class centres; of an objective the most weight on the penalty."""
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
-        of_loss = any(
-            holds(t.factor, name) for t in model.loss.walk() if isinstance(t, TermMultiple)
-        )
-        return order if of_loss else order[::-1]
+        of_loss = [
+            factor.at(lambda p: 2.0 * p.value if p.name == name else p.value) > factor.value
+            for t in model.loss.walk()
+            if isinstance(t, TermMultiple)
+            and isinstance(factor := t.factor, Tunable)
+            and holds(factor, name)
+        ]
+        return order if any(of_loss) else order[::-1]
     sizes = sizes_of(model, data, name)
     return order if not sizes or sizes[0].grows else order[::-1]

@@ -14,8 +14,8 @@ from ucm.errors import SolverError, brief
 from ucm.forms.answer import Witness
 from ucm.forms.rules import stays
 from ucm.forms.sphere import UnitNorm
+from ucm.forms.trust_region import least_on_sphere
 from ucm.language.robust import RobustMargin
-from ucm.numerics.trust import least_on_sphere
 
 __all__ = ["lower_bound"]
 

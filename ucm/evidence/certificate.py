@@ -1,18 +1,176 @@
-"""The certificate of a convex robust model, from the declaration alone."""
+"""The certificate of a convex robust model, from the declaration alone.
+
+For x in U and any w with `||w||_p <= 1`, `-||x||_q <= optimum <= sigma_U(-w)`. A point outside of U proves
+nothing about U: it is moved inside (`ucm.evidence.inside`), or the lower bound is -inf.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.errors import SolverError
+from ucm.evidence.inside import INSIDE, moved_inside
+from ucm.forms.monitor import CROSSED
 from ucm.forms.solution import Certificate
-from ucm.language.contracts import Splits, UncertaintySet, height_of
+from ucm.language.contracts import Splits, UncertaintySet
+from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 
-__all__ = ["certify"]
+__all__ = ["Certified", "at_zero", "bracket", "certify", "fault", "interval", "is_proven"]
+
+_ROUNDING = 1e-14  # of the largest terms of a sum: what their cancellation leaves
+_CLEAR = 1e-6  # of the unit: a larger contradiction is none of rounding
+_REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
+
+
+class Certified(NamedTuple):
+    """A certificate, and the answer that it is of.
+
+    Attributes
+    ----------
+    certificate : the bounds
+    w : the dual vector that proves the upper one
+    x : the point that proves the lower one, where the violation says that it lies in U
+    q : its blocks
+    """
+
+    certificate: Certificate
+    w: Vec
+    x: Vec
+    q: list[Vec]
+
+
+def fault(what: str, *declared: Node) -> str:
+    """What to say of bounds that contradict each other: which part is wrong, and whose it is.
+
+    Parameters
+    ----------
+    what : of this library, such as "the conjugate of a term"
+    declared : what was declared; its classes of one's own are to blame before the library is
+    """
+    own = {
+        type(part).__name__
+        for node in declared
+        for part in node.walk()
+        if type(part).__module__.split(".")[0] != "ucm"
+    }
+    if not own:
+        return f"{what} is wrong: please report it"
+    names = ", ".join(sorted(own))
+    return (
+        f"{what} is wrong, and {names} is not of this library; hold it against its laws with ucm.testing, "
+        "check_loss, check_penalty, check_domain or check_set"
+    )
+
+
+_LOWERING = fault("the lowering of this set")
+
+
+def bracket(
+    primal: float,
+    dual: float,
+    violation: float,
+    unit: float,
+    *,
+    rounding: float,
+    size: float,
+    wrong: str | None,
+    curved: float = 0.0,
+    kind: str = "global",
+) -> Certificate:
+    """The certificate of two bounds, `dual <= optimum <= primal`.
+
+    The lower one is -inf where its point misses the constraints by more than `INSIDE`. Where the bounds cross
+    by more than `CROSSED`, both move apart by the rounding of their terms; where that does not explain it,
+    and the violation may, the lower one is -inf: no gap below `-CROSSED` is left.
+
+    Parameters
+    ----------
+    unit : what the gap is relative to
+    rounding : of the terms of both bounds
+    size : of the points, to tell an overflow
+    wrong : the `fault` where bounds contradict each other; None where they may
+    curved : how far apart rounding of the violation may bring them
+    kind : of two finite bounds; "none" where one is infinite
+
+    Raises
+    ------
+    SolverError
+        The bounds contradict each other.
+    """
+    if not violation <= INSIDE:
+        dual = -math.inf
+    gap = primal - dual
+    if gap < -CROSSED * unit:
+        if violation == 0.0 and gap >= -2.0 * rounding:
+            primal, dual = primal + rounding, dual - rounding
+        else:
+            if wrong is not None and gap < -(_CLEAR * unit + 2.0 * rounding + curved):
+                _refuse_contradiction(gap / unit, size, wrong)
+            dual = -math.inf
+        gap = primal - dual
+    if math.isnan(gap) or not math.isfinite(unit):  # numbers overflow: an answer that is refused
+        return Certificate(primal, dual, gap, math.nan, violation, kind)
+    whole = math.isfinite(gap)
+    relative = gap / unit if whole else math.inf
+    return Certificate(primal, dual, gap, relative, violation, kind if whole else "none")
+
+
+def interval(
+    primal: float,
+    norm: float,
+    violation: float,
+    scale: float,
+    *,
+    size: float = 0.0,
+    wrong: str = _LOWERING,
+) -> Certificate:
+    """What a dual vector and a point of a set prove: `-norm <= optimum <= primal`, as `bracket`.
+
+    Parameters
+    ----------
+    primal, norm : `sigma_U(-w)` and `||x||_q`
+    violation : how far x is outside of U, relative; NaN for no point
+    scale : of the data
+    size : of the terms of x, whose cancellation leaves rounding; that of the data where it is left out
+    wrong : the `fault` where a point of U is nearer than the support allows
+    """
+    size = size or scale
+    unit = max(norm, 1e-12 * scale)
+    # where a domain is curved, a violation of v allows a point sqrt(v) outside
+    curved = 10.0 * math.sqrt(violation) * max(norm, size) if violation <= INSIDE else math.inf
+    return bracket(
+        primal, -norm, violation, unit, rounding=_ROUNDING * size,
+        size=max(scale, size), wrong=f"a point of U nearer than its support allows); {wrong}",
+        curved=curved,
+    )  # fmt: skip
+
+
+def is_proven(certificate: Certificate, tol: float) -> bool:
+    """Whether the bounds prove the optimum to a relative gap: `-CROSSED <= gap <= tol`, and no less."""
+    proven = -CROSSED <= certificate.relative_gap <= tol
+    return proven and certificate.kind == "global" and certificate.violation <= INSIDE
+
+
+def at_zero(norm: float, size: float, violation: float) -> Certificate:
+    """That of w = 0 where 0 lies in U: the objective is 0, and a point of U has this norm; relative to how
+    large the points of U are."""
+    return Certificate(0.0, -norm, norm, norm / (size or 1.0), violation, "global")
+
+
+def _refuse_contradiction(gap: float, size: float, wrong: str) -> None:
+    where = f"the certificate contradicts the answer (relative gap {gap:.2g}"
+    if not _REGULAR < size < 1.0 / _REGULAR:
+        raise SolverError(
+            f"{where}): powers of numbers of size {size:.3g} over- or underflow; scale the features"
+        )
+    raise SolverError(f"{where}, {wrong}")
 
 
 def certify(
@@ -22,11 +180,14 @@ def certify(
     w: Vec | None = None,
     splits: Splits | None = None,
     tol: float = 0.0,
-) -> tuple[Certificate, Vec, Vec]:
+    *,
+    size: float = 0.0,
+    terms: Callable[[], float] = float,
+) -> Certified:
     """Bound the error of the point that the blocks q stand for.
 
-    For x in U and any w with `||w||_p <= 1`, `-||x||_q <= optimum <= sigma_U(-w)`; both ends come from
-    the definition of U (its `rebuild` and its `support`), not from the lowered form.
+    Both ends come from the definition of U (its `rebuild` and its `support`), not from the lowered form,
+    which only says how to move a point that lies outside.
 
     Parameters
     ----------
@@ -35,26 +196,43 @@ def certify(
     w : a dual vector of any length besides that of x; the one with the smaller gap is taken
     splits : shares of the direction at intersections, for `||w||_p = 1`
     tol : relative gap at which w is enough and x is not looked at
+    size : as for `interval`
+    terms : a size that takes work, looked at where the bounds cross
 
-    Returns
-    -------
-    certificate, w, x
+    Raises
+    ------
+    SolverError
+        A point that lies in U is nearer than its support function allows.
     """
     U: UncertaintySet = model.set
+    q = list(q)
     w = None if w is None else data.space.direction(w, model.norm)
     x, violation = U.rebuild(data, iter(q))
     norm = data.space.norm(x, model.dual)
     splits = splits or {}
     primal, chosen = np.inf, np.zeros_like(x) if w is None else w
     if w is not None:
-        primal = height_of(U, data, -w, splits)
+        primal = U.support_value(data, -w, splits)
+    if violation > INSIDE or primal + norm < -CROSSED * norm:
+        moved = moved_inside(U, data, q)
+        if moved is not None:
+            q, x, violation = moved
+            norm = data.space.norm(x, model.dual)
     if norm > 0.0 and not abs(primal + norm) <= tol * norm:
         unit = data.space.dual_vector(x, model.dual)
-        height = height_of(U, data, -unit, splits)
+        height = U.support_value(data, -unit, splits)
         if height < primal or w is None:
             primal, chosen = height, unit
     elif w is None:
         primal = 0.0
-    gap = primal + norm
-    relative = gap / max(norm, 1e-12 * data.scale)
-    return Certificate(primal, -norm, gap, relative, violation), chosen, x
+    if primal + norm < -CROSSED * norm:
+        size = max(size, terms())
+    found = interval(
+        primal,
+        norm,
+        violation,
+        data.scale,
+        size=size,
+        wrong=fault("the lowering of this set", model),
+    )
+    return Certified(found, chosen, x, q)

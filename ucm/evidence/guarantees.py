@@ -27,8 +27,9 @@ from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
-from ucm.language.contracts import Capped, Domain, UncertaintySet
-from ucm.language.domains import ChiSquareBall, KLBall, NormBall, WeightedSimplex
+from ucm.language.contracts import Domain, UncertaintySet
+from ucm.language.domains import ChiSquareBall, KLBall, NormBall
+from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Hinge
 from ucm.language.node import TEXT, value
 from ucm.language.objective import Objective
@@ -39,7 +40,7 @@ from ucm.language.sets.combination import summands
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.statistics.vectors import Origin
-from ucm.language.term_algebra import ScaledLoss
+from ucm.language.term_sums import ScaledLoss
 
 __all__ = ["Guarantee", "Guarantees", "coherent_loss", "guarantees", "margin_loss"]
 
@@ -49,7 +50,7 @@ _ROUNDING = 1e-6  # of the sum of weights that a solver of CVXPY found
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One bound.
+    """One bound on the error of a classifier, with its formula and source.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Guarantees(Sequence[Guarantee]):
-    """The bounds of a fitted classifier, those by held-out samples first; printed, a table.
+    """The error bounds of a fitted classifier, bounds from held-out samples first; printed as a table.
 
     Attributes
     ----------
@@ -258,7 +259,7 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
     >>> from ucm.evidence.guarantees import coherent_loss
     >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
     0.75
-    >>> balls = lambda k: ucm.KLBall(4.0**-k).on_simplex()
+    >>> balls = lambda k: ucm.KLBall(4.0**-k)
     >>> round(coherent_loss([-1.0, 0.4, 0.5, 2.0], balls), 4)
     0.9257
     """
@@ -283,7 +284,7 @@ def _risk(u: Vec, family: Any, k: float) -> float:
             return risk
     raise ParameterError(
         f"coherent_loss: family: expected a function from k to domains of distributions of {u.size} entries, "
-        f"got {brief(domain)}; give one, as lambda k: ucm.KLBall(4.0**-k).on_simplex()"
+        f"got {brief(domain)}; give one, as lambda k: ucm.KLBall(4.0**-k)"
     )
 
 
@@ -599,13 +600,9 @@ def _part(U: Hull | ReducedHull, fitted: _Fitted) -> float | None:
     if len(space.pieces) != 1:
         return None
     piece = space.pieces[0]
-    if isinstance(piece, WeightedSimplex):
-        cap, N, least = value(piece.cap), float(piece.copies.sum()), float(piece.copies.min())
-    elif isinstance(piece, Capped):
-        cap, N, least = piece.caps(space.dim, space.classes)[0], float(space.dim), 1.0
-    else:
+    if not isinstance(piece, Capped) or piece.cap * float(np.min(piece.samples.c)) >= 1.0:
         return None
-    return min(1.0, max(1.0 / (cap * N), 0.0)) if cap * least < 1.0 else None
+    return min(1.0, max(1.0 / (piece.cap * piece.samples.total), 0.0))
 
 
 def _chi_square(U: Hull | ReducedHull, data: Data) -> float | None:

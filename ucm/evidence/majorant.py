@@ -13,8 +13,8 @@ from ucm.evidence.objective import InFeatures, tangent_plane, weights_in
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
-from ucm.language.parameter import Coefficient, Parameters
-from ucm.language.penalties.gathered import Gathered
+from ucm.language.parameter import Parameters
+from ucm.language.penalties.penalty_sum import Gathered
 from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def majorant(
         scale, inner, Z = 1.0, cp.Variable(X.shape[1], name="w"), X
         omega = inner
     bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
-    scope, one = Parameters(), Coefficient()
+    scope = Parameters()
     total: Any = 0.0
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(inner, one, scope)
+            total += penalty.cvxpy(inner, 1.0, scope)
     equation = t == cp.multiply(data.y, Z @ omega + bias)
     normal = InFeatures(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))

@@ -19,9 +19,11 @@ from ucm.data.bound import Data
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
+from ucm.evidence.certificate import bracket, fault
+from ucm.evidence.inside import INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
-from ucm.language.penalties.gathered import Gathered, slope_near
+from ucm.language.penalties.penalty_sum import Gathered, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
 __all__ = [
@@ -34,18 +36,23 @@ __all__ = [
     "certify_objective",
     "falls_forever",
     "is_local",
+    "of_objective",
     "tangent_plane",
     "weights_in",
 ]
 
 Table = NDArray[np.float64]
 _CHUNK = 1 << 20  # margins at once
+_NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective of 0, the rounding of a sum
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
 # --- the normal: in features, or behind a kernel ---------------------------------------------------
 class Normal(ABC):
     """The normal w, with what a certificate asks of it."""
+
+    indefinite = False
+    """Whether the square of its norm may be negative."""
 
     @functools.cached_property
     def scores(self) -> Vec:
@@ -122,6 +129,11 @@ class BehindKernel(Normal):
 
     gram: Gram
     c: Vec
+
+    @property
+    def indefinite(self) -> bool:  # type: ignore[override]
+        """Whether the kernel is."""
+        return not self.gram.kernel.definite
 
     def _products(self) -> Vec:
         return self.gram.times(self.c)
@@ -219,13 +231,31 @@ def certify_objective(
     primal += normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     bound, violation = _lower_bound(G, data, normal, margin, slopes, plane)
-    dual = bound - plane.height
-    if primal < dual <= 1e-15 * _at_zero(model, data):  # both are the rounding of nothing
+    dual, at_zero = bound - plane.height, _at_zero(model, data)
+    # where a kernel is indefinite, the dual may exceed the primal objective
+    return of_objective(
+        primal, dual, violation, at_zero, kind="global" if model.convex else "local",
+        wrong=None if normal.indefinite else fault("the conjugate of a term", model),
+    )  # fmt: skip
+
+
+def of_objective(
+    primal: float, dual: float, violation: float, at_zero: float, *, kind: str, wrong: str | None
+) -> Certificate:
+    """The certificate of the bounds of an objective, as `bracket`.
+
+    Parameters
+    ----------
+    at_zero : the loss at w = 0, b = 0, whose terms are those of both bounds
+    wrong : the `fault` where a dual point is above the primal one; None where one may be
+    """
+    if primal < dual <= _NOTHING * at_zero:  # both are the rounding of nothing
         dual = primal
-    gap = primal - dual
-    relative = gap / max(abs(primal), 1e-300)
-    kind = "global" if model.convex else "local"
-    return Certificate(primal, dual, gap, relative, violation, kind)
+    blame = None if wrong is None else f"a dual point above the primal one); {wrong}"
+    return bracket(
+        primal, dual, violation, max(abs(primal), 1e-300), rounding=_SUM * at_zero,
+        size=max(abs(primal), 1e-300), wrong=blame, kind=kind,
+    )  # fmt: skip
 
 
 def _lower_bound(
@@ -237,7 +267,9 @@ def _lower_bound(
     For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
     the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`; where a loss
     is of some samples, a_ki = 0 and l_k*(a_ki) counts as 0 for the others. The losses alone can make
-    beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there.
+    beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there. Where u = 0, this
+    point bounds too, as R is not negative, and so does every point between; along a multiple of the squared
+    l2 norm the best one has a closed form.
     """
     losses = [_Counted(loss, loss.counts(data.y, data.groups)) for loss in G.losses]
     c = data.factors
@@ -250,16 +282,26 @@ def _lower_bound(
     signed = data.y * (c * sum(point) + plane.margin)
     keep = _balance(signed)
     outside = float(np.abs(rest).max(initial=0.0))
-    bounds = []
     penalties = Gathered(G.penalties)  # type: ignore[arg-type]
+    flat = not (plane.normal.any() or normal.indefinite)
+    least = sum(_of_losses(loss, c, a0) for loss, a0 in zip(losses, still, strict=True))
+    bounds = [(least if flat else -np.inf, outside)]
     for conjugate, share, missed in normal.conjugates(penalties, keep * signed, plane.normal):
         bound = -conjugate
         for loss, (low, top), a, a0 in zip(losses, ends, point, still, strict=True):
-            a = np.clip(a0 + share * keep * (a - a0), low, top)
-            bound += float(c @ (loss.offset * a - loss.conjugate(a)))
-        # a NaN where squares overflow: nothing is proven
-        bounds.append((-np.inf if np.isnan(bound) else bound, max(missed, outside)))
-    return max(bounds)
+            bound += _of_losses(loss, c, np.clip(a0 + share * keep * (a - a0), low, top))
+        gain = bound + conjugate - least
+        if flat and penalties.square is not None and 0.0 < gain < 2.0 * conjugate:
+            bound = max(bound, least + 0.25 * gain * gain / conjugate)
+        bounds.append((bound, max(missed, outside)))
+    # a NaN where squares overflow: nothing is proven
+    known = [(-np.inf if np.isnan(bound) else bound, missed) for bound, missed in bounds]
+    return max(known, key=lambda found: (found[1] <= INSIDE, *found))
+
+
+def _of_losses(loss: _Counted, c: Vec, a: Vec) -> float:
+    """`sum_i c_i (o a_i - l*(a_i))`."""
+    return float(c @ (loss.offset * a - loss.conjugate(a)))
 
 
 @dataclass(frozen=True)
@@ -314,10 +356,18 @@ def _certified(loss: ConvexLoss, data: Data, at: Along) -> list[Certificate]:
     a = np.clip(share[:, None] * signed / (data.y * c), low, top)
     dual = (loss.offset * a - loss.conjugate(a)) @ c - conjugate
     dual = np.where(np.isnan(dual), -np.inf, dual)
-    gaps = primal - dual
-    relative = gaps / np.maximum(np.abs(primal), 1e-300)
-    rows = zip(primal.tolist(), dual.tolist(), gaps.tolist(), relative.tolist(), strict=True)
-    return [Certificate(p, d, gap, r, 0.0, "global") for p, d, gap, r in rows]
+    # the dual point 0, as penalties are not negative, and the best point between both
+    least = -float(c.sum() * loss.conjugate(np.zeros(1))[0])
+    with np.errstate(invalid="ignore"):
+        gain = dual + conjugate - least
+        between = ~hard & (gain > 0.0) & (gain < 2.0 * conjugate)
+    dual[between] = least + 0.25 * gain[between] ** 2 / conjugate[between]
+    dual = np.maximum(dual, least)
+    at_zero = float(loss.values(np.zeros((1, data.m)))[0] @ c)
+    return [
+        of_objective(p, d, 0.0, at_zero, kind="global", wrong=fault("the conjugate of a term"))
+        for p, d in zip(primal.tolist(), dual.tolist(), strict=True)
+    ]
 
 
 def _rows_times(X: Any, W: Table) -> Table:

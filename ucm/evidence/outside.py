@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap
 from ucm.errors import ParameterError, SolverError
+from ucm.evidence.certificate import fault, interval
+from ucm.evidence.inside import INSIDE, moved_inside
 from ucm.evidence.support import Heights
 from ucm.forms.distance import MinNorm
 from ucm.forms.solution import Certificate
 from ucm.language import cvx as cp
+from ucm.language.contracts import Block, SampleWeights
+from ucm.language.domains.simplex import Capped
+from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
-__all__ = ["both_sides", "nearest_member", "of_weights"]
+__all__ = ["both_sides", "broken_rule", "member", "nearest_member", "of_weights"]
 
-_MEMBER = 1e-6  # violation up to which a point bounds the optimum
+_MEMBER = 1e-6  # violation up to which the point of U nearest to one stands for it
 _ACCURACY = 1e-11  # of Clarabel
 
 
 def both_sides(
-    model: RobustMargin, data: Data, unit: Vec | None, x: Vec | None, violation: float
+    model: RobustMargin,
+    data: Data,
+    unit: Vec | None,
+    x: Vec | None,
+    violation: float,
+    broken: str = "",
 ) -> Certificate:
     """The bounds that a normal and a point prove: `-||x||_q <= optimum <= sigma_U(-w)`.
 
@@ -31,20 +43,52 @@ def both_sides(
     unit : w with `||w||_p = 1`; None for that of x
     x : a point of U; None for none, which leaves the lower bound infinite
     violation : how far x is outside of U; one that is, is no bound
+    broken : what to say of it then
     """
-    primal, dual, size = np.inf, -np.inf, 0.0
+    primal, size = np.inf, 0.0
     if x is not None:
         size = data.space.norm(x, model.dual)
         if unit is None and size > 0.0:
             unit = data.space.dual_vector(x, model.dual)
-        if violation <= _MEMBER:
-            dual = -size
     if unit is not None:
         primal = Heights(model.set, data)(-unit).value
-    gap = primal - dual
-    kind = "global" if np.isfinite(gap) else "none"
-    relative = gap / max(size, 1e-12 * data.scale) if kind == "global" else np.inf
-    return Certificate(primal, dual, gap, relative, violation, kind)
+    wrong = fault("the lowering of this set", model)
+    found = interval(primal, size, violation, data.scale, wrong=wrong)
+    return replace(found, broken=broken) if violation > INSIDE else found
+
+
+def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> str:
+    """Which rules of a set the weights of samples break, and by how much; y are the labels, which tell
+    hulls of one class apart."""
+    found: list[str] = []
+    for b, q in zip(form.blocks, blocks, strict=True):
+        domain = b.domain.formula(TEXT)
+        whose = f"in {domain} " if len(form.blocks) > 1 else ""
+        if whose and b.samples is not None and np.ptp(y[b.samples]) == 0.0:
+            whose = f"of class {y[b.samples][0]:+.0f} {whose}"
+        rules = [] if b.samples is None else _rules(b, q, whose)
+        told = [text for amount, text in rules if amount > _MEMBER]
+        if not told and b.domain.violation(q) > _MEMBER:
+            told = [f"the weights break {domain}"]
+        found += told
+    words = found or ["the weights give no point that the sets which meet share"]
+    return f"{'; '.join(words)} (violation {violation:.3g})"
+
+
+def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
+    """How far weights of samples break the simplex and the cap, with words for each rule."""
+    least, top = float(q.min(initial=0.0)), float(q.max(initial=0.0))
+    rules = [(-least, f"a weight {whose}is negative, {least:.3g}")]
+    for k, (index, mass) in enumerate(SampleWeights(q.size, None, b.classes).groups):
+        of = f"of class {'+-'[k]}1 " if b.classes is not None else ""
+        total = float(q[index].sum())
+        text = f"the weights {of}{whose}add up to {total:.6g}, not to {mass:g}"
+        rules.append((abs(total - mass) / mass, text))
+    if isinstance(b.domain, Capped) and b.groups is not None:
+        cap = b.domain.cap * float(np.max(b.domain.samples.c))
+        above = f"the largest weight {whose}is {top:.6g}, above the cap {cap:.6g}"
+        rules.append((top / cap - 1.0, above))
+    return rules
 
 
 def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
@@ -88,9 +132,16 @@ def _no_weights(why: str) -> ParameterError:
     )
 
 
-def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> float:
-    """How far x is outside of U, relative: from the nearest point of the lowered set, by a conic program,
-    as the definition rebuilds it.
+def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
+    """The point of the blocks q, moved inside of U where it lies near to it; and its violation."""
+    x, violation = model.set.rebuild(data, iter(q))
+    moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
+    return (x, violation) if moved is None else (moved[1], moved[2])
+
+
+def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tuple[Vec, float]:
+    """x, and how far it is outside, relative: from the nearest point of U, by a conic program. Where that is
+    within 1e-6, the nearest point in its place, and its violation.
 
     Raises
     ------
@@ -106,6 +157,8 @@ def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> fl
             f"certify: the program for the point of U nearest to x ended with {failure or problem.status}; "
             "scale the features"
         )
-    near, violation = model.set.rebuild(data, iter(blocks.point()))
+    near, violation = member(model, data, blocks.point())
     unit = max(data.space.norm(x), 1e-4 * form.largest) or 1.0
-    return max(violation, data.space.norm(near - x) / unit)
+    apart = data.space.norm(near - x) / unit
+    moved = INSIDE < apart <= _MEMBER
+    return (near, violation) if moved else (x, max(violation, apart))

@@ -8,29 +8,28 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ucm.data.bound import Data, bind
-from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import refuse_gathering
+from ucm.data.first_pass import refuse_gathering
+from ucm.data.readers import is_stored, open_rows
 from ucm.data.weighing import ClassWeight
-from ucm.errors import CompositionError, EmptySetError, SolverError
-from ucm.evidence.admissible import (
+from ucm.errors import CompositionError, SolverError
+from ucm.evidence.lambda_max import is_multiple, lambda_max
+from ucm.evidence.parameter_range import (
     Interval,
-    growth_of,
+    as_size,
+    grows_with,
     interval_of,
-    size_of,
-    sizes_of,
-    smallest_by_rule,
+    smallest_feasible,
 )
-from ucm.evidence.boundary import boundary
-from ucm.evidence.matched import by_lam, with_radii
-from ucm.evidence.trivial import largest, multiplies
+from ucm.evidence.radius_from_lambda import by_lam, radius_from_lambda
+from ucm.evidence.zero_entry import zero_entry
 from ucm.forms.monitor import Monitor
-from ucm.language.contracts import Domain, Size, UncertaintySet
+from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.parameter import Param, Tunable
+from ucm.language.parameter import Param
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["admissible", "intervals_of", "resolved", "with_relative_sizes"]
+__all__ = ["admissible", "intervals_of", "resolved", "with_numbers", "with_relative_sizes"]
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
@@ -45,7 +44,7 @@ def admissible(
     subgroup: Any = None,
     time_limit: float = math.inf,
 ) -> dict[str, Interval]:
-    """The interval of every hyperparameter in which U is not empty and 0 is not in U.
+    """Compute for each hyperparameter the interval in which the model is feasible and convex.
 
     The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
     the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
@@ -55,6 +54,10 @@ def admissible(
 
     For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
     the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
+
+    Of a generalised nu-SVM `lam` goes up to the norm of w without the bound `||w|| <= lam`: beyond it the
+    bound is inactive and the solution stays the same, as it does below the least `nu` of a multiple
+    `Hinge(p) / nu`, p > 1.
 
     Of a relative `Param` it is the interval that it is a fraction of, of several their parts of one ray; the
     others are at the numbers that these fractions stand for.
@@ -88,13 +91,13 @@ def admissible(
     (0.666667, 1.0)
     """
     if is_stored(X):
-        refuse_gathering(row_source(X, y), f"admissible of {model!r}")
+        refuse_gathering(open_rows(X, y), f"admissible of {model!r}")
     declared = model if isinstance(model, Objective) else as_model(model, "admissible")
     data = bind(X, y, class_weight, sample_weight, subgroup)
     if isinstance(declared, RobustMargin):
         declared.set.dimension(data.n)
     relative = intervals_of(declared, data, time_limit) if declared.relative_names() else {}
-    numbers = resolved(declared, data, time_limit)
+    numbers = with_numbers(declared, data, time_limit)
     found, failed = dict(relative), []
     for name in declared.params():
         if name in relative:
@@ -110,8 +113,21 @@ def admissible(
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """The model with numbers in place of its relative `Param`s, and radii in place of the lam of balls of
-    losses.
+    """`with_numbers`, and radii in place of the lam of balls of losses.
+
+    Raises
+    ------
+    CompositionError, EmptySetError, ParameterError, SolverError
+        As `with_numbers` and `ucm.evidence.radius_from_lambda.radius_from_lambda`.
+    """
+    model = with_numbers(model, data, time_limit)
+    if isinstance(model, RobustMargin) and any(by_lam(node) for node in model.walk()):
+        model = radius_from_lambda(model, data).model  # type: ignore[assignment]
+    return model
+
+
+def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Model:
+    """The model with numbers in place of its relative `Param`s.
 
     One is the point at its fraction of its admissible interval, the others at their values. Several are
     points on a ray of sizes, which goes from the smallest that leave a point by multiples of themselves
@@ -123,17 +139,13 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     CompositionError
         A relative `Param` without an interval.
     EmptySetError, SolverError
-        As `ucm.admissible`; as `ucm.evidence.matched.with_radii`.
-    ParameterError
-        As `with_radii`.
+        As `ucm.admissible`.
     """
     names = model.relative_names()
-    if names:
-        found = intervals_of(model, data, time_limit)
-        model = model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
-    if isinstance(model, RobustMargin) and any(by_lam(node) for node in model.walk()):
-        model = with_radii(model, data)  # type: ignore[assignment]
-    return model
+    if not names:
+        return model
+    found = intervals_of(model, data, time_limit)
+    return model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
 
 
 def intervals_of(
@@ -151,22 +163,22 @@ def intervals_of(
 def _intervals(
     model: RobustMargin | Objective, names: tuple[str, ...], data: Data, time_limit: float
 ) -> Mapping[str, Interval]:
-    plain = model.settled(dict.fromkeys(names, 0.5))
+    plain = model.without_ranges().settled(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
         return _along_a_ray(plain, names, data, time_limit)
     found = {name: interval_of(plain, data, name, time_limit) for name in names}
     for name, interval in found.items():
         if math.isinf(interval.lower):
-            raise _without(name, interval.how)
+            raise _no_interval(name, interval.how)
     if isinstance(plain, Objective) and len(names) > 1:
         parts = model.params()
-        others = {n: found[n].at(parts[n]) for n in names if largest(plain, data, n) is None}
+        others = {n: found[n].at(parts[n]) for n in names if lambda_max(plain, data, n) is None}
         plain = plain.settled(others)
         found |= {n: interval_of(plain, data, n) for n in names if n not in others}
     return found
 
 
-def _without(name: str, why: str) -> CompositionError:
+def _no_interval(name: str, why: str) -> CompositionError:
     return CompositionError(
         f"Param({name!r}, relative=True): a fraction of the admissible interval, and there is none ({why}); "
         "give the number, or make it the size of a set"
@@ -176,38 +188,32 @@ def _without(name: str, why: str) -> CompositionError:
 def _along_a_ray(
     model: RobustMargin, names: tuple[str, ...], data: Data, time_limit: float
 ) -> Mapping[str, Interval]:
-    sizes: dict[str, Size] = {}
+    """The intervals of several parameters, as sizes t: from the smallest feasible ones, by multiples of
+    themselves (of 1 where they are 0), to where 0 enters U."""
+    grows: dict[str, bool] = {}
     for name in names:
-        several = any(
-            isinstance(size.declared, Tunable)
-            and len({p.name for p in size.declared.leaves()} & set(names)) > 1
-            for size in sizes_of(model, data, name)
-        )
-        size = growth_of(model, data, name, alone=not several)
-        if isinstance(size, str):
-            raise _without(name, size)
-        sizes[name] = size
+        known = grows_with(model, data, name)
+        if isinstance(known, str):
+            raise _no_interval(name, known)
+        grows[name] = known
 
-    def at(model: RobustMargin, t: Mapping[str, float]) -> RobustMargin:
-        return model.settled({n: float(sizes[n].inverse(x)) for n, x in t.items()})
+    def at(t: Mapping[str, float]) -> RobustMargin:
+        return model.settled({n: as_size(grows[n], x) for n, x in t.items()})
 
-    large = 1.0
-    while at(model, dict.fromkeys(names, large)).set.emptiness(data) is not None:
-        large *= 2.0
-        if large > 1e60:
-            raise EmptySetError(
-                f"admissible: U is empty for all sizes of {', '.join(names)}; change another parameter"
-            )
-    roomy = at(model, dict.fromkeys(names, large))
-    least = {n: smallest_by_rule(roomy, data, n, replace(sizes[n], declared=1.0))[0] for n in names}
-    slopes = {n: t or 1.0 for n, t in least.items()}
-
-    def ray(s: float) -> RobustMargin:
-        return at(model, {n: least[n] + s * slopes[n] for n in names})
-
+    large = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, ", ".join(names))
+    large = max(1.0, large)
+    least = {
+        n: smallest_feasible(
+            lambda t, n=n: at({**dict.fromkeys(names, large), n: t}), data, large, n
+        )  # type: ignore[misc]
+        for n in names
+    }
+    steps = {n: t or 1.0 for n, t in least.items()}
     monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
     with monitor.alarm():
-        found = boundary(ray, data, 0.0, monitor)
+        found = zero_entry(
+            lambda s: at({n: least[n] + s * steps[n] for n in names}), data, 0.0, monitor
+        )
     if not found.proven:
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
         raise SolverError(
@@ -216,13 +222,10 @@ def _along_a_ray(
         )
     how = f"{', '.join(names)} together, from the smallest sizes to the multiple at which 0 enters"
     intervals = {}
-    for n, size in sizes.items():
-        a, b = (
-            float(size.inverse(least[n])),
-            float(size.inverse(least[n] + found.lower * slopes[n])),
-        )
+    for n in names:
+        a, b = (as_size(grows[n], t) for t in (least[n], least[n] + found.lower * steps[n]))
         closed = Interval(a, b, how, lower_closed=True)
-        intervals[n] = closed if size.grows else Interval(b, a, how, upper_closed=True)
+        intervals[n] = closed if grows[n] else Interval(b, a, how, upper_closed=True)
     return intervals
 
 
@@ -239,9 +242,9 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     names = list(model.params())
     if isinstance(model, Objective):
         own = model.penalty
-        names = [n for n in own.params() if multiplies(own, n, data.n)] or names[:1]
+        names = [n for n in own.params() if is_multiple(own, n, data.n)] or names[:1]
     else:
-        names = [n for n in names if not isinstance(size_of(model, data, n), str)]
+        names = [n for n in names if not isinstance(grows_with(model, data, n), str)]
     return model.fractional(names)
 
 

@@ -19,6 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
+from ucm.evidence.inside import INSIDE
+from ucm.evidence.objective import of_objective
+from ucm.evidence.row_hulls import PASS
 from ucm.forms.rows import RowLosses
 from ucm.forms.solution import Certificate
 
@@ -71,8 +74,7 @@ def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
         kind = "global" if form.convex else "local"
     else:
         dual, missed, kind = _of_square(form, proof, lam), 0.0, "global"
-    gap = primal - dual
-    return Certificate(primal, dual, gap, gap / max(abs(primal), 1e-300), missed, kind)
+    return of_objective(primal, dual, missed, at_rest(form), kind=kind, wrong=PASS)
 
 
 def _of_square(form: RowLosses, proof: LossProof, lam: float) -> float:
@@ -122,6 +124,10 @@ def _tilted(form: RowLosses, proof: LossProof) -> tuple[float, float]:
 
     height, share, missed = form.penalty.bound(z, u, size, w)
     bound = loss.offset * float((own + share * f * slopes).sum()) - height
+    if not form.taken:  # f = 0 is a dual point too, as penalties are not negative
+        least = loss.offset * float(own.sum())
+        if missed > INSIDE or not bound > least:
+            bound, missed = least, 0.0
     tangent = proof.tangent + sum(h.value(w) for h in form.taken) - float(u @ w)
     return bound - tangent, missed
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.evidence.outside import member
 from ucm.forms.faces import least_norm
 from ucm.forms.solution import Certificate
 from ucm.forms.sphere import UnitNorm
@@ -22,7 +23,7 @@ def certify_unit(
     model: RobustMargin, data: Data, form: UnitNorm, w: Vec, q: Sequence[Vec], floor: float,
     splits: Splits | None = None,
 ) -> tuple[Certificate, Vec]:  # fmt: skip
-    """The certificate of w, and the point x that the blocks q stand for.
+    """The certificate of w, and the point x that the blocks q stand for, moved into U where it lies near.
 
     f(w) is the declared support; -x is a subgradient of f at w when `-w'x = f(w)`. The residual is
     `||x + f(w) n||` in the span of U, n the subgradient of the norm at w nearest to `-x / f(w)`, plus what
@@ -32,7 +33,7 @@ def certify_unit(
     ----------
     floor : a lower bound of the optimum, minus the norm of a point of U near 0
     """
-    x, violation = model.set.rebuild(data, iter(q))
+    x, violation = member(model, data, list(q))
     f = float(model.set.support(data, -w, splits or {})[0])
     v = form.lower(w)
     target = form.lower(-x) / f if f > 0.0 else np.zeros_like(v)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
+from ucm.data.weighing import ClassWeight
 from ucm.errors import DataError, EmptySetError, SolverError, brief
 from ucm.evidence.relative import resolved
 from ucm.forms.distance import MinNorm
@@ -124,9 +125,16 @@ class _Program:
 
 
 def support(
-    U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any, *, subgroup: Any = None
+    U: UncertaintySet | RobustMargin,
+    X: Any,
+    y: Any,
+    d: Any,
+    *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
 ) -> Height:
-    """The support function of a set over samples: `max <d, x>` over x in U.
+    """Compute the support function `max <d, x>` over x in U, with a maximiser and its error.
 
     Parameters
     ----------
@@ -136,7 +144,7 @@ def support(
         Samples and labels.
     d : (n,) array
         A direction of the space of U.
-    subgroup : (m,) array, optional
+    class_weight, sample_weight, subgroup : optional
         As in `ucm.compile`.
 
     Returns
@@ -171,7 +179,7 @@ def support(
     >>> value, point, error
     (4.0, array([1., 3.]), 0.0)
     """
-    data = bind(X, y, subgroup=subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     model = resolved(as_model(U, "support"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)

@@ -28,19 +28,18 @@ _REDUCED = 5e-5  # and what it calls inaccurate
 
 @dataclass(frozen=True)
 class Verification:
-    """What the comparison found; printed, it is a report.
+    """The comparison of an answer with the CVXPY reference; printed as a report.
 
     Attributes
     ----------
-    agrees : whether both answers are the same within the tolerance
-    objective, reference_objective : of the solution, and of the twin
-    difference : of the objectives, relative to the larger (near 0 to what the reference solver can tell,
-        or to the size of U)
-    x_distance : between the two points, relative to the norm; NaN where it decides nothing
+    agrees : True if both answers are equal within the tolerance
+    objective, reference_objective : objectives of the solution and of the CVXPY reference
+    difference : relative difference of the objectives
+    x_distance : distance between the two points, relative to the norm; NaN if it is not compared
     x_allowed : the distance that both gaps allow
-    violation : how far the solution is outside of U, relative, from the definition
-    status, reference_status : of the two solves
-    reference_solver : name
+    violation : relative distance of the solution from U, by the definition of U
+    status, reference_status : statuses of both solves
+    reference_solver : the solver behind CVXPY
     """
 
     agrees: bool
@@ -168,8 +167,8 @@ def compared(
     least: float = 0.0,
 ) -> Verification:
     """The report on two objectives. They agree within `max(1e-6, tol)` of the larger one; no weight is below
-    `least`, and points whose distance decides are no further apart than both gaps allow. Where one
-    of them has no feasible point, neither has.
+    `least`, and points whose distance decides are no further apart than both gaps allow. A reference
+    without a feasible point agrees with no solution.
 
     Parameters
     ----------
@@ -182,9 +181,8 @@ def compared(
     objective = solution.objective if objective is None else objective
     allowed, violation = max(_AGREED, tol), solution.certificate.violation
     near = math.nan
-    if reference.empty or solution.status == "infeasible":
-        agrees = reference.empty and solution.status == "infeasible"
-        difference = 0.0 if agrees else math.inf
+    if reference.empty:
+        agrees, difference = False, math.inf
     else:
         error = _REDUCED if reference.status.endswith("inaccurate") else 10.0 * _TIGHT
         told = max(size, unit * (error / _AGREED))
@@ -238,7 +236,7 @@ def verify(
     size, apart = 1e-12 * data.scale, math.nan
     if solution.status == "zero_in_set":
         size = max(solution.size, data.scale)
-    elif euclidean and solution.status != "infeasible":
+    elif euclidean:
         apart = data.space.norm(x - solution.x) / max(norm, 1e-300)
     point = replace(found, value=-norm)
     return compared(solution, point, tol, size=size, unit=reference.scale, apart=apart)

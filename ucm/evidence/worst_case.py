@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound import Data, bind
+from ucm.data.weighing import ClassWeight
 from ucm.errors import DataError, EmptySetError, brief
 from ucm.evidence.relative import resolved
 from ucm.evidence.support import Heights
@@ -22,9 +23,16 @@ __all__ = ["worst_case"]
 
 
 def worst_case(
-    U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any, *, subgroup: Any = None
+    U: UncertaintySet | RobustMargin,
+    X: Any,
+    y: Any,
+    w: Any,
+    *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
 ) -> cp.Expression:
-    """`max over x in U of -w'x` as a convex CVXPY expression, to stand in problems of one's own.
+    """Return `max over x in U of -w'x` as a convex CVXPY expression for your own problems.
 
     Its minimum over `||w||_p <= 1` is the objective of the compiled model, where 0 is not in U. Beside it may
     stand budgets, fairness constraints, the worst cases of other sets.
@@ -37,7 +45,7 @@ def worst_case(
         Samples and labels.
     w : CVXPY expression or array, (n,)
         Affine in the variables.
-    subgroup : (m,) array, optional
+    class_weight, sample_weight, subgroup : optional
         As in `ucm.compile`.
 
     Returns
@@ -73,7 +81,7 @@ def worst_case(
     >>> abs(value - ucm.solve(U, X, y).objective) <= 1e-6 * abs(value)
     True
     """
-    data = bind(X, y, subgroup=subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     model = resolved(as_model(U, "worst_case"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)

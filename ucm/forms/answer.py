@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.data.sound import finite
+from ucm.data.validation import finite
 from ucm.errors import SolverError, brief
 
 __all__ = ["STATUSES", "Answer", "Expected", "Posed", "Witness", "checked"]
@@ -51,7 +51,7 @@ class Witness:
 
 @dataclass
 class Answer:
-    """A primal point, and the dual quantities that a solver happens to know.
+    """The answer of a solver: a primal point, and the dual quantities that it knows.
 
     Attributes
     ----------

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.maps import RowsMap
+from ucm.data.maps import VStack
 from ucm.forms.answer import Answer, Expected
-from ucm.language.contracts import AffineImage, Block, Coupling, Path, Projectable
+from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
 
 __all__ = ["MinNorm"]
 
@@ -44,9 +46,7 @@ class MinNorm:
     space: Space = field(default_factory=lambda: EuclideanSpace(0))
 
     @classmethod
-    def of(
-        cls, image: AffineImage, norm: float, stored: int, space: Space | None = None
-    ) -> MinNorm:
+    def of(cls, image: LoweredSet, norm: float, stored: int, space: Space | None = None) -> MinNorm:
         """The form of a lowered set."""
         if space is None:
             space = EuclideanSpace(image.center.size)
@@ -77,7 +77,7 @@ class MinNorm:
 
     def centers(self) -> list[Vec]:
         """A start deep inside every domain."""
-        return [b.domain.center(b.map.shape[1], classes=b.classes) for b in self.blocks]
+        return [b.domain.center(b.map.shape[1]) for b in self.blocks]
 
     def begin(self, start: Answer | None) -> list[Vec]:
         """Where to start: the centres, or the blocks of `start`, brought into their domains; with
@@ -87,7 +87,7 @@ class MinNorm:
         if self.couplings:
             return list(start.q)
         return [
-            b.domain.project(v, classes=b.classes) if isinstance(b.domain, Projectable) else v
+            b.domain.project(v) if isinstance(b.domain, Projectable) else v
             for b, v in zip(self.blocks, start.q, strict=True)
         ]
 
@@ -101,6 +101,11 @@ class MinNorm:
             (b.map.matvec(p) for b, p in zip(self.blocks, q, strict=True)),
             start=self.center.copy(),
         )
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The dense matrix `[A_1, ..., A_K]`, of shape (n, entries of all blocks)."""
+        parts = [b.map.matrix() for b in self.blocks]
+        return np.hstack([np.asarray(A.todense() if sparse.issparse(A) else A) for A in parts])
 
     def rmatvec(self, w: Vec) -> list[Vec]:
         """`A_k' w` for every block."""
@@ -141,7 +146,7 @@ class MinNorm:
 
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
         """`max <g_k, q_k>` over every domain."""
-        return [b.domain.support(u, classes=b.classes) for b, u in zip(self.blocks, g, strict=True)]
+        return [b.domain.support(u) for b, u in zip(self.blocks, g, strict=True)]
 
     def lower_bound(self, w: Vec, multipliers: Sequence[Vec] = ()) -> float:
         """A lower bound of the optimum from any w with `||w||_p <= 1` and any multipliers mu:
@@ -183,13 +188,13 @@ class MinNorm:
         found = []
         for b in self.blocks:
             g, d = -b.map.rmatvec(w), b.map.shape[1]
-            if d > _MOST or np.isfinite(b.domain.support(g, classes=b.classes)[0]):
+            if d > _MOST or np.isfinite(b.domain.support(g)[0]):
                 continue
             far = _ROUNDING * b.map.column_norms() * float(np.linalg.norm(w))
             for j in np.flatnonzero(np.abs(g) > far):
                 e = np.zeros(d)
                 e[j] = g[j]
-                if b.domain.support(e, classes=b.classes)[0] == np.inf:
+                if b.domain.support(e)[0] == np.inf:
                     e[j] = 1.0
                     found.append(b.map.matvec(e))
         return found
@@ -202,4 +207,4 @@ class MinNorm:
         for c, weight in zip(self.couplings, weights, strict=True):
             maps = [B for k, B in c.terms if k == block]
             rows.append((weight, c.offset.size, maps[0] if maps else None))
-        return RowsMap(rows, self.blocks[block].map.shape[1])
+        return VStack(rows, self.blocks[block].map.shape[1])

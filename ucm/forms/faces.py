@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from ucm import numerics
+from ucm import native
 from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
@@ -151,7 +151,7 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             a, b = self.bounds[g], self.bounds[g + 1]
             u, cap = s[a:b], self.caps[a:b]
-            theta = numerics.top_threshold(u, cap, mass)
+            theta = native.top_threshold(u, cap, mass)
             sure = u > theta
             value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
             off, near = np.abs(u - theta), tied
@@ -197,7 +197,7 @@ class SumOfHulls:
 
     def line_minimum(self, scores: Vec, w: Vec, d: Vec, first: float) -> float:
         """The step t > 0 with the least `max over x in U of -(w + t d)'x`."""
-        return numerics.line_minimum(
+        return native.line_minimum(
             scores, self.scores(d), self.caps, self.bounds, self.masses,
             -float(self.center @ w), -float(self.center @ d), first,
         )  # fmt: skip
@@ -214,10 +214,10 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
             u, v, cap = s[rows], move[rows], self.caps[rows]
-            theta = numerics.top_threshold(u, cap, mass)
+            theta = native.top_threshold(u, cap, mass)
             at = np.abs(u - theta) <= near
             left = mass - float(cap[u > theta + near].sum())
-            speed = numerics.top_threshold(v[at], cap[at], min(left, float(cap[at].sum())))
+            speed = native.top_threshold(v[at], cap[at], min(left, float(cap[at].sum())))
             lower = (u < theta - near) & (v > speed + still)
             upper = (u > theta + near) & (v < speed - still)
             meets = lower | upper
@@ -263,13 +263,10 @@ def least_norm(
     if q.size == 0 or q.size > _PAIRS:
         return q, fixed + points.T @ q
     K = np.ascontiguousarray(points @ points.T)
-    h, every = points @ fixed, np.arange(q.size)
+    h = points @ fixed
     scale = max(float(np.abs(h).max()), float(np.abs(K).max()) * float(rest.sum()), 1e-300)
     for _ in range(_ROUNDS):
-        steps, *_ = numerics.clip_mdm(
-            K, every, every, np.diagonal(K).copy(), np.ones(q.size), group, caps, 1, 1e-13 * scale,
-            _STEPS, 0.0, np.zeros(q.size), monitor.stop, q, h + K @ q,
-        )  # fmt: skip
+        steps = native.exchanges(K, group, caps, 1e-13 * scale, _STEPS, q, h + K @ q)
         q = _refined(fixed, points, caps, group, q, monitor)
         if steps < _STEPS or monitor.late:
             break
@@ -289,23 +286,20 @@ def _refined(
         if monitor.late:
             break
         free = np.flatnonzero((q > 0.0) & (q < caps))
-        moves, columns = [], []
-        for g in np.unique(group[free]):
-            mine = free[group[free] == g]
-            for i in mine[1:]:
-                columns.append((mine[0], i))
-                moves.append(points[i] - points[mine[0]])
-        if not moves:
+        order = free[np.argsort(group[free], kind="stable")]
+        heads, first = np.unique(group[order], return_index=True)
+        b = np.delete(order, first)
+        if not b.size:
             return q
+        a = order[first][np.searchsorted(heads, group[b])]
         x = fixed + points.T @ q
         if not np.isfinite(x).all():
             return q  # of a set without bounds
         # by pivoted QR: a singular value decomposition need not converge
-        step: Any = linalg.lstsq(np.array(moves).T, -x, cond=1e-12, lapack_driver="gelsy")
+        step: Any = linalg.lstsq((points[b] - points[a]).T, -x, cond=1e-12, lapack_driver="gelsy")
         d = np.zeros(q.size)
-        for (a, b), t in zip(columns, step[0], strict=True):
-            d[b] += t
-            d[a] -= t
+        d[b] = step[0]
+        np.subtract.at(d, a, step[0])
         room = np.full(q.size, np.inf)
         down, up = d < 0.0, d > 0.0
         room[down] = -q[down] / d[down]

@@ -8,16 +8,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.options import SECONDS, optional
-from ucm.numerics.states import SEPARATED
 
-__all__ = ["Monitor", "check_time_limit", "time_left"]
+__all__ = ["CROSSED", "SEPARATED", "ZERO", "Monitor", "TimeLimit", "check_time_limit", "limit_from"]
 
+ZERO = 1e-9
+"""Of the largest norm met: a norm that counts as 0, whatever the tolerance is."""
+
+SEPARATED = 1e-12
+"""Of the largest norm met: a distance from 0 that is proven to be longer is no rounding."""
+
+CROSSED = 1e-9
+"""The relative gap below 0 that rounding explains; a gap below it proves nothing."""
+
+_HALF = 0.5  # of the tolerance: the gap that solvers aim at
 _LIMIT = optional(SECONDS)
 _LEAST = 1e-6  # seconds: a limit is positive
 
@@ -26,9 +35,25 @@ _HEADER = (
 )
 
 
+class TimeLimit(float):
+    """Seconds from a moment on.
+
+    Attributes
+    ----------
+    began : the moment, by `time.perf_counter`
+    """
+
+    began: float
+
+    def __new__(cls, seconds: float, began: float) -> Self:
+        limit = super().__new__(cls, seconds)
+        limit.began = began
+        return limit
+
+
 @dataclass
 class Monitor:
-    """Watches one solve.
+    """The limits, the callback and the history of one solve.
 
     Attributes
     ----------
@@ -36,12 +61,12 @@ class Monitor:
     max_iter : None for the solver's own limit
     callback : called with the record of every report; returning True stops the solve
     verbose : print a table
-    time_limit : seconds from `started` on; None for as long as it takes
+    time_limit : seconds from `started` on, or from where a `TimeLimit` began; None for as long as it takes
     factor : what a reported objective is multiplied by, to be that of the declared problem
     trace : k to keep every k-th iterate whole, with what the solver says of it; 0 to keep its reports
     start : the place of the start at work, of solvers that try several
     ends : the objective at the end of every start so far
-    least : the part of the largest norm met at which a norm counts as 0; None: by the tolerance
+    least : the part of the largest norm met at which a norm counts as 0; None for `ZERO`
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
     systems : linear systems so far, by a solver that forms them
@@ -50,6 +75,7 @@ class Monitor:
     kernel_operations : inner products of samples, where the solver counts them
     reads : how often all rows of a row source were read
     latest, broken : over a row source the last answer with a proof, and whether Ctrl-C ended with it
+    turns : who went on from whose answer, which was not proven; shared with the problems inside
     iterations, history : what was reported: how far, and every record
     started : when it began, by `time.perf_counter`
     bound : whether a lower bound is looked for where 0 lies in U
@@ -73,6 +99,7 @@ class Monitor:
     reads: int = 0
     latest: Any = None
     broken: bool = False
+    turns: dict[str, str] = field(default_factory=dict)
     iterations: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
@@ -91,12 +118,24 @@ class Monitor:
     @property
     def zero(self) -> float:
         """The part of the largest norm met at which a norm counts as 0."""
-        return max(0.1 * self.tol, 1e-10) if self.least is None else self.least
+        return ZERO if self.least is None else self.least
 
     def at_zero(self, norm: float, bound: float, largest: float) -> bool:
-        """Whether a point counts as 0: its norm is small against the largest met, and no dual vector
+        """Whether a point counts as 0: its norm is 0 to rounding of the largest met, and no dual vector
         separates 0 from the set, of whose distance from it `bound` is one from below."""
         return norm <= self.zero * largest and not bound > SEPARATED * largest
+
+    def met(self, violation: float) -> bool:
+        """Whether a point counts as feasible, whatever the tolerance is: another one proves nothing."""
+        return violation <= ZERO
+
+    def reached(self, gap: float, tol: float | None = None) -> bool:
+        """Return True if a relative gap proves a tolerance: by default half of that of the solve, as the
+        certificate rounds differently.
+
+        A gap below `-CROSSED` proves nothing: its point lies outside of the set, or rounding decides.
+        """
+        return -CROSSED <= gap <= (_HALF * self.tol if tol is None else tol)
 
     @property
     def seconds(self) -> float:
@@ -107,7 +146,7 @@ class Monitor:
         """Whether the time is over. What may take long between two reports asks it before each product,
         each factorisation."""
         return self.time_limit is not None and (
-            self.stop[0] > 0.0 or self.seconds >= self.time_limit
+            self.stop[0] > 0.0 or time.perf_counter() >= self._ends(self.time_limit)
         )
 
     @property
@@ -115,7 +154,10 @@ class Monitor:
         """Seconds that are left, for programs with a clock of their own; inf without a limit."""
         if self.time_limit is None:
             return math.inf
-        return max(_LEAST, self.time_limit - self.seconds)
+        return max(_LEAST, self._ends(self.time_limit) - time.perf_counter())
+
+    def _ends(self, limit: float) -> float:
+        return (limit.began if isinstance(limit, TimeLimit) else self.started) + limit
 
     @contextmanager
     def alarm(self) -> Iterator[None]:
@@ -126,7 +168,7 @@ class Monitor:
             return
         if self.late:
             self.stop.fill(1.0)
-        timer = threading.Timer(self.left, self.stop.fill, (1.0,))
+        timer = threading.Timer(min(self.left, threading.TIMEOUT_MAX), self.stop.fill, (1.0,))
         timer.daemon = True
         timer.start()
         try:
@@ -143,6 +185,19 @@ class Monitor:
             least=least,
             started=self.started,
             stop=self.stop,
+            turns=self.turns,
+        )
+
+    def went_on(self, solver: str, unproven: str) -> None:
+        """Note that a solver answered from where another one ended without proof."""
+        self.turns[solver] = unproven
+
+    @property
+    def told(self) -> str:
+        """What a message says of the solvers that went on."""
+        return "".join(
+            f"; {solver} went on from the answer of {first}, which ended without proof"
+            for solver, first in self.turns.items()
         )
 
     def due(self, iteration: int) -> bool:
@@ -206,9 +261,9 @@ def check_time_limit(time_limit: object, where: str) -> None:
     _LIMIT.check(where, "time_limit", time_limit, "leave it out to solve to the end")
 
 
-def time_left(time_limit: float | None, began: float) -> float | None:
-    """What is left for the next of several tasks with one limit, the first of which began at `began` of
-    `time.perf_counter`."""
-    if time_limit is None:
-        return None
-    return max(_LEAST, time_limit - (time.perf_counter() - began))
+def limit_from(time_limit: float | None, began: float) -> TimeLimit | None:
+    """The limit of several tasks together, the first of which began at `began` of `time.perf_counter`; a
+    `TimeLimit` stays."""
+    if time_limit is None or isinstance(time_limit, TimeLimit):
+        return time_limit
+    return TimeLimit(time_limit, began)

@@ -13,14 +13,14 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.data.options import Wanted
+from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.losses.ramp import RampPart
 from ucm.language.objective import Objective
-from ucm.language.penalties.gathered import Gathered
-from ucm.language.term_algebra import PenaltySum, ScaledPenalty, of_all
+from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.term_sums import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
     Excess,
@@ -32,11 +32,12 @@ from ucm.language.terms import (
 
 __all__ = [
     "INNER",
-    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "hinged", "relaxed",
-    "unit_of", "weighed",
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "SessionSolver", "Tilt", "curvature",
+    "hinged", "relaxed", "unit_of", "weighed",
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
+_ROUNDING = 1e-12  # of a margin of 1
 _EVEN = np.linspace(-_FAR, _FAR, _GRID)
 _ROUNDS = 6  # of a grid between two such values
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
@@ -67,6 +68,7 @@ class Composite:
     y : (m,) array of +1.0 and -1.0
     losses, penalties : the convex terms
     weights : for every loss c_k, (m,) and not negative, or None for ones; () for ones in all
+    stored : entries of the bound data, the unit of half a pass; 0 for those of X
     """
 
     X: Any
@@ -74,6 +76,7 @@ class Composite:
     losses: tuple[ConvexLoss, ...]
     penalties: tuple[ProximalPenalty, ...]
     weights: tuple[Vec | None, ...] = ()
+    stored: int = 0
 
     @property
     def m(self) -> int:
@@ -88,10 +91,34 @@ class Composite:
         """What an answer is made of."""
         return Expected(w=self.n, slopes=self.m)
 
+    def without_rounding(self, w: Vec) -> Vec:
+        """w, and 0 in place of the entries that move no margin but by rounding, where slopes of the penalty
+        have walls at 0: solvers that end at a vertex or inside of a cone leave such entries."""
+        used = np.flatnonzero(w)
+        if used.size == 0 or not self.penalty.without_forms[1].walled:
+            return w
+        X = self.X if used.size == w.size else self.X[:, used]
+        ends = X.max(axis=0), -X.min(axis=0)
+        high, low = (v.toarray().ravel() if sparse.issparse(v) else v for v in ends)
+        most = np.maximum(high, low)
+        kept = w.copy()
+        kept[used[np.abs(w[used]) * most <= _ROUNDING]] = 0.0
+        return kept
+
     @functools.cached_property
     def entries(self) -> int:
         """Stored entries of X, the unit of half a pass."""
         return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
+
+    @property
+    def unit_entries(self) -> int:
+        """Entries of the bound data, the unit of half a pass."""
+        return self.stored or self.entries
+
+    @property
+    def cost(self) -> float:
+        """Passes over the bound data in one product with X and one with its transpose."""
+        return self.entries / max(1, self.unit_entries)
 
     @property
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
@@ -365,7 +392,7 @@ class DifferenceOfConvex:
 
         def height(v: Vec) -> Vec:
             s = np.abs(v)
-            total = np.where(v > 0.0, upper, lower) * v + c * v * v
+            total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
             return total - sum(p.each(s) for p in self.penalties if isinstance(p, Excess))
 
         here, gain, to = height(w), np.zeros(w.size), w
@@ -498,7 +525,7 @@ class InnerSolver(Solver[Composite]):
         return answer
 
 
-class Following(InnerSolver):
+class SessionSolver(InnerSolver):
     """An inner solver that keeps its session from one problem to the next, over the same samples and losses.
 
     Parameters
@@ -509,7 +536,7 @@ class Following(InnerSolver):
     def __init__(self, inner: InnerSolver) -> None:
         self.inner = inner
         vars(self)["name"] = inner.name  # its answers are those of the inner one
-        self.session: Session | None = None
+        self.opened: Session | None = None
 
     def refuse(self, form: Composite) -> str | None:
         return self.inner.refuse(form)
@@ -518,12 +545,12 @@ class Following(InnerSolver):
         return self.inner.predicted_passes(form)
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        if self.session is None:
-            self.session = self.inner.open(form, monitor)
-        self.session.monitor = monitor
-        return self.session
+        if self.opened is None:
+            self.opened = self.inner.open(form, monitor)
+        self.opened.monitor = monitor
+        return self.opened
 
 
-INNER = Wanted(
+INNER = OptionSpec(
     "a solver of composite problems, as ucm.solvers.HiGHS()", lambda x: isinstance(x, InnerSolver)
 )

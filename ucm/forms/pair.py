@@ -11,7 +11,15 @@ from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.forms.answer import Expected
 
-__all__ = ["HingeDual"]
+__all__ = ["HingeDual", "slacks"]
+
+
+def slacks(a: Vec, C: Vec, p: float) -> Vec:
+    """xi of multipliers, `(a / (C p))^(1 / (p - 1))`; 0 for p = 1."""
+    if p == 1.0:
+        return np.zeros(a.size)
+    r = a / (C * p)
+    return r if p == 2.0 else r ** (1.0 / (p - 1.0))
 
 
 @dataclass(frozen=True)
@@ -55,3 +63,13 @@ class HingeDual:
         a[positive] *= min(1.0, minus / plus)
         a[~positive] *= min(1.0, plus / minus)
         return a
+
+    def levels(self, a: Vec, F: Vec) -> tuple[float, float]:
+        """Largest `F_i = y_i (1 - xi_i) - f_i` where `y_i a_i` can grow, and least where it can fall: the
+        bias lies between them at the optimum."""
+        below = a < self.C if self.p == 1.0 else np.ones(a.size, dtype=bool)
+        grows, falls = (
+            np.where(self.y > 0.0, below, a > 0.0),
+            np.where(self.y > 0.0, a > 0.0, below),
+        )
+        return float(F[grows].max(initial=-np.inf)), float(F[falls].min(initial=np.inf))

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ucm.data.first_pass import RowData
 from ucm.data.linear import Vec
-from ucm.data.survey import RowData
 from ucm.forms.answer import Expected
 from ucm.forms.objective import hinged
-from ucm.language.penalties.gathered import Gathered
+from ucm.language.losses import Hinge
+from ucm.language.penalties.penalty_sum import Gathered
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
-__all__ = ["RowBalls", "RowHulls", "RowLosses"]
+__all__ = ["RowHulls", "RowLosses"]
 
 
 @dataclass(frozen=True)
@@ -33,26 +34,13 @@ class _OfRows:
 
 @dataclass(frozen=True)
 class RowHulls(_OfRows):
-    """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with
-    `0 <= q_i <= cap_c c_i` and `sum q_i = mass_c`, c_i what a sample weighs.
-
-    Attributes
-    ----------
-    data : where the samples are, and what one pass over them told
-    factors, caps, masses : of class +1 and class -1
-    """
-
-    factors: tuple[float, float]
-    caps: tuple[float, float]
-    masses: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class RowBalls(_OfRows):
     """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
     `sum q_i = mass_c`, and for each ball k
 
-        sum over the classes of k of share_c sum_i c_i l_k*(q_i / (share_c c_i))  <=  radius_k.
+        sum over the classes of k of share_c sum_i c_i l_k*(q_i / (share_c c_i))  <=  radius_k,
+
+    c_i the weight of a sample. The caps `q_i <= share_c c_i` of reduced hulls are the ball of radius 0 of the
+    hinge loss, whose conjugate is 0 on [0, 1] and infinite elsewhere.
 
     Attributes
     ----------
@@ -67,6 +55,66 @@ class RowBalls(_OfRows):
     shares: tuple[float, float]
     balls: tuple[tuple[ConvexLoss, float], ...]
     of: tuple[int, int]
+
+    @property
+    def capped(self) -> bool:
+        """Whether the weights are below caps, which are `shares`."""
+        return all(loss == Hinge() for loss, _ in self.balls)
+
+    @functools.cached_property
+    def radii(self) -> Vec:
+        return np.array([radius for _, radius in self.balls])
+
+    @functools.cached_property
+    def rooms(self) -> Vec:
+        """By ball, its radius less the height of the uniform weights; 0 if that is rounding: the ball is one
+        point."""
+        found = self.radii.copy()
+        sizes = np.maximum(np.abs(found), 1.0)
+        for c, k in enumerate(self.of):
+            whole = self.shares[c] * self.data.totals[c]
+            uniform = np.array([self.masses[c] / whole])
+            found[k] -= whole * float(self.balls[k][0].conjugate(uniform)[0])
+        return np.where(found > 1e-13 * sizes, found, 0.0)
+
+    def support(self, mu: Vec, t: Vec, losses: Vec) -> float:
+        """For any mu_c and t_k > 0 a bound of `max over the set of -w'x`,
+
+            sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i c_i l_k(v_i)),
+
+        `v_i = (-f_c w'x_i - mu_c) / t_k` (Ito, Takeda and Toh 2015, section 5.2).
+
+        Parameters
+        ----------
+        losses : by class the sums of `share_c c_i l_k(v_i)`
+        """
+        return float(np.dot(self.masses, mu) + t @ self.radii + t[list(self.of)] @ losses)
+
+    def within(self, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
+        """By class a factor and a summand that turn weights into weights of the set.
+
+        A mean with weights that are all the same, 0 or larger ones, gives them their mass, one with the
+        uniform weights brings them into their ball; the heights of means are no more than the means of
+        heights.
+
+        Parameters
+        ----------
+        totals, heights : by class the sums of q_i, and of `share_c c_i l_k*(q_i / (share_c c_i))`
+        """
+        masses, totals_of = np.array(self.masses), np.array(self.data.totals)
+        wholes, end, top = totals_of * self.shares, np.zeros(2), np.zeros(2)
+        for c, k in enumerate(self.of):
+            loss = self.balls[k][0]
+            if totals[c] < masses[c]:
+                end[c] = min(2.0 * masses[c], wholes[c] * loss.steepest())
+            top[c] = wholes[c] * float(loss.conjugate(np.array([end[c] / wholes[c]]))[0])
+        part = np.where(
+            totals == masses, 0.0, (masses - totals) / np.where(end == totals, 1.0, end - totals)
+        )
+        above = -self.radii
+        np.add.at(above, list(self.of), (1.0 - part) * heights + part * top)
+        to = np.clip(above / np.maximum(above + self.rooms, 1e-300), 0.0, 1.0)[list(self.of)]
+        return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / totals_of
 
 
 Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.language import masses
-from ucm.language.contracts import Block, Capped, Domain
+from ucm.language.contracts import Block, BoundDomain
 from ucm.language.domains import NormBall
-from ucm.language.domains.curved import CutSimplex
-from ucm.language.domains.simplex import WeightedSimplex
+from ucm.language.domains.separable_constraint import SimplexSublevelSet
+from ucm.language.simplex_projection import greedy
 
 __all__ = ["inner_radius", "rooms", "stays"]
 
@@ -22,9 +21,9 @@ _INSIDE = 1e-9  # of a cap
 _ROUNDING = 1e-13  # of a cap, a mass or a radius
 
 
-def inner_radius(domain: Domain, dim: int) -> float | None:
-    """The radius of the 2-norm ball around its centre in a norm ball, all entries counted once; else None."""
-    if not isinstance(domain, NormBall) or domain.copies is not None:
+def inner_radius(domain: BoundDomain, dim: int) -> float | None:
+    """The radius of the 2-norm ball around its centre in a norm ball; else None."""
+    if not isinstance(domain, NormBall):
         return None
     radius = domain.size().number
     return radius if domain.p >= 2.0 else radius * dim ** (0.5 - 1.0 / domain.p)
@@ -37,30 +36,26 @@ def rooms(block: Block) -> list[tuple[Any, float, Vec]] | None:
     All of a capped simplex. Of a simplex cut by a symmetric ball those below the largest c whose vertices are
     inside: h is one function of every entry, so that one vertex stands for all of its kind.
     """
-    domain, d, classes = block.domain, block.map.shape[1], block.classes
-    if isinstance(domain, Capped):
-        return [(g.entries, g.mass, np.full(g.size, g.most)) for g in domain.groups(d, classes)]
-    if isinstance(domain, WeightedSimplex):
-        return [(i, mass, np.minimum(caps, mass)) for i, mass, caps in domain.parts(classes)]
-    if not isinstance(domain, CutSimplex) or domain.copies is not None:
+    domain = block.domain
+    if domain.groups is not None:
+        return [(g.entries, g.mass, np.full(g.size, g.most)) for g in domain.groups]
+    if not isinstance(domain, SimplexSublevelSet) or domain.samples.weights is not None:
         return None
-    sizes = masses.counts(d, classes)
-    cap = _inner_cap(domain, sizes, d, classes)
-    parts = zip(masses.groups(d, classes), sizes, strict=True)
+    samples, cap = domain.samples, _inner_cap(domain)
+    parts = zip(samples.groups, samples.sizes, strict=True)
     return [(index, mass, np.full(n, max(min(cap, mass), mass / n))) for (index, mass), n in parts]
 
 
-def _inner_cap(domain: CutSimplex, sizes: list[int], d: int, classes: Vec | None) -> float:
-    g = np.arange(d, dtype=float)
+def _inner_cap(domain: SimplexSublevelSet) -> float:
+    samples = domain.samples
+    q = np.empty(samples.dim)
 
     def inside(cap: float) -> bool:
-        caps = [max(cap, 1.0 / (len(sizes) * n)) for n in sizes]
-        q = masses.greedy(g, caps, classes)
-        return (
-            domain.violation(q, classes=classes) <= 0.0
-        )  # but for rounding, which is taken off below
+        for (index, mass), n in zip(samples.groups, samples.sizes, strict=True):
+            q[index] = greedy(np.arange(n, dtype=float), max(cap, mass / n), mass)
+        return domain.violation(q) <= 0.0  # but for rounding, which is taken off below
 
-    low, high = 0.0, 1.0 / len(sizes)
+    low, high = 0.0, samples.groups[0][1]
     if inside(high):
         return high
     for _ in range(_HALVINGS):
@@ -80,12 +75,12 @@ def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
     """
     domain, d = block.domain, block.map.shape[1]
     if not V.any():
-        return domain.violation(q, classes=block.classes) <= _ROUNDING
+        return domain.violation(q) <= _ROUNDING
     if isinstance(domain, NormBall):
         radius = inner_radius(domain, d)
         if radius is None:
             return False
-        middle = domain.center(d, classes=block.classes)
+        middle = domain.center(d)
         reach = float(np.linalg.norm(q - middle)) + math.sqrt(
             float(np.linalg.eigvalsh(V.T @ V)[-1])
         )

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.approx import Waves
+from ucm.data.approx import RandomFourierMap
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
-from ucm.data.sound import table
+from ucm.data.validation import table
 from ucm.errors import DataError
 from ucm.forms.display import digits, sheet
 
@@ -22,19 +22,22 @@ __all__ = ["Certificate", "Solution", "Stats"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """A proof of accuracy, computed from the declaration alone.
+    """Proven bounds on the optimum, computed from the declaration alone.
 
     Attributes
     ----------
-    primal : value of the declared problem at w, `max over x in U of -w'x` (an upper bound)
-    dual : minus the norm of the returned x (a lower bound, as x is in U)
-    gap : `primal - dual`, not negative but for rounding; it bounds the error of the objective
-    relative_gap : gap / ||x||_q
-    violation : how far x is outside of U, relative
-    kind : "global" (the gap bounds the distance to the optimum, however large it is), "local" or "none": a
-        side is missing, and infinite, as for an answer from elsewhere (`plan.certify`)
-    residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
-    kernel : of which kernel the model is, or of which features, where these stand for one; "" without
+    primal : upper bound: the value of the declared problem at w, `max over x in U of -w'x` for a set
+    dual : lower bound: minus the norm of x, a point of U; -inf if x lies outside
+    gap : `primal - dual`, non-negative up to rounding; a bound of the error of the objective
+    relative_gap : `gap / ||x||_q`, at least -1e-9; relative to the size of U if 0 lies in U
+    violation : relative distance of x from U; at most 1e-9 counts as rounding
+    kind : "global" (the bounds hold for the optimum), "local" (for the next convex problem), "strict local"
+        (proven by `plan.certify_local`), or "none" (a bound is missing and infinite)
+    residual : if 0 lies in U, the distance of w from stationarity, `dist(df(w), f(w) d||w||_p)`; else None
+    kernel : the kernel or the kernel approximation of the model; "" without one
+    broken : the constraint of U that a result of another solver violates, and by how much; "" if none
+    span : where 0 lies in U and U is flat, the dimension of its span: the bounds are of the w in it, as
+        every w orthogonal to U has the value 0; None where U spans the space
     """
 
     primal: float
@@ -45,22 +48,28 @@ class Certificate:
     kind: str = "global"
     residual: float | None = None
     kernel: str = ""
+    broken: str = ""
+    span: int | None = None
 
     def __str__(self) -> str:
-        return self._bounds() + (f"; {self.kernel}" if self.kernel else "")
+        within = "" if self.span is None else f"w in the span of U, of dimension {self.span}"
+        return "; ".join(part for part in (self._bounds(), within, self.kernel) if part)
 
     def _bounds(self) -> str:
         if self.kind == "none":
             if math.isfinite(self.primal):
-                return f"an upper bound only: optimum <= {self.primal:.10g}"
+                outside = f"; no lower one, as {self.broken}" if self.broken else ""
+                return f"an upper bound only: optimum <= {self.primal:.10g}{outside}"
             if math.isfinite(self.dual):
                 return f"a lower bound only: {self.dual:.10g} <= optimum"
             return "no certificate"
-        if self.kind == "local" and self.residual is not None:
-            return (
-                f"local: {self.primal:.10g}, {self.residual:.2g} from stationary, "
-                f"violation {self.violation:.2g}"
+        if self.kind != "global":
+            accuracy = (
+                f"the next convex problem gains at most {self.gap:.2g}"
+                if self.residual is None
+                else f"{self.residual:.2g} from stationary"
             )
+            return f"{self.kind}: {self.primal:.10g}, {accuracy}, violation {self.violation:.2g}"
         return (
             f"{self.kind}: {self.dual:.10g} <= optimum <= {self.primal:.10g}, "
             f"relative gap {self.relative_gap:.2g}, violation {self.violation:.2g}"
@@ -74,17 +83,21 @@ class Certificate:
     def _repr_html_(self) -> str:
         if self.kind == "none" and not (math.isfinite(self.primal) or math.isfinite(self.dual)):
             return sheet("No certificate", {})
-        critical = self.kind == "local" and self.residual is not None
+        local = self.kind in ("local", "strict local")
         ends = {"lower bound": self.dual, "upper bound": self.primal}
         bounds = {name: f"{x:.10g}".replace("-", "−") for name, x in ends.items()}
         facts = {
-            **({"value": self.primal} if critical else bounds),
-            "relative gap": None if critical else f"{self.relative_gap:.2g}",
+            **({"value": self.primal} if local else bounds),
+            "relative gap": None if local else f"{self.relative_gap:.2g}",
+            "gain of the next convex problem, at most": f"{self.gap:.2g}"
+            if local and self.residual is None
+            else None,
             "digits proven": self.digits,
             "from stationary": None if self.residual is None else f"{self.residual:.2g}",
             "outside of the set": None
             if math.isnan(self.violation)
             else f"{self.violation:.2g}, relative",
+            "dimension of the span of U, which holds w": self.span,
             "kernel": self.kernel or None,
         }
         return sheet(f"Certificate, {self.kind}", facts)
@@ -92,18 +105,18 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Stats:
-    """How the answer was found.
+    """The solver, the times and the counts of work of a solve.
 
     Attributes
     ----------
-    solver : its name
-    setup_time, solve_time : seconds
+    solver : the name of the solver that answered
+    setup_time, solve_time : seconds of compiling and of solving
     iterations : outer iterations
-    passes : products with the data, in units of one A q plus one A' w over all of it
-    kernel_operations : inner products of samples, where the solver counts them
-    systems : linear systems solved, where the solver forms them
-    forming : what forming them took, in passes (a row of n entries takes n^2 / 2 multiplications)
-    reads : how often all rows of a row source were read, to validate them too
+    passes : products with the data, in units of one A q plus one A' w over all samples
+    kernel_operations : inner products of samples, if the solver counts them
+    systems : linear systems solved, if the solver forms them
+    forming : the work of forming these systems, in passes; a row of n entries takes n^2 / 2 multiplications
+    reads : passes over all rows of out-of-core data, validation included
     """
 
     solver: str
@@ -119,11 +132,12 @@ class Stats:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The answer of `plan.solve()`.
+    """The result of `plan.solve()`: the classifier, its certificate and its status.
 
     Attributes
     ----------
-    w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U; None behind a kernel, and of
+    w : (n,) normal of the classifier, `||w||_p = 1`, or shorter than lam of a generalised nu-SVM whose bound
+        `||w|| <= lam` is inactive; 0 when 0 lies in U; None behind a kernel, and of
         features in place of one that of these
     b : bias, or None where it has no meaning
     x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
@@ -132,26 +146,29 @@ class Solution:
     objective : value of the declared problem: minus the distance of U from 0; where 0 lies in U
         the largest `-w'x` over U, not negative
     certificate : proof of accuracy
-    status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
-        proven gap), "max_iter", "stalled", "interrupted", "infeasible" (U is empty), "zero_in_set",
+    status : "optimal" (a proven gap, `-1e-9 <= relative_gap <= tol`), "converged" (the solver's own rule, no
+        proven gap), "max_iter", "stalled", "interrupted", "zero_in_set",
         "unbounded" or "indefinite"; of a non-convex objective, or where 0 lies in U, "local",
         "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
     history : one dict per reported iteration: iteration, objective, gap, passes, seconds, start (the place
         of the start that it belongs to). With `trace=k` one per k-th iterate, and what the solver says of it
-    ends : the objective at the end of every start, of models that are not convex
-    bias_rule : the rule that b came from
-    rho : where b is by "kkt", the margin `y (w'x + b)` at which the weights of the samples leave their
+    start_objectives : the objective at the end of every start, of models that are not convex
+    bias_rule : the rule that gave b
+    rho : under the bias rule "multipliers", the margin `y (w'x + b)` at which the sample weights leave their
         bounds: the rho of a nu-SVM or, of weights in a ball of l*, of its `l(rho - y (w'x + b))`, for w of
         norm 1; of a `KLBall` the margin at which a weight is 1/e of the uniform one
+    tol : the relative gap that was asked for
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
     answer : what the solver said, for a warm start
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
     expansion : what evaluates `sum_i c_i k(x_i, x)`, or w in features that stand for a kernel
     params : the numbers of the model's parameters, those of relative sizes too
-    make_parts : what computes `parts`; it holds the data, and pickles leave it out
+    normal : (n,) M'w where every sample of U stands under the matrix M, which w does not: the normal of the
+        samples themselves
+    make_summand_points : what computes `summand_points`; it holds the data, and pickles leave it out
     plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
         that did not tell); pickles leave it out, as it holds the data
     """
@@ -170,28 +187,30 @@ class Solution:
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
-    expansion: Expansion | Waves | None = field(default=None, repr=False, compare=False)
+    expansion: Expansion | RandomFourierMap | None = field(default=None, repr=False, compare=False)
     params: dict[str, float] = field(default_factory=dict)
-    make_parts: Callable[[], tuple[Vec, ...]] | None = field(
+    make_summand_points: Callable[[], tuple[Vec, ...]] | None = field(
         default=None, repr=False, compare=False
     )
+    normal: Vec | None = field(default=None, repr=False, compare=False)
     plan: Any = field(default=None, repr=False, compare=False)
-    ends: tuple[float, ...] = ()
+    start_objectives: tuple[float, ...] = ()
     rho: float | None = None
+    tol: float = 1e-6
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "plan": None, "make_parts": None}
+        return {**vars(self), "plan": None, "make_summand_points": None}
 
     @functools.cached_property
-    def parts(self) -> tuple[Vec, ...] | None:
+    def summand_points(self) -> tuple[Vec, ...] | None:
         """The point of every summand of U that x is made of, in the order in which U is written: of
         `A - B` a point of A and one of B, whose difference is x. Of sums in sums and of multiples the points
         of the sets that are neither. None behind a kernel, for `loss + lam * penalty`, where there is no
         answer, and after pickling unless asked for before."""
-        return None if self.make_parts is None else self.make_parts()
+        return None if self.make_summand_points is None else self.make_summand_points()
 
     def decision(self, X: Any) -> Vec:
-        """`w'x + b` for the rows of X (b = 0 where there is none).
+        """`w'x + b` for the rows of X (b = 0 where there is none), of `M @ U` `w'Mx + b`.
 
         Raises
         ------
@@ -201,12 +220,13 @@ class Solution:
         X = table(X)
         if self.expansion is not None:
             return self.expansion.scores(X) + (self.b or 0.0)
-        if X.shape[1] != self.w.size:
+        w = self.w if self.normal is None else self.normal
+        if X.shape[1] != w.size:
             raise DataError(
-                f"X: expected the {self.w.size} features that w has, got {X.shape[1]}; "
-                "give the features of the fit"
+                f"X: expected the {w.size} features that w has, got {X.shape[1]}; give the features of the "
+                "fit, or those of the images where the classes stand under different matrices"
             )
-        return np.asarray(X @ self.w) + (self.b or 0.0)
+        return np.asarray(X @ w) + (self.b or 0.0)
 
     def __repr__(self) -> str:
         return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
-from ucm.data.options import Wanted
+from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -26,22 +26,19 @@ class Solver(ABC, Generic[Form]):
     Attributes
     ----------
     name : its own, for `solver=` and `explain()`
-    takes : the form in its type; `MinNorm` where that names none
+    takes : the forms in its type, `Solver[MinNorm]` or `Solver[MinNorm | Composite]`
     """
 
     name: ClassVar[str]
-    takes: ClassVar[type] = MinNorm
+    takes: ClassVar[tuple[type, ...]] = (MinNorm,)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for base in vars(cls).get("__orig_bases__", ()):
             origin, forms = get_origin(base), get_args(base)
-            if (
-                isinstance(origin, type)
-                and issubclass(origin, Solver)
-                and isinstance(forms[0], type)
-            ):
-                cls.takes = forms[0]
+            named = get_args(forms[0]) or (forms[0],)
+            if isinstance(origin, type) and issubclass(origin, Solver):
+                cls.takes = tuple(form for form in named if isinstance(form, type)) or cls.takes
 
     @abstractmethod
     def refuse(self, form: Form) -> str | None:
@@ -51,6 +48,11 @@ class Solver(ABC, Generic[Form]):
     def predicted_passes(self, form: Form) -> float:
         """A rough number of passes over the data to a relative gap of 1e-6, for `explain()`; NaN where
         none is known."""
+
+    def session(self) -> Solver[Form]:
+        """Return a solver for several problems in turn over the same samples, which keeps what it can from
+        one to the next. By default this solver, which keeps nothing but the start that it is given."""
+        return self
 
     @abstractmethod
     def solve(self, form: Form, monitor: Monitor, start: Answer | None = None) -> Answer:
@@ -66,18 +68,18 @@ class Solver(ABC, Generic[Form]):
         """
 
 
-def solver_of(form: type, example: str = "ucm.solvers.Newton()") -> Wanted:
+def solver_of(form: type, example: str = "ucm.solvers.SSNAL()") -> OptionSpec:
     """A solver of this form, as the option of another."""
-    return Wanted(
-        f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and x.takes is form, example
+    return OptionSpec(
+        f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and form in x.takes, example
     )
 
 
-def solvers_of(form: type) -> Wanted:
+def solvers_of(form: type) -> OptionSpec:
     """Solvers of this form, one or more."""
 
     def holds(x: Any) -> bool:
         return isinstance(x, tuple) and len(x) > 0 and all(map(solver_of(form).holds, x))
 
-    example = "(ucm.solvers.Newton(), ucm.solvers.APG())"
-    return Wanted(f"a tuple of solvers of {form.__name__}", holds, example)
+    example = "(ucm.solvers.SSNAL(), ucm.solvers.APG())"
+    return OptionSpec(f"a tuple of solvers of {form.__name__}", holds, example)

@@ -11,7 +11,7 @@ from scipy import sparse
 from ucm.errors import CompositionError, brief
 from ucm.language.node import Scalar, Tunable
 
-__all__ = ["as_factor", "axes", "in_parentheses"]
+__all__ = ["as_factor", "axes", "in_parentheses", "is_zero"]
 
 
 def as_factor(c: Any) -> Scalar | None:
@@ -21,6 +21,11 @@ def as_factor(c: Any) -> Scalar | None:
     if isinstance(c, Tunable):
         return c
     return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
+
+
+def is_zero(x: Any) -> bool:
+    """Whether x is the number 0, which `sum` begins with, and which changes no sum."""
+    return as_factor(x) == 0.0
 
 
 def axes(x: Any, where: str) -> int:

@@ -2,11 +2,11 @@
 
 A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
 penalties have a page of their own, `ucm.language.terms`.
-A set *lowers* to an `AffineImage`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
-Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`, `Capped`; of sets
-`Measured`), asked by `isinstance`, and `CoordinateFree` for what has a meaning behind a kernel. A set
-that is made of other sets by sums, multiples and matrices is a `ucm.Combination`, which leaves its terms
-to be said.
+A set *lowers* to a `LoweredSet`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
+A hull *binds* its domain to the weights and classes of its samples; the answer is a `BoundDomain`.
+Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`), asked by `isinstance`, and
+`CoordinateFree` for a node that has a meaning behind a kernel. A set that is made of other
+sets by sums, multiples and matrices is a `Combination`, which states its terms only.
 
 Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
 `ucm.language.parameter`, solvers in `ucm.forms.solver`.
@@ -14,11 +14,10 @@ Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,39 +25,37 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language import masses
-from ucm.language.masses import Jacobian
-from ucm.language.node import CoordinateFree, Node
+from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.operators import OPERATORS, Arithmetic, operator
-from ucm.language.parameter import Scope, Size
+from ucm.language.parameter import Kind, Scope, Size
+from ucm.language.sample_weights import SampleWeights
+from ucm.language.simplex_projection import Jacobian, snap, vector
 
 __all__ = [
     "OPERATORS",
-    "AffineImage",
     "Block",
-    "Capped",
+    "BoundDomain",
+    "BoundSimplex",
     "CoordinateFree",
     "Coupling",
     "Domain",
-    "Group",
     "Jacobian",
     "Leveled",
-    "Measured",
+    "LoweredSet",
+    "MassConstraint",
     "Path",
-    "Polyhedral",
     "Polyhedron",
     "Projectable",
-    "Sampled",
+    "SampleWeights",
     "Scope",
     "SemiSmooth",
+    "SimplexDomain",
     "Size",
     "Splits",
     "UncertaintySet",
-    "Weighable",
     "common_dimension",
-    "height_of",
     "operator",
 ]
 
@@ -88,186 +85,224 @@ class Polyhedron:
     most: Vec
 
 
-class Domain(CoordinateFree):
-    """A closed convex set of parameter vectors, of any dimension, immutable.
+@dataclass(frozen=True)
+class MassConstraint:
+    """Entries of q with one mass: `sum q_i = mass`, `0 <= q_i <= cap`."""
 
-    Every method takes `classes`: None, or a vector of +1 and -1 with one entry per coordinate. A
-    domain on the simplex then puts mass 1/2 on each class; the others ignore it.
+    entries: Any  # their index: a slice or an array
+    size: int
+    mass: float
+    cap: Any  # a number or one for each entry; inf: none
+
+    @property
+    def most(self) -> Any:
+        """The largest value that an entry can have, a number or one for each."""
+        return (
+            min(self.cap, self.mass)
+            if isinstance(self.cap, float)
+            else np.minimum(self.cap, self.mass)
+        )
+
+
+class BoundDomain(metaclass=Kind):
+    """A closed convex set of parameter vectors, as solvers and certificates see it.
+
+    A subclass has `support`, `center`, `constraints` and `formula`, and where it can `project`; the rest have
+    defaults.
     """
 
+    @property
+    def on_simplex(self) -> bool:
+        """Whether it lies on the simplex, with the masses of the classes."""
+        return False
+
+    @property
+    def groups(self) -> list[MassConstraint] | None:
+        """The mass constraints of a capped simplex, which say everything about it; None for other domains."""
+        return None
+
     @abstractmethod
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+    def support(self, g: Vec) -> tuple[float, Vec]:
         """`max <g, q>` over the domain, and a maximiser. The value may be inf."""
 
     @abstractmethod
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        """0 when q is inside; else how far outside, relative to the size of the domain."""
-
-    @abstractmethod
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+    def center(self, dim: int) -> Vec:
         """A point deep inside."""
 
     @abstractmethod
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        """Why the domain is empty in this dimension, with the admissible range; None if not."""
-
-    @abstractmethod
-    def size(self) -> Size | None:
-        """The number that grows or shrinks it; None when there is none."""
-
-    @abstractmethod
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         """CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
         its place."""
 
-    def own_constraints(self, q: cp.Expression, classes: Vec | None) -> list[cp.Constraint]:
+    @abstractmethod
+    def formula(self, notation: Notation) -> str:
+        """The constraints as mathematics."""
+
+    def violation(self, q: Vec) -> float:
+        """0 when q is inside; else how far outside, relative to the size of the domain.
+
+        By default the distance from the projection."""
+        if not isinstance(self, Projectable):
+            raise NotImplementedError(f"{type(self).__name__}: violation, as it has no projection")
+        q = vector(q)
+        near = self.project(q)
+        size = max(float(np.linalg.norm(x)) for x in (near, self.center(q.size)))
+        return snap(float(np.linalg.norm(q - near)) / (size or 1.0))
+
+    def emptiness(self, dim: int) -> str | None:
+        """Why the domain is empty in this dimension, with the admissible range; None if not."""
+        return None
+
+    def size(self) -> Size | None:
+        """The number that grows or shrinks it; None when there is none."""
+        return None
+
+    def polyhedron(self, dim: int) -> Polyhedron | None:
+        """The linear inequalities of the domain, for linear programs; None when it is no polyhedron."""
+        return None
+
+    def own_constraints(self, q: cp.Expression) -> list[cp.Constraint]:
         """CVXPY constraints for `q in D` at the size that is declared."""
         size = self.size()
-        return self.constraints(q, None if size is None else size.number, classes=classes)
+        return self.constraints(q, None if size is None else size.number)
 
-    @abstractmethod
-    def on_simplex(self) -> Domain | None:
-        """The exact domain of "this and the simplex"; None when it has no projection of its own."""
+
+class Domain(BoundDomain, CoordinateFree):
+    """A declared domain: a closed convex set of parameter vectors of any dimension, without data."""
+
+    example: ClassVar[str] = "NormBall(0.2)"
+
+    def bind(self, samples: SampleWeights) -> BoundDomain:
+        """The domain as the weights of bound samples. By default itself.
+
+        One that lies on the simplex has `on_simplex`; any other is intersected with the simplex.
+
+        Raises
+        ------
+        CompositionError
+            The samples have weights, and the domain does not say what these mean.
+        """
+        if samples.weights is None:
+            return self
+        raise CompositionError(
+            f"{self!r}: expected a domain that says what class_weight and sample_weight make of it "
+            "(ucm.extend.Domain.bind), got one that does not; use CappedSimplex, Box, NormBall, "
+            "ChiSquareBall, KLBall or LossBall, or leave the weights out"
+        )
 
     def __and__(self, other: object) -> Domain:
         return OPERATORS["domain &"](self, other)
 
 
-class Polyhedral(Domain):
-    """A domain by linear inequalities, for linear programs."""
-
-    @abstractmethod
-    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        """The inequalities; None when this one is no polyhedron."""
-
-
-class Weighable(Domain):
-    """A domain in which an entry can stand for several copies of a sample."""
-
-    @abstractmethod
-    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> Domain | None:
-        """The domain of the q that, entry i split evenly into weights[i] copies, lie in this one; caps are
-        multiplied by the weights. None when this one has no such meaning."""
-
-
-class Sampled(Weighable):
-    """A domain that depends on the number of samples, which weights of classes do not change."""
-
-    @abstractmethod
-    def of_samples(self, number: float) -> Domain:
-        """The same over so many samples, each counted as often as its own weight says."""
-
-
-class Projectable(Domain):
+class Projectable(BoundDomain):
     """A domain with an exact Euclidean projection."""
 
     @abstractmethod
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        """The point of the domain nearest to v, to machine precision. `out` may be v itself."""
+    def project(self, v: Vec) -> Vec:
+        """The point of the domain nearest to v, to machine precision."""
 
 
 class SemiSmooth(Projectable):
     """A projectable domain whose projection is semismooth."""
 
     @abstractmethod
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+    def jacobian(self, v: Vec) -> Jacobian:
         """An element of the generalised Jacobian of `project` at v."""
 
 
-class Leveled(Domain):
+class Leveled(BoundDomain):
     """A domain on the simplex that knows the multipliers of its mass constraints."""
 
     @abstractmethod
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        """For each mass constraint (one; with `classes` that of +1, then that of -1) the interval
+    def levels(self, g: Vec) -> list[tuple[float, float]]:
+        """For each mass constraint (one; with classes that of +1, then that of -1) the interval
         of multipliers `theta` at a maximiser of `<g, q>`: `g_i - theta` is non-negative where q_i can
         not grow and non-positive where it is 0. An end may be infinite."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Entries of q with one mass constraint: `sum q_i = mass`, `0 <= q_i <= cap`."""
-
-    entries: Any  # their index: a slice or an array
-    size: int
-    mass: float
-    cap: float  # inf: none
+class SimplexDomain(Domain, SemiSmooth, Leveled):
+    """A declared domain on the simplex, `{q >= 0, sum q = 1, ...}`: it is what it binds to, over samples that
+    count once. A subclass has `bind` and `inside`, the constraints apart from the simplex."""
 
     @property
-    def most(self) -> float:
-        """The largest value that an entry can have."""
-        return min(self.cap, self.mass)
-
-
-class Capped(SemiSmooth, Leveled, Polyhedral):
-    """A simplex with one cap for all entries of a class, `{0 <= q <= cap, sum q = mass}`: the weights
-    of a reduced convex hull. Its caps say everything but how they are declared."""
+    def on_simplex(self) -> bool:
+        return True
 
     @abstractmethod
-    def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        """The cap of each class (one without `classes`, else that of +1 and of -1); inf for none."""
+    def bind(self, samples: SampleWeights) -> BoundSimplex:
+        """The domain over these samples."""
 
-    def groups(self, dim: int, classes: Vec | None) -> list[Group]:
-        """The mass constraints, with caps that leave a point."""
-        parts = zip(masses.groups(dim, classes), self._caps(dim, classes), strict=True)
-        sizes = masses.counts(dim, classes)
-        return [Group(index, n, mass, cap) for n, ((index, mass), cap) in zip(sizes, parts)]
+    @abstractmethod
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        """CVXPY constraints for q in the domain, apart from the simplex."""
 
-    def _caps(self, dim: int, classes: Vec | None) -> list[float]:
-        """The caps, none below the smallest that leaves a point."""
-        sizes = masses.counts(dim, classes)
-        return [max(c, 1.0 / (len(sizes) * n)) for c, n in zip(self.caps(dim, classes), sizes)]
+    def too_small(self, samples: SampleWeights, total: float, mass: float) -> str:
+        """The error message for caps that leave no point: a mass whose samples weigh `total`."""
+        return f"{self!r}: empty, the caps times {total:.6g} entries are below {mass:g}; make it larger"
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.project_capped(v, out, classes, self._caps(np.size(v), classes))
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        return self.bind(SampleWeights(np.size(g))).support(g)
 
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        return self.jacobian_at(self.project(v, classes=classes), classes)
+    def project(self, v: Vec) -> Vec:
+        return self.bind(SampleWeights(np.size(v))).project(v)
 
-    def jacobian_at(self, q: Vec, classes: Vec | None) -> Jacobian:
-        """The Jacobian where the projection is q."""
-        free = q > 0.0
-        for g in self.groups(q.size, classes):
-            free[g.entries] &= q[g.entries] < g.cap
-        return masses.jacobian(free.astype(float), masses.groups(q.size, classes))
+    def jacobian(self, v: Vec) -> Jacobian:
+        return self.bind(SampleWeights(np.size(v))).jacobian(v)
 
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = masses.vector(g)
-        q = masses.greedy(g, self._caps(g.size, classes), classes)
-        # in this thread: those of BLAS wait for each other on a busy machine (measured: 1.6 ms for
-        # 24,000 entries, not 0.01)
-        return float(np.einsum("i,i->", g, q)), q
+    def levels(self, g: Vec) -> list[tuple[float, float]]:
+        return self.bind(SampleWeights(np.size(g))).levels(g)
 
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = masses.vector(g)
-        parts = self.groups(g.size, classes)
-        return [masses.order_interval(g[p.entries], p.mass, p.cap) for p in parts]
+    def violation(self, q: Vec) -> float:
+        return self.bind(SampleWeights(np.size(q))).violation(q)
 
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = masses.vector(q)
-        over = masses.outside(q, classes)
-        caps = self.caps(q.size, classes)
-        for (index, _), cap in zip(masses.groups(q.size, classes), caps, strict=True):
-            if cap < np.inf:
-                over = max(over, float(q[index].max() - cap) / max(cap, 1.0 / q.size))
-        return masses.snap(over)
+    def center(self, dim: int) -> Vec:
+        return SampleWeights(dim).uniform()
 
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return masses.uniform(dim, classes)
+    def emptiness(self, dim: int) -> str | None:
+        return self.bind(SampleWeights(dim)).emptiness(dim)
 
-    def on_simplex(self) -> Domain | None:
-        return self
+    def polyhedron(self, dim: int) -> Polyhedron | None:
+        return self.bind(SampleWeights(dim)).polyhedron(dim)
 
-    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        groups = self.groups(dim, classes)
-        upper, ones = np.empty(dim), sparse.lil_array((len(groups), dim))
-        for k, g in enumerate(groups):
-            upper[g.entries] = g.most
-            ones[k, g.entries] = 1.0
-        sums = np.array([g.mass for g in groups])
-        return Polyhedron(np.zeros(dim), upper, ones.tocsr(), sums, sums)
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        samples = SampleWeights(q.size)
+        return [*samples.constraints(q), *self.inside(q, size, samples)]
+
+
+class BoundSimplex(SemiSmooth, Leveled):
+    """A domain on the simplex over samples.
+
+    Attributes
+    ----------
+    declared : the domain as it was written
+    samples : their weights and classes
+    """
+
+    declared: Any
+    samples: SampleWeights
+
+    @property
+    def on_simplex(self) -> bool:
+        return True
+
+    def center(self, dim: int) -> Vec:
+        return self.samples.uniform()
+
+    def size(self) -> Size | None:
+        return self.declared.size()
+
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        return [*self.samples.constraints(q), *self.inside(q, size)]
+
+    def inside(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        """CVXPY constraints apart from the simplex."""
+        return self.declared.inside(q, size, self.samples)
+
+    def formula(self, notation: Notation) -> str:
+        return self.declared.formula(notation)
+
+    def __repr__(self) -> str:
+        return repr(self.declared)
 
 
 # --- feature space U -------------------------------------------------------------------------------
@@ -286,7 +321,7 @@ class Block:
     """
 
     map: LinearMap
-    domain: Domain
+    domain: BoundDomain
     classes: Vec | None = None
     samples: NDArray[np.intp] | None = None
     weight: float = 0.0
@@ -302,12 +337,11 @@ class Block:
         """Whether it leads back to samples."""
         return self.samples is not None or bool(self.parts)
 
-    @functools.cached_property
-    def groups(self) -> list[Group] | None:
-        """The mass constraints with their caps; None when `D` is not `Capped`: no reduced hull."""
-        if not isinstance(self.domain, Capped):
-            return None
-        return self.domain.groups(self.map.shape[1], self.classes)
+    @property
+    def groups(self) -> list[MassConstraint] | None:
+        """The mass constraints where each has one cap; None when `D` is no reduced hull of these."""
+        found = self.domain.groups
+        return None if found is None or any(np.ndim(g.cap) for g in found) else found
 
 
 @dataclass(frozen=True)
@@ -328,7 +362,7 @@ class Coupling:
 
 
 @dataclass(frozen=True)
-class AffineImage:
+class LoweredSet:
     """A lowered set: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`, and the couplings.
 
     Attributes
@@ -347,8 +381,8 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     if len(known) > 1:
         low, high = min(known), max(known)
         raise CompositionError(
-            f"{node!r}: its operands live in different spaces, of dimension {low} and {high}; "
-            "both must have the same dimension"
+            f"expected operands of one dimension, got {low} and {high}, in {brief(node)}; both must have the "
+            "same dimension"
         )
     return known.pop() if known else None
 
@@ -356,22 +390,24 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
 class UncertaintySet(Arithmetic["UncertaintySet"]):
     """A closed convex set in feature space, symbolic: it meets data only as an argument."""
 
+    example: ClassVar[str] = "Hull(pos) - Hull(neg)"
+
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:
         """The dimension of the space it lives in, over samples with n features. None: not known
         yet. Raises `CompositionError` naming the innermost node that mixes dimensions."""
 
-    @abstractmethod
     def emptiness(self, data: Data) -> str | None:
         """Why the set is empty, naming the innermost node, with the admissible range. None: it is
         not, or only a solver can tell (intersections)."""
+        return None
 
-    @abstractmethod
     def size(self, data: Data) -> Size | None:
         """This node's own size, if it has one."""
+        return None
 
     @abstractmethod
-    def lower(self, data: Data) -> AffineImage:
+    def lower(self, data: Data) -> LoweredSet:
         """The set as an affine image of simple domains."""
 
     @abstractmethod
@@ -388,6 +424,10 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
         """An upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
         closes it; and a maximiser where one is known."""
 
+    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
+        """`support(data, d, splits)[0]`; a set replaces it where that costs less without the maximiser."""
+        return self.support(data, d, splits)[0]
+
     def to_loss(self) -> Any:
         """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
         return OPERATORS["to_loss"](self)
@@ -400,18 +440,3 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
     def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
         """The nodes of `ucm.language.sets`."""
         return OPERATORS[symbol](a, b)
-
-
-class Measured(UncertaintySet):
-    """A set whose support function costs less without the maximiser."""
-
-    @abstractmethod
-    def height(self, data: Data, d: Vec, splits: Splits) -> float:
-        """`support(data, d, splits)[0]`."""
-
-
-def height_of(U: UncertaintySet, data: Data, d: Vec, splits: Splits) -> float:
-    """`U.support(data, d, splits)[0]`, the cheapest way."""
-    if isinstance(U, Measured):
-        return U.height(data, d, splits)
-    return U.support(data, d, splits)[0]

@@ -25,19 +25,17 @@ from scipy.special import xlogy
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.contracts import Domain, UncertaintySet, operator
+from ucm.language.contracts import BoundDomain, Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, ChiSquareBall, KLBall, LossBall, NormBall
-from ucm.language.domains.chi_square import SimplexChiSquare
-from ucm.language.domains.divergence import SimplexKL
-from ucm.language.domains.loss_ball import SimplexLoss
-from ucm.language.domains.norm_ball import SimplexBall, SimplexNear
+from ucm.language.domains.divergence_ball import ConjugateFunction, SimplexDivergenceBall
+from ucm.language.domains.norm_ball import SimplexNormBall, SimplexUniformBall
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
-from ucm.language.node import Tunable, value
+from ucm.language.node import Tunable
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
-from ucm.language.term_algebra import peeled
+from ucm.language.term_sums import split_scalar
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["as_loss_ball", "to_loss", "to_set"]
@@ -74,7 +72,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
             f"{loss!r}.to_set: some weights of samples would be negative, and no set has these; take "
             "SquaredHinge()"
         )
-    base = peeled(loss)[1]  # a multiple changes the size only
+    base = split_scalar(loss)[1]  # a multiple changes the size only
     weights = getattr(radius, "weights", None)
     if isinstance(radius, float | int | Tunable):
         steepest = loss.steepest()
@@ -154,26 +152,17 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     )
 
 
-def as_loss_ball(D: Domain, count: float) -> tuple[ConvexLoss, float] | None:
-    """The loss and the radius with which a domain of `count` copies, on the simplex, is a `SimplexLoss`; None
-    where it is none."""
-    if isinstance(D, SimplexLoss):
-        return D.loss, value(D.radius)
-    if isinstance(D, SimplexKL):
-        return Exponential() / math.e, -math.log(value(D.alpha))
-    if isinstance(D, SimplexChiSquare):
-        root = D.ball().size().number
-        number = count if D.number is None else D.number
-        return _around_uniform(root * root / (1.0 if D.level is None else number))
-    if isinstance(D, SimplexNear) and D.p == 2.0:
-        return _around_uniform(value(D.radius) ** 2 * count)
-    if isinstance(D, SimplexBall) and 1.0 < D.p < math.inf:
+def as_loss_ball(D: BoundDomain) -> tuple[ConvexLoss, float] | None:
+    """Return the loss and the radius of the `LossBall` that a bound domain equals; None for others."""
+    if isinstance(D, SimplexDivergenceBall):
+        if isinstance(D.h, ConjugateFunction):
+            return D.h.loss, D.radius
+        return Exponential() / math.e, D.radius
+    if isinstance(D, SimplexUniformBall) and D.p == 2.0:
+        # on the simplex the mean of `(N q_i)^2` is at most N radius^2 + 1
+        return Hinge(2.0), 0.25 * (D.radius**2 * D.samples.total + 1.0)
+    if isinstance(D, SimplexNormBall) and D.p > 1.0:
         dual = D.p / (D.p - 1.0)
-        power = (value(D.radius) * count ** (1.0 / dual)) ** D.p
+        power = (D.radius * D.samples.total ** (1.0 / dual)) ** D.p
         return Hinge(dual), (dual - 1.0) * dual**-D.p * power
     return None
-
-
-def _around_uniform(rho: float) -> tuple[ConvexLoss, float]:
-    """Of `(1/N) sum (N q_i - 1)^2 <= rho`: on the simplex the mean of `(N q_i)^2` is at most rho + 1."""
-    return Hinge(2.0), 0.25 * (rho + 1.0)

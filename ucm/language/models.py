@@ -50,71 +50,110 @@ def _param(name: str, number: Any) -> Tunable:
 
 
 def nu_svm(nu: Scalar) -> UncertaintySet:
-    """The nu-SVM: two reduced convex hulls, the cap of a weight `2 / (m nu)`.
+    """The nu-SVM: the difference of two reduced convex hulls, with weights of at most `2 / (m nu)`.
 
-    Its x and objective are twice those of Ito, Takeda and Toh (2015), equation (12), where each
-    class has mass 1/2.
+    `w` has the direction of `coef_` of `sklearn.svm.NuSVC(nu, kernel="linear")`, and norm 1; with `kernel=`
+    the model is that of `NuSVC` with the kernel.
 
     Parameters
     ----------
     nu : float
-        Of the cap `2 / (m nu)` of a weight; the larger, the smaller the set.
+        In (0, 2 min(m+, m-) / m]. A larger nu is a smaller set. The model is convex for nu above the lower
+        end of `ucm.admissible`; below it the solution is that of `enu_svm`.
+
+    Notes
+    -----
+    x and the objective are twice those of Ito, Takeda and Toh (2015), equation (12), where each class has
+    mass 1/2.
 
     Examples
     --------
     >>> import ucm
-    >>> ucm.models.nu_svm(0.3).params()
-    {'nu': 0.3}
+    >>> X, y = ucm.datasets.load("wine")
+    >>> solution = ucm.solve(ucm.models.nu_svm(0.3), X, y)
+    >>> solution.status, round(solution.objective, 4)
+    ('optimal', -1.6581)
     """
     p = _param("nu", nu)
     return ReducedHull(pos, nu=p) - ReducedHull(neg, nu=p)
 
 
 def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
-    """The extended nu-SVM: the nu-SVM with `||w||_p = 1`, for every nu in (0, 2 min(m+, m-) / m].
+    """The extended nu-SVM: the nu-SVM for every norm of w, convex or not.
 
-    The same set as `nu_svm`, with the norm p of w. Where the reduced hulls meet it is not convex, and
-    "auto" goes over to the solvers of that side. Barbero, Takeda and Lopez (2015), equations (2) and (7).
+    For `norm=2` and a nu of the admissible interval it is `nu_svm`. For a smaller nu the reduced hulls
+    meet, and "auto" takes the non-convex solvers.
 
     Parameters
     ----------
     nu : float
-        Of the cap `2 / (m nu)` of a weight; the larger, the smaller the set.
+        In (0, 2 min(m+, m-) / m]. A larger nu is a smaller set.
     norm : float
-        The p of the norm of w, at least 1.
+        The p of `||w||_p = 1`, in [1, inf].
+
+    References
+    ----------
+    Barbero, Takeda and Lopez (2015), equations (2) and (7).
 
     Examples
     --------
     >>> import ucm
-    >>> ucm.models.enu_svm(0.2, norm=1.5).params()
-    {'nu': 0.2}
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.enu_svm(0.05, norm=float("inf")), X, y).status
+    'optimal'
     """
     return RobustMargin(nu_svm(nu), norm)
 
 
 def mm_mpm(kappa: Scalar) -> UncertaintySet:
-    """The margin-maximised minimax probability machine: one ellipsoid per class, radius kappa.
+    """The margin-maximised minimax probability machine: one ellipsoid for each class, both of radius kappa.
 
-    Ito, Takeda and Toh (2015), equation (32).
+    Towards the upper end of the admissible interval it becomes the minimax probability machine of Lanckriet
+    et al. (2002).
 
     Parameters
     ----------
     kappa : float
-        The size of the set.
+        The radius, at least 0, in standard deviations. At 0 each class is its mean; the model is convex
+        while the ellipsoids do not meet, which `ucm.admissible` computes.
+
+    References
+    ----------
+    Ito, Takeda and Toh (2015), equation (32).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.mm_mpm(0.5), X, y).status
+    'optimal'
     """
     k = _param("kappa", kappa)
     return Ellipsoid(pos.mean, pos.cov, k) - Ellipsoid(neg.mean, neg.cov, k)
 
 
 def mm_fda(kappa: Scalar) -> UncertaintySet:
-    """The margin-maximised Fisher discriminant: one ellipsoid of the difference of the means.
+    """The margin-maximised Fisher discriminant: one ellipsoid around the difference of the class means.
 
-    Ito, Takeda and Toh (2015), equation (34).
+    Towards the upper end of the admissible interval w takes the direction of Fisher's discriminant, which
+    is that of `sklearn.discriminant_analysis.LinearDiscriminantAnalysis` for classes of equal size.
 
     Parameters
     ----------
     kappa : float
-        The size of the set.
+        The radius, at least 0, in standard deviations. At 0 the set is the difference of the means; the
+        model is convex up to the upper end of `ucm.admissible`.
+
+    References
+    ----------
+    Ito, Takeda and Toh (2015), equation (34).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.mm_fda(0.5), X, y).status
+    'optimal'
     """
     return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
 
@@ -122,16 +161,23 @@ def mm_fda(kappa: Scalar) -> UncertaintySet:
 def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
     """The generalised nu-SVM: `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`, b and rho.
 
-    The set is the hull whose weights lie in the ball of l* of the radius of its optimum (Lemma 5), which is
-    found where the model meets data. `Solution.w`, `b` and `rho` are those of norm 1: times lam they solve
-    the problem. Ito, Takeda and Toh (2015), equations (22) and (25).
+    The set is the hull whose weights lie in the ball of the conjugate l*, with the radius of the optimum
+    (Lemma 5), computed when the model meets data. `Solution.w`, `b` and `rho` have norm 1: times lam they
+    solve the problem. If the bound `||w|| <= lam` is inactive, 0 lies on the boundary of that set, and the
+    solution is that of the problem: `objective`, `w` (shorter than lam), `b` and `rho`, equal for every
+    larger lam.
 
     Parameters
     ----------
     loss : ConvexLoss
-        l without an offset, `max(0, u)^p` for `Hinge(p)`. `Hinge() / nu` is the nu-SVM, whatever lam.
+        l without an offset, `max(0, u)^p` for `Hinge(p)`. `Hinge() / nu` is the nu-SVM for every lam.
     lam : float
-        Positive, and below the value from which on w = 0 is optimal.
+        Positive. `ucm.admissible` gives the value from which on the bound is inactive.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), equations (22) and (25). Their claims that w = 0 beyond some lam_max in
+    (48), and below some nu_min in (40), hold for multiples of the hinge loss only.
 
     Examples
     --------
@@ -145,22 +191,35 @@ def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
 
 
 def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> UncertaintySet:
-    """The l2-loss nu-SVM: weights with mass 1/2 per class and `||q||_2 <= kappa`.
+    """The nu-SVM with squared hinge loss: weights with mass 1/2 for each class and `||q||_2 <= kappa`.
 
-    By nu it is `min -rho + (1/(m nu)) sum xi_i^2` over `||w||_2 <= 1`, whose kappa is found with the data.
-    Ito, Takeda and Toh (2015), equations (38) and (40).
+    With nu it is `min -rho + (1/(m nu)) sum xi_i^2` over `||w||_2 <= 1`, whose kappa is computed from the
+    data. Give kappa or nu.
 
     Parameters
     ----------
     kappa : float
-        The size of the set.
+        The bound of the norm, at least `sqrt(1/m+ + 1/m-) / 2`, where all weights of a class are equal;
+        from `sqrt(1/2)` on the set is that of the hard margin.
     nu : float
-        In place of kappa: positive; the larger, the smaller the set.
+        Positive. A larger nu is a smaller set. For nu below the lower end of `ucm.admissible` the bound of
+        w is inactive: see `generalised_nu_svm`.
 
     Raises
     ------
     CompositionError
         Both or neither are given.
+
+    References
+    ----------
+    Ito, Takeda and Toh (2015), equations (38) and (40).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.l2_nu_svm(0.15), X, y).status
+    'optimal'
     """
     if _by("l2_nu_svm", {"kappa": kappa}, {"nu": nu}):
         return Hull(signed, weights=NormBall(_param("kappa", kappa)))
@@ -174,24 +233,36 @@ def biased_l2_nu_svm(
     nu_pos: Scalar | None = None,
     nu_neg: Scalar | None = None,
 ) -> UncertaintySet:
-    """The biased l2-loss nu-SVM: one norm bound per class.
+    """The biased nu-SVM with squared hinge loss: one bound of the norm of the weights for each class.
 
-    The kappas are twice those of Ito, Takeda and Toh (2015), equation (42): mass 1 per class. By the nus it
-    is their (44), `min -rho + sum_o (1/(m nu_o)) sum_{i in o} xi_i^2` over `||w||_2 <= 1`.
+    With nus it is `min -rho + sum_o (1/(m nu_o)) sum_{i in o} xi_i^2` over `||w||_2 <= 1`. Give both kappas
+    or both nus.
 
     Parameters
     ----------
     kappa_pos : float
-        The bound for class +1.
+        The bound for class +1, at least `1 / sqrt(m+)`.
     kappa_neg : float
-        The bound for class -1.
+        The bound for class -1, at least `1 / sqrt(m-)`.
     nu_pos, nu_neg : float
-        In place of these.
+        Positive, in place of the kappas.
 
     Raises
     ------
     CompositionError
-        Other than two kappas or two nus are given.
+        Other parameters than two kappas or two nus are given.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), equations (42) and (44). The kappas are twice theirs, since each class has
+    mass 1.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.biased_l2_nu_svm(0.2, 0.3), X, y).status
+    'optimal'
     """
     kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
     nus = {"nu_pos": nu_pos, "nu_neg": nu_neg}
@@ -204,22 +275,33 @@ def biased_l2_nu_svm(
 
 
 def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> UncertaintySet:
-    """The exponential-loss model: weights within `-log alpha` of uniform in divergence.
+    """The exponential-loss model: weights with a relative entropy of at most `-log alpha` to equal weights.
 
-    By lam it is `min -rho + (1/m) sum exp(rho - margin_i)` over `||w||_2 <= lam`. Ito, Takeda and Toh (2015),
-    equations (46) and (48).
+    With lam it is `min -rho + (1/m) sum exp(rho - margin_i)` over `||w||_2 <= lam`. Give alpha or lam.
 
     Parameters
     ----------
     alpha : float
-        In (0, 1]; the smaller, the larger the set.
+        In (0, 1]. A smaller alpha is a larger set; at 1 all weights are equal.
     lam : float
-        In place of alpha: positive; the larger, the larger the set.
+        Positive. A larger lam is a larger set, up to the upper end of `ucm.admissible`, from which on the
+        bound of w is inactive: see `generalised_nu_svm`.
 
     Raises
     ------
     CompositionError
         Both or neither are given.
+
+    References
+    ----------
+    Ito, Takeda and Toh (2015), equations (46) and (48).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.kl_svm(0.9), X, y).status
+    'optimal'
     """
     if _by("kl_svm", {"alpha": alpha}, {"lam": lam}):
         return Hull(signed, weights=KLBall(_param("alpha", alpha)))
@@ -238,35 +320,52 @@ def _by(model: str, sizes: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
 
 
 def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
-    """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`. p = 1 is the soft-margin SVM.
+    """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`.
 
-    p is a plain number, C a `Param`. Sun (2024), equation (9).
+    p = 1 is `sklearn.svm.SVC(C=C)` with the kernel of `compile`, linear by default; p = 2 is
+    `LinearSVC(loss="squared_hinge", C=C)`, except that the intercept is not penalised.
 
     Parameters
     ----------
     p : float
-        The power of the hinge loss, at least 1; no `Param`.
+        The power of the hinge loss, at least 1: a number, never a `Param`.
     C : float
-        The weight of the losses.
+        The positive weight of the losses.
+
+    References
+    ----------
+    Sun (2024), equation (9).
 
     Examples
     --------
     >>> import ucm
-    >>> ucm.models.psvm(1.5, 2.0).params()
-    {'C': 2.0}
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.psvm(1.5, C=0.1), X, y).status
+    'optimal'
     """
     return _param("C", C) * Hinge(p) + 0.5 * L2()
 
 
 def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
-    """MM-MPM with each ellipsoid cut to the convex hull of its class, a coherent risk.
+    """The coherent MM-MPM: each ellipsoid intersected with the convex hull of its class.
 
-    Ito, Takeda and Toh (2015), Example 5.
+    The worst case is a coherent risk measure, since no point outside of the samples counts.
 
     Parameters
     ----------
     kappa : float
-        The size of the set.
+        The radius, at least 0, in standard deviations. For a large kappa the hulls remain: the hard margin.
+
+    References
+    ----------
+    Ito, Takeda and Toh (2015), Example 5.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.coherent_mm_mpm(0.5), X, y).status
+    'optimal'
     """
     k = _param("kappa", kappa)
     positive = Ellipsoid(pos.mean, pos.cov, k) & Hull(pos)
@@ -274,39 +373,51 @@ def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
 
 
 def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
-    """MM-FDA cut to the difference of the convex hulls, a coherent risk.
-
-    Ito, Takeda and Toh (2015), equation (50).
+    """The coherent MM-FDA: the ellipsoid intersected with the difference of the convex hulls.
 
     Parameters
     ----------
     kappa : float
-        The size of the set.
+        The radius, at least 0, in standard deviations. For a large kappa the hulls remain: the hard margin.
+
+    References
+    ----------
+    Ito, Takeda and Toh (2015), equation (50).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.coherent_mm_fda(0.5), X, y).status
+    'optimal'
     """
     ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
     return ellipsoid & (Hull(pos) - Hull(neg))
 
 
 def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintySet:
-    """Worst groups: of each class the union over groups of the means of the worst part beta of a group.
+    """Group distributionally robust optimisation: for each class the union over groups of their CVaR sets.
 
-    The margin is that of the worst group of each class, where a pooled hull has that of the worst samples
-    among all, few of which are of a rare group. Group distributionally robust optimisation, Sagawa, Koh,
-    Hashimoto and Liang (2020), with tail means in place of means of losses.
+    The margin is that of the worst group of each class. A pooled hull has the margin of the worst samples
+    of all groups together, few of which belong to a rare group.
 
     Parameters
     ----------
     groups : two labels or more
-        Of the labels `subgroup` that `ucm.compile` and `Classifier.fit` are given; every one has samples of
+        Labels of the argument `subgroup` of `ucm.compile` and `Classifier.fit`. Every group has samples of
         both classes.
     beta : float
-        In (0, 1]: the part of every group that counts; 1 is all of it, whose mean is then a point.
+        In (0, 1]: the worst fraction of each group that counts. At 1 each group is its mean.
 
     Raises
     ------
     CompositionError
-        Fewer than two groups, one of them twice, a string or no sequence in the place of their labels, or a
-        label that is neither a string nor a number.
+        Fewer than two groups, a group given twice, no sequence of labels, or a label that is neither a
+        string nor a number.
+
+    References
+    ----------
+    Sagawa, Koh, Hashimoto and Liang (2020), with tail means of margins in place of means of losses.
 
     Examples
     --------
@@ -334,124 +445,197 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
 def svm(lam: Scalar) -> Objective:
     """The support vector machine: hinge loss and `lam ||w||_2^2`.
 
-    Ong and Le Thi (2013), appendix A.1. In the usual form `C sum xi + ||w||^2 / 2`, `lam = 1 / (2 C)`.
+    It equals `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty.
+
+    References
+    ----------
+    Ong and Le Thi (2013), appendix A.1.
 
     Examples
     --------
     >>> import ucm
     >>> ucm.models.svm(0.5)
     Hinge() + Param('lam', 0.5) * L2()
+    >>> ucm.solve(ucm.models.svm(0.5), *ucm.datasets.load("wine")).status
+    'optimal'
     """
     return Hinge() + _param("lam", lam) * L2()
 
 
 def one_norm_svm(lam: Scalar) -> Objective:
-    """The 1-norm SVM: hinge loss and `lam ||w||_1`.
-
-    Ong and Le Thi (2013), appendix A.2.
+    """The 1-norm SVM: hinge loss and `lam ||w||_1`, which selects features.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty; from the upper end of `ucm.admissible` on, w = 0 is optimal.
+
+    References
+    ----------
+    Ong and Le Thi (2013), appendix A.2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> solution = ucm.solve(ucm.models.one_norm_svm(1.0), X, y)
+    >>> solution.status, int((abs(solution.w) > 1e-6).sum())  # features in use
+    ('optimal', 9)
     """
     return Hinge() + _param("lam", lam) * L1()
 
 
 def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
-    """The 0-norm SVM: hinge loss and the exponential stand-in of the number of features.
-
-    Ong and Le Thi (2013), appendix A.3.
+    """The 0-norm SVM: hinge loss and `lam sum 1 - exp(-a |w_j|)`, a non-convex count of features.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty; from the upper end of `ucm.admissible` on, w = 0 is a critical
+        point.
     a : float
-        As in `ExpL0`.
+        The positive steepness of `1 - exp(-a |w_j|)`, which tends to the number of features as a grows.
+
+    References
+    ----------
+    Ong and Le Thi (2013), appendix A.3.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> solution = ucm.solve(ucm.models.zero_norm_svm(1.0), X, y)
+    >>> solution.status, int((abs(solution.w) > 1e-6).sum())  # features in use
+    ('stationary', 5)
     """
     return Hinge() + _param("lam", lam) * ExpL0(_param("a", a))
 
 
 def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
-    """The capped 1-norm SVM: hinge loss and `lam sum min(a, |w_j|)`.
-
-    Ong and Le Thi (2013), equation (9).
+    """The capped 1-norm SVM: hinge loss and `lam sum min(a, |w_j|)`, non-convex.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty; from the upper end of `ucm.admissible` on, w = 0 is a critical
+        point.
     a : float
-        As in `CappedL1`.
+        The positive threshold of `min(a, |w_j|)`, above which a weight is not shrunk.
+
+    References
+    ----------
+    Ong and Le Thi (2013), equation (9).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.cap_one_norm_svm(1.0), X, y).status
+    'local'
     """
     return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
 
 
 def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
-    """Ramp loss and `lam ||w||_2^2`.
-
-    Ong and Le Thi (2013), appendix A.4.
+    """The ramp-loss SVM: ramp loss and `lam ||w||_2^2`, non-convex and robust to outliers.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty.
     mu : float
-        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
+        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
+
+    References
+    ----------
+    Ong and Le Thi (2013), appendix A.4.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.rlsvm2(1.0), X, y).status
+    'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L2()
 
 
 def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
-    """Ramp loss and `lam ||w||_1`.
-
-    Ong and Le Thi (2013), appendix A.5.
+    """The sparse ramp-loss SVM: ramp loss and `lam ||w||_1`.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty.
     mu : float
-        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
+        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
+
+    References
+    ----------
+    Ong and Le Thi (2013), appendix A.5.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.rlsvm1(1.0), X, y).status
+    'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L1()
 
 
 def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
-    """Ramp loss and the exponential stand-in of the number of features.
-
-    Ong and Le Thi (2013), equation (8).
+    """The ramp-loss SVM with a count of features: ramp loss and `lam sum 1 - exp(-a |w_j|)`.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty.
     mu : float
-        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
+        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
     a : float
-        As in `ExpL0`.
+        The positive steepness of `1 - exp(-a |w_j|)`, which tends to the number of features as a grows.
+
+    References
+    ----------
+    Ong and Le Thi (2013), equation (8).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.rlsvm0(1.0), X, y).status
+    'stationary'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
 
 
 def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
-    """Ramp loss and `lam sum min(a, |w_j|)`.
-
-    Ong and Le Thi (2013), equation (10).
+    """The ramp-loss SVM with capped 1-norm: ramp loss and `lam sum min(a, |w_j|)`.
 
     Parameters
     ----------
     lam : float
-        The weight of the penalty.
+        The positive weight of the penalty.
     mu : float
-        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
+        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
     a : float
-        As in `CappedL1`.
+        The positive threshold of `min(a, |w_j|)`, above which a weight is not shrunk.
+
+    References
+    ----------
+    Ong and Le Thi (2013), equation (10).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> ucm.solve(ucm.models.rlsvmc1(1.0), X, y).status
+    'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * CappedL1(_param("a", a))

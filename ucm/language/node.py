@@ -12,13 +12,25 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
+from types import FunctionType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from scipy import sparse
 
-from ucm.data.sound import malformed
+from ucm.data.validation import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
 from ucm.language.parameter import Kind, Param, Scalar, Tunable, as_number, number_source, value
@@ -152,6 +164,7 @@ class Node(metaclass=Kind):
     `int` there is no other.
     """
 
+    example: ClassVar[str] = ""  # of such a declaration, for messages
     _depth: ClassVar[int] = 1  # of the tree; each node has its own
     _below: ClassVar[tuple[Any, ...] | None] = None  # each node has its own, once it is made
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
@@ -191,6 +204,12 @@ class Node(metaclass=Kind):
                 raise CompositionError(
                     f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}; "
                     "write 0.3 or Param('nu', 0.3)"
+                )
+        for name, hint in _hints(type(self)).items():
+            x = getattr(self, name)
+            if not _admits(hint, x):
+                raise CompositionError(
+                    f"{type(self).__name__}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
                 )
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)
@@ -281,11 +300,16 @@ class Node(metaclass=Kind):
 
     def settled(self, values: Mapping[str, float]) -> Self:
         """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
-        return _substitute(self, lambda p: Param(p.name, values[p.name]) if p.name in values else p)
+        return self._changed(lambda p: Param(p.name, values[p.name]) if p.name in values else p)
 
     def fractional(self, names: Container[str]) -> Self:
         """The same declaration with the `Param`s of these names relative, at half of their intervals."""
-        return _substitute(self, lambda p: Param(p.name, 0.5, True) if p.name in names else p)
+        return self._changed(lambda p: Param(p.name, 0.5, True) if p.name in names else p)
+
+    def without_ranges(self) -> Self:
+        """The same declaration without the ranges that its functions gave its parameters: a search for where
+        an interval ends looks beyond them."""
+        return _substitute(self, lambda scalar: scalar.bare())
 
     def with_params(self, **values: float) -> Self:
         """The same declaration with other parameter values; fractions for relative ones.
@@ -293,7 +317,7 @@ class Node(metaclass=Kind):
         Raises
         ------
         CompositionError
-            A name that the declaration does not have.
+            A name that the declaration does not have, or a value that it would not take when written.
         """
         known = self.params()
         for name in values:
@@ -304,9 +328,10 @@ class Node(metaclass=Kind):
                 )
         if not values:
             return self
-        return _substitute(
-            self, lambda p: replace(p, value=values[p.name]) if p.name in values else p
-        )
+        return self._changed(lambda p: replace(p, value=values[p.name]) if p.name in values else p)
+
+    def _changed(self, change: Callable[[Param], Param]) -> Self:
+        return _substitute(self, lambda scalar: scalar.replaced(change))
 
     # --- identity --------------------------------------------------------------------------
     @functools.cached_property
@@ -374,12 +399,16 @@ class Node(metaclass=Kind):
     def __str__(self) -> str:
         return _with_values(self, TEXT)
 
+    def to_latex(self) -> str:
+        """The declaration as mathematics in LaTeX, with the values of its parameters; no dollar signs."""
+        return LATEX.grown(_with_values(self, LATEX))
+
     def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {LATEX.grown(_with_values(self, LATEX))}$"
+        return f"$\\displaystyle {self.to_latex()}$"
 
 
 class CoordinateFree(Node):
-    """A node that means the same in whatever coordinates the samples are written.
+    """A node whose meaning does not depend on the coordinates of the samples, so that it has a kernel form.
 
     For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: what it takes
     of the samples are combinations and inner products. Such a declaration has a meaning behind a kernel,
@@ -388,6 +417,61 @@ class CoordinateFree(Node):
     A node answers for what it adds itself, those below it for themselves: a sum is coordinate-free, a
     vector of numbers in it is not. A class that says nothing is taken to be written in the features.
     """
+
+
+# --- types of fields -------------------------------------------------------------------------------
+@functools.cache
+def _hints(cls: type[Node]) -> dict[str, Any]:
+    """The annotations of the fields that restrict them; a `Scalar` is checked where it is converted."""
+    try:
+        hints = get_type_hints(cls)
+    except NameError:  # names that only a type checker knows
+        return {}
+    loose = (Any, Scalar, float | Param)
+    return {name: hints[name] for name in cls._names if hints.get(name, Any) not in loose}
+
+
+def _admits(hint: Any, x: Any) -> bool:
+    """Whether a value has an annotated type; unknown annotations admit everything."""
+    origin, words = get_origin(hint), get_args(hint)
+    if hint in (float, int):  # whole numbers become floats where both are allowed
+        return isinstance(x, float | int) and not isinstance(x, bool)
+    if hint is Any:
+        return True
+    if hint is None:
+        return x is None
+    if origin is None:
+        return not isinstance(hint, type) or isinstance(x, hint)
+    if origin in (Union, UnionType):
+        return any(_admits(word, x) for word in words)
+    if origin is Literal:
+        return x in words
+    if origin is tuple:
+        if not isinstance(x, tuple):
+            return False
+        if words[1:] == (...,):
+            return all(_admits(words[0], item) for item in x)
+        return len(x) == len(words) and all(map(_admits, words, x))
+    return not isinstance(origin, type) or isinstance(x, origin)
+
+
+def _words(hint: Any) -> str:
+    """An annotation in words."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(_words, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return f"a tuple of {_words(get_args(hint)[0])}"
+    names = {float: "a plain number", int: "a whole number", type(None): "None", Tunable: "a Param"}
+    name = getattr(hint, "__name__", str(hint))
+    return names.get(hint) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _remedy(hint: Any) -> str:
+    """The example of the first declaration among the types of a field."""
+    kinds = (k for k in (hint, *get_args(hint)) if isinstance(k, type) and issubclass(k, Node))
+    example = next((kind.example for kind in kinds if kind.example), "")
+    example = example or ("2.0" if float in (hint, *get_args(hint)) else "")
+    return f"; write for example {example}" if example else "; give one"
 
 
 # unions that `|` would build at every call
@@ -406,9 +490,9 @@ def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
             yield from _among(x)
 
 
-def _substitute(x: Any, change: Callable[[Param], Param]) -> Any:
+def _substitute(x: Any, change: Callable[[Tunable], Tunable]) -> Any:
     if isinstance(x, Tunable):
-        return x.replaced(change)
+        return change(x)
     if isinstance(x, tuple):
         return tuple(_substitute(item, change) for item in x)
     if isinstance(x, Node) and x._params:  # the others keep what they know of themselves
@@ -420,33 +504,21 @@ def _told(p: Param) -> str:
     return f"{p.value:g}{' relative' if p.relative else ''}"
 
 
-_SHOWN = 60  # entries of an array that `repr` writes out
-
-
 def source(x: Any) -> str:
-    """Source text of a field: read back, it gives an equal one. Long arrays are cut short."""
+    """Source text of a field: read back, it gives an equal one."""
     if isinstance(x, float):
         return number_source(x)
     if sparse.issparse(x):
-        if x.nnz > _SHOWN:
-            return f"csr_matrix(shape={x.shape}, nnz={x.nnz})"
         parts = ", ".join(source(part) for part in (x.data, x.indices, x.indptr))
         return f"csr_matrix(({parts}), shape={x.shape})"
     if isinstance(x, np.ndarray):
-        return _rows(x, _SHOWN)
+        return repr(x.tolist())
     if isinstance(x, FunctionType):
         return x.__qualname__
     if isinstance(x, tuple):
         inner = ", ".join(source(item) for item in x)
         return f"({inner},)" if len(x) == 1 else f"({inner})"
     return repr(x)
-
-
-def _rows(x: np.ndarray, shown: int) -> str:
-    items = [repr(v) for v in x.tolist()] if x.ndim == 1 else [_rows(row, shown) for row in x]
-    if x.size > shown and len(items) > 4:
-        items = [*items[:3], "...", items[-1]]
-    return f"[{', '.join(items)}]"
 
 
 def _with_values(node: Node, notation: Notation) -> str:

@@ -27,7 +27,6 @@ class Notation(ABC):
     """How the pieces of a formula are written: as plain text, or as LaTeX."""
 
     minkowski_sum: str
-    minkowski_difference: str
     intersection: str
     union: str
     leq: str
@@ -99,7 +98,7 @@ class Notation(ABC):
 
 
 class _Text(Notation):
-    minkowski_sum, minkowski_difference, intersection, union = " ⊕ ", " ⊖ ", " ∩ ", " ∪ "
+    minkowski_sum, intersection, union = " ⊕ ", " ∩ ", " ∪ "
     leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
 
@@ -148,7 +147,7 @@ class _Text(Notation):
 
 
 class _Latex(Notation):
-    minkowski_sum, minkowski_difference = r" \oplus ", r" \ominus "
+    minkowski_sum = r" \oplus "
     intersection, union = r" \cap ", r" \cup "
     leq, geq, element, times, by = r" \le ", r" \ge ", r" \in ", r" \cdot ", r" \times "
     braces = r"\{", r"\}"

@@ -7,11 +7,11 @@ from typing import Any
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.arithmetic import as_factor
+from ucm.language.arithmetic import as_factor, is_zero
 from ucm.language.contracts import UncertaintySet, operator
 from ucm.language.node import Node, Notation, Scalar
 from ucm.language.operators import OPERATORS
-from ucm.language.term_algebra import LossSum, PenaltySum, multiplied, summed
+from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
     Loss,
@@ -25,7 +25,7 @@ __all__ = ["ConvexPart", "Objective"]
 
 
 class Objective(Term):
-    """`min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`.
+    """The model `min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`: a loss plus a penalty.
 
     Parameters
     ----------
@@ -56,14 +56,6 @@ class Objective(Term):
 
     loss: Loss
     penalty: Penalty
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.loss, Loss) or not isinstance(self.penalty, Penalty):
-            raise CompositionError(
-                f"Objective: expected a loss and a penalty, got {self.loss!r} and "
-                f"{self.penalty!r}; write for example Hinge() + 0.5 * L1()"
-            )
-        super().__post_init__()
 
     def value(
         self,
@@ -156,19 +148,23 @@ def scale(c: Any, term: Any) -> Any:
 @operator("term /")
 def divide(term: Any, c: Any) -> Any:
     """`term / c`, c positive."""
-    return _scaled(1.0, term, _scalar(c, term))
+    divisor = _scalar(c, term)
+    if divisor == 0.0:
+        raise CompositionError(f"{term!r} / 0: a term is divided by a positive number")
+    return _scaled(1.0 / divisor, term)
 
 
-def _scaled(factor: Scalar, term: Any, divisor: Scalar = 1.0) -> Any:
+def _scaled(factor: Scalar, term: Any) -> Any:
     if not isinstance(term, Objective):
-        return multiplied(factor, term, divisor)
-    parts = (multiplied(factor, part, divisor) for part in (term.loss, term.penalty))
-    return Objective(*parts)
+        return multiplied(factor, term)
+    return Objective(*(multiplied(factor, part) for part in (term.loss, term.penalty)))
 
 
 @operator("term +")
 def add(a: Any, b: Any) -> Any:
-    """Losses and penalties gather; a loss and a penalty make an objective."""
+    """Losses and penalties gather; a loss and a penalty make an objective; the number 0 changes nothing."""
+    if is_zero(a) or is_zero(b):
+        return b if is_zero(a) else a
     if isinstance(b, UncertaintySet):
         return b.__radd__(a)  # which says what to write
     losses: list[Loss] = []

@@ -1,7 +1,7 @@
-"""Named hyperparameters, the quantities derived from them, and what stands for these in a CVXPY problem.
+"""Named hyperparameters, arithmetic of them, and the scalars that stand for both in a CVXPY problem.
 
-A model derives quantities from its declared scalars: a radius, the cap `2 / (m nu)`, the factor of a term.
-In a problem each stands as one scalar, so that the problem stays DPP; what that scalar is, a `Scope` says.
+A declaration holds scalars: numbers, `Param`s and expressions of them, such as the factor of a term. In a
+problem each expression stands as one scalar, so that the problem stays DPP; a `Scope` chooses that scalar.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import math
 import operator
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -23,9 +22,9 @@ from ucm.language import cvx as cp
 from ucm.language.notation import LATEX, Notation
 
 __all__ = [
-    "Coefficient", "Derived", "Kind", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope",
-    "Size", "Tunable", "as_declared", "as_number", "holds", "named", "number_source", "shown", "subject",
-    "value",
+    "Derived", "Kind", "Numbers", "Param", "Parameters", "Range",
+    "Scalar", "Scope", "Size", "Tunable", "as_declared", "as_number", "held", "holds", "named",
+    "number_source", "shown", "subject", "value", "within",
 ]  # fmt: skip
 
 
@@ -39,10 +38,10 @@ class Kind(ABCMeta):
 class Tunable(metaclass=Kind):
     """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers."""
 
-    __array_ufunc__ = None  # lets `np.float64 * nu` reach the methods below
-
+    name: str
     value: float
     relative: bool
+    ranges: tuple[Range, ...]
 
     @abstractmethod
     def leaves(self) -> tuple[Param, ...]:
@@ -54,7 +53,17 @@ class Tunable(metaclass=Kind):
 
     @abstractmethod
     def replaced(self, change: Callable[[Param], Param]) -> Tunable:
-        """The same with other parameters in place of its own."""
+        """The same with other parameters in place of its own.
+
+        Raises
+        ------
+        CompositionError
+            Its value leaves one of its ranges.
+        """
+
+    @abstractmethod
+    def bare(self) -> Tunable:
+        """The same without ranges, in it and below."""
 
     @abstractmethod
     def formula(self, notation: Notation) -> str:
@@ -64,6 +73,18 @@ class Tunable(metaclass=Kind):
         each = ",\\ ".join(dict.fromkeys(p.shown(LATEX) for p in self.leaves()))
         known = each if isinstance(self, Param) else f"{self.formula(LATEX)},\\quad {each}"
         return f"${LATEX.grown(known)}$"
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's arithmetic and square root."""
+        if method == "__call__" and not options:
+            if ufunc is np.sqrt:
+                return self**0.5
+            if ufunc in _UFUNCS:
+                return _combined(_UFUNCS[ufunc], *inputs)
+        raise CompositionError(
+            f"np.{ufunc.__name__} of {self!r}: a parameter takes + - * / and constant powers, and np.sqrt; "
+            "declare a Param for the result"
+        )
 
     def __add__(self, other: Any) -> Any:
         return _combined("+", self, other)
@@ -98,8 +119,10 @@ class Tunable(metaclass=Kind):
 
 @dataclass(frozen=True)
 class Param(Tunable):
-    """A named hyperparameter with its present value. `2 * nu`, `nu / 2`, `1 - nu`, `nu * kappa`, `kappa ** 2`
-    stand wherever it does.
+    """A named hyperparameter with its present value.
+
+    Arithmetic of parameters, such as `2 * nu`, `nu / 2`, `1 - nu`, `nu * kappa` and `kappa ** 2`, is allowed
+    wherever a parameter is.
 
     Parameters
     ----------
@@ -111,6 +134,8 @@ class Param(Tunable):
         Whether the value is a fraction of the admissible interval of the data at hand, in [0, 1]: 0.5 is
         halfway through. `ucm.compile` puts the number in its place; `ucm.admissible` has the interval, and
         `Interval.at` what stands for an infinite end. Several go together, along a ray of sizes.
+    ranges : tuple of Range, optional
+        The ranges that functions such as `ucm.CVaR` require of the value; `with_params` checks them.
 
     Raises
     ------
@@ -132,6 +157,7 @@ class Param(Tunable):
     name: str
     value: float
     relative: bool = False
+    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -158,7 +184,10 @@ class Param(Tunable):
         return read(self)
 
     def replaced(self, change: Callable[[Param], Param]) -> Param:
-        return change(self)
+        return replace(change(self), ranges=_replaced(self.ranges, change))
+
+    def bare(self) -> Param:
+        return replace(self, ranges=())
 
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
@@ -174,6 +203,75 @@ class Param(Tunable):
 
 
 Scalar = float | Tunable
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of a scalar in a declaration, which every value of its parameters must keep.
+
+    It stands with the scalar that it is about, so that it is checked wherever that gets another value: when
+    written, in `with_params`, in `from_json`. It takes no part in equality.
+
+    Attributes
+    ----------
+    what : the words for the scalar, such as "CVaR: beta"
+    scalar : without ranges of its own
+    low, high : the ends
+    but : numbers between them that it must not be, the ends perhaps
+    must : what the message says it must do
+
+    Raises
+    ------
+    CompositionError
+        The value lies outside. A fraction of an admissible interval has none yet.
+    """
+
+    what: str
+    scalar: Scalar
+    low: float
+    high: float
+    but: tuple[float, ...]
+    must: str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scalar, Tunable) and self.scalar.relative:
+            return
+        x = as_declared(self.scalar)
+        if not self.low <= x <= self.high or x in self.but:
+            got = shown(self.scalar) if isinstance(self.scalar, Tunable) else f"{x:.10g}"
+            raise CompositionError(f"{self.what} {self.must}, got {got}; choose another value")
+
+
+def _replaced(ranges: tuple[Range, ...], change: Callable[[Param], Param]) -> tuple[Range, ...]:
+    return tuple(
+        replace(r, scalar=r.scalar.replaced(change)) if isinstance(r.scalar, Tunable) else r
+        for r in ranges
+    )
+
+
+def within(
+    scalar: Any, low: float, high: float, but: tuple[float, ...], what: str, must: str
+) -> Scalar:
+    """The scalar, held to a range from now on; the others as for `Range`.
+
+    Raises
+    ------
+    CompositionError
+        It is no scalar, or lies outside.
+    """
+    number = scalar if isinstance(scalar, Tunable) else as_number(scalar, what)
+    return held(number, Range(what, _bare(number), low, high, but, must))
+
+
+def held(scalar: Scalar, own: Range) -> Scalar:
+    """The scalar with one more range, which may be that of another scalar; numbers need none."""
+    if isinstance(scalar, Param | Derived):
+        return replace(scalar, ranges=(*scalar.ranges, own))
+    return scalar
+
+
+def _bare(scalar: Scalar) -> Scalar:
+    return scalar.bare() if isinstance(scalar, Tunable) else scalar
 
 
 def _power(base: float, exponent: float) -> float:
@@ -192,6 +290,13 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "*": operator.mul,
     "/": operator.truediv,
     "**": _power,
+}
+_UFUNCS: dict[np.ufunc, str] = {
+    np.add: "+",
+    np.subtract: "-",
+    np.multiply: "*",
+    np.true_divide: "/",
+    np.power: "**",
 }
 _INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, float], float]]] = {
     "+": (lambda y, a: y - a, lambda y, a: y - a),
@@ -225,6 +330,7 @@ class Derived(Tunable):
     operation: str
     left: Scalar
     right: Scalar
+    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.operation not in _OPERATIONS:
@@ -267,7 +373,10 @@ class Derived(Tunable):
     def replaced(self, change: Callable[[Param], Param]) -> Derived:
         sides = (self.left, self.right)
         new = [x.replaced(change) if isinstance(x, Tunable) else x for x in sides]
-        return Derived(self.operation, *new)
+        return Derived(self.operation, *new, ranges=_replaced(self.ranges, change))
+
+    def bare(self) -> Derived:
+        return Derived(self.operation, _bare(self.left), _bare(self.right))
 
     def inverse(self, name: str, y: float) -> float:
         """The value of the one `Param` of that name for which this is y; the others at their values."""
@@ -321,7 +430,7 @@ class Derived(Tunable):
         return f"({left} {self.operation} {right})"
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As a reader writes it: `2 * nu`."""
         return self.written(
             lambda x: x.name if isinstance(x, Param) else number_source(as_declared(x))
@@ -338,15 +447,42 @@ def holds(scalar: Scalar, name: str) -> bool:
     return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
 
 
+_ARRAYS: dict[int, Callable[[Any, Any], Any]] = {}
+"""The meaning of a scalar with parameters times an array, by the number of axes."""
+
+
+def times_array(axes: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Install a function of scalar and array as the meaning of their product."""
+
+    def install(function: Callable[..., Any]) -> Callable[..., Any]:
+        _ARRAYS[axes] = function
+        return function
+
+    return install
+
+
 def _combined(operation: str, left: Any, right: Any) -> Any:
     """A `Derived` of numbers and tunables; NotImplemented for anything else, which then has the say."""
     sides = []
     for x in (left, right):
         x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
+        if isinstance(x, np.ndarray | list | tuple):
+            other = right if x is left else left
+            if operation == "*" and np.ndim(x) in _ARRAYS:
+                return _ARRAYS[np.ndim(x)](other, x)
+            if operation == "/" and x is left and np.ndim(x) in _ARRAYS:
+                return _ARRAYS[np.ndim(x)](1.0 / other, x)
+            raise CompositionError(
+                f"{operation}: expected numbers and parameters, got an array of shape {np.shape(x)} and a "
+                "parameter; put the array into the declaration, as in diag(r) @ set or "
+                "AffineImage(np.diag(r), Box(-s, s)) for sizes s * r, or weights=r of a penalty"
+            )
         if isinstance(x, bool) or not isinstance(x, Real | Tunable):
             return NotImplemented
         sides.append(x if isinstance(x, Tunable) else as_number(x, operation))
-    return Derived(operation, *sides)
+    if operation in "*/" and sides[1] == 1.0:
+        return sides[0]
+    return sides[1] if operation == "*" and sides[0] == 1.0 else Derived(operation, *sides)
 
 
 def value(scalar: Scalar) -> float:
@@ -418,32 +554,9 @@ def subject(scalar: Scalar, what: str) -> str:
     return scalar.name if isinstance(scalar, Param | Derived) else f"the {what}"
 
 
-# --- quantities ------------------------------------------------------------------------------------
-class Quantity(metaclass=Kind):
-    """A number derived from declared scalars."""
-
-    signed: bool = True  # whether it may be negative
-
-    @abstractmethod
-    def scalars(self) -> tuple[Scalar, ...]:
-        """What it is derived from."""
-
-    @abstractmethod
-    def at(self, read: Callable[[Scalar], float]) -> float:
-        """Its value, with `read` giving the value of each scalar."""
-
-    @abstractmethod
-    def plain(self) -> bool:
-        """Whether it is its one scalar as it stands."""
-
-    @property
-    def number(self) -> float:
-        """Its value at the present values."""
-        return self.at(value)
-
-
+# --- the size of a set -----------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Size(Quantity):
+class Size:
     """The one number that makes a domain or a set larger or smaller.
 
     `derived(value)` is the scalar that stands in the constraint (a radius, a cap, -log alpha);
@@ -453,22 +566,18 @@ class Size(Quantity):
     ----------
     declared : the scalar as it was written
     derived, inverse : the functions from it, and back
-    key : what tells one `derived` from another; equal keys, the same function
+    key : identifies `derived`; equal keys, the same function
     """
 
     declared: Scalar
     derived: Callable[[float], float] = float
     inverse: Callable[[float], float] = float
-    key: tuple[Any, ...] = ()  # equal keys: the same `derived`
+    key: tuple[Any, ...] = ()
 
-    def scalars(self) -> tuple[Scalar, ...]:
-        return (self.declared,)
-
-    def at(self, read: Callable[[Scalar], float]) -> float:
-        return self.derived(read(self.declared))
-
-    def plain(self) -> bool:
-        return self.derived is float
+    @property
+    def number(self) -> float:
+        """Its value at the present values of the parameters."""
+        return self.derived(value(self.declared))
 
     @property
     def grows(self) -> bool:
@@ -476,65 +585,9 @@ class Size(Quantity):
         return self.derived(0.75) >= self.derived(0.5)
 
 
-@dataclass(frozen=True)
-class Coefficient(Quantity):
-    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`: a factor.
-
-    Attributes
-    ----------
-    times, over, rest : the scalars
-    signed : whether it may be negative
-    """
-
-    times: tuple[Scalar, ...] = ()
-    over: tuple[Scalar, ...] = ()
-    rest: tuple[Scalar, ...] = ()
-    signed: bool = False
-
-    def scalars(self) -> tuple[Scalar, ...]:
-        return (*self.times, *self.over, *self.rest)
-
-    def at(self, read: Callable[[Scalar], float]) -> float:
-        return (
-            prod(map(read, self.times))
-            / prod(map(read, self.over))
-            * prod(1.0 - read(s) for s in self.rest)
-        )
-
-    def plain(self) -> bool:
-        return self.scalars() == self.times[:1]
-
-    def scaled(self, factor: Scalar, divisor: Scalar = 1.0) -> Coefficient:
-        """This coefficient times `factor / divisor`."""
-        times = self.times if factor == 1.0 else (*self.times, factor)
-        over = self.over if divisor == 1.0 else (*self.over, divisor)
-        return Coefficient(times, over, self.rest)
-
-    def but(self, share: Scalar) -> Coefficient:
-        """This coefficient times `1 - share`."""
-        return Coefficient(self.times, self.over, (*self.rest, share))
-
-
-@dataclass(frozen=True)
-class Root(Quantity):
-    """The square root of a coefficient."""
-
-    of: Coefficient
-    signed: bool = False
-
-    def scalars(self) -> tuple[Scalar, ...]:
-        return self.of.scalars()
-
-    def at(self, read: Callable[[Scalar], float]) -> float:
-        return math.sqrt(self.of.at(read))
-
-    def plain(self) -> bool:
-        return False
-
-
-# --- what stands for them --------------------------------------------------------------------------
+# --- what stands for scalars in a CVXPY problem ----------------------------------------------------
 class Scope(ABC):
-    """What stands for the hyperparameters in a CVXPY problem.
+    """The CVXPY parameters of the hyperparameters of a problem.
 
     Attributes
     ----------
@@ -546,50 +599,48 @@ class Scope(ABC):
     free: str | None = None
 
     @abstractmethod
-    def of(self, quantity: Quantity) -> float | cp.Expression:
-        """The quantity as one scalar, non-negative where the quantity is not `signed`."""
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
+        """One scalar of the problem, non-negative unless it is a size or `signed`."""
 
-    def scalar(self, size: Size) -> float | cp.Expression:
-        """`of` a size, in the words of sets."""
-        return self.of(size)
+    def unit(self, scale: float) -> float:
+        """The unit of feature vectors: `scale`, or 1 where variables are not scaled."""
+        return scale if self.scaled else 1.0
 
 
 class Numbers(Scope):
     """The present values."""
 
-    def of(self, quantity: Quantity) -> float | cp.Expression:
-        return quantity.number
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
+        return x.number if isinstance(x, Size) else value(x)
 
 
 class Parameters(Scope):
-    """A `cvxpy.Parameter` for each `Param`, named like it; what is derived as a `CallbackParam`."""
+    """A `cvxpy.Parameter` for each `Param`, named like it; an expression of several as a `CallbackParam`."""
 
     def __init__(self, scaled: bool = True) -> None:
         self.scaled = scaled
         self._known: dict[str, cp.Parameter] = {}
 
-    def of(self, quantity: Quantity) -> float | cp.Expression:
-        tunable = [s for s in quantity.scalars() if isinstance(s, Tunable)]
-        nonneg = not quantity.signed
-        for s in tunable:
-            for p in s.leaves():
-                if p.name not in self._known:
-                    above = nonneg and p is s  # a factor of what is derived may be negative
-                    self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)
-        if not tunable:
-            return quantity.number
-        if quantity.plain() and isinstance(tunable[0], Param):
-            own = self._known[tunable[0].name]
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
+        size = x if isinstance(x, Size) else Size(x)
+        scalar, nonneg = size.declared, not (signed or isinstance(x, Size))
+        if not isinstance(scalar, Tunable):
+            return size.number
+        for p in scalar.leaves():
+            if p.name not in self._known:
+                above = nonneg and p is scalar  # a parameter of an expression may be negative
+                self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)
+        if isinstance(scalar, Param) and size.derived is float:
+            own = self._known[scalar.name]
             if own.is_nonneg() or not nonneg:
                 return own
-        names = dict.fromkeys(p.name for s in tunable for p in s.leaves())
-        name = f"f({', '.join(names)})"
-        return cp.CallbackParam(lambda: quantity.at(self._now), nonneg=nonneg, name=name)
+        name = scalar.name if size.derived is float else f"f({scalar.name})"
+        return cp.CallbackParam(
+            lambda: size.derived(scalar.at(self._now)), nonneg=nonneg, name=name
+        )
 
-    def _now(self, scalar: Scalar) -> float:
-        if not isinstance(scalar, Tunable):
-            return scalar
-        return scalar.at(lambda p: float(self._known[p.name].value))  # type: ignore[arg-type]
+    def _now(self, p: Param) -> float:
+        return float(self._known[p.name].value)  # type: ignore[arg-type]
 
     def named(self) -> Any:
         """0, made of all parameters: added to an objective it lets `problem.param_dict[name]` find those

@@ -12,12 +12,38 @@ from ucm.language import cvx as cp
 
 __all__ = ["perspective"]
 
+_HOMOGENEOUS = {
+    "AddExpression", "NegExpression", "index", "special_index", "Promote", "broadcast_to", "reshape",
+    "transpose", "Sum", "Hstack", "Vstack", "norm1", "norm_inf", "Pnorm", "PnormApprox", "abs", "max",
+    "maximum", "rel_entr", "kl_div", "quad_over_lin",
+}  # fmt: skip
+"""Atoms f with `t f(x / t) = f(x)` in all of their arguments at once."""
+
+
+class _Inhomogeneous(Exception):
+    """An atom that is not positively homogeneous."""
+
+
+def _times(e: Any, t: cp.Expression) -> Any:
+    """`t e(v / t)` for the variables v of an expression, in closed form."""
+    if not e.variables():
+        return e if e.is_zero() else e * t
+    if isinstance(e, cp.Variable):
+        return e
+    kind = type(e).__name__
+    if kind in ("multiply", "MulExpression", "DivExpression"):
+        return e.copy([_times(a, t) if a.variables() else a for a in e.args])
+    if kind in _HOMOGENEOUS:
+        return e.copy([_times(a, t) for a in e.args])
+    raise _Inhomogeneous
+
 
 def perspective(
     x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
     """An expression p and constraints with `p in t C`, C the values of x under its constraints.
 
+    Where C is written with affine and positively homogeneous atoms, its constants are multiplied by t. Else
     CVXPY brings C to conic form, `{x : A v + b in K}` for variables v that hold x; then `t C` is
     `A v + b t in K`. It is C's own closure of the perspective, with nothing asked of how C is written.
     Parameters stay parameters: A and b are affine in them.
@@ -32,6 +58,16 @@ def perspective(
     CompositionError
         A constraint leads to a cone of semidefinite matrices, or to one of more than three powers.
     """
+    try:
+        return _times(x, t), [c.copy([_times(a, t) for a in c.args]) for c in constraints]
+    except _Inhomogeneous:
+        return _conic(x, constraints, t)
+
+
+def _conic(
+    x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
+) -> tuple[cp.Expression, list[cp.Constraint]]:
+    """The perspective from the conic form of CVXPY."""
     z = cp.Variable(x.shape[0])
     data, _, _ = cp.Problem(cp.Minimize(0), [z == x, *constraints]).get_problem_data(
         cp.CLARABEL, enforce_dpp=True

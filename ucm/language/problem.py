@@ -31,7 +31,7 @@ from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.statistics.vectors import Origin, VectorNode
-from ucm.language.term_algebra import ScaledLoss, TermMultiple
+from ucm.language.term_sums import ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["Direction", "height", "problem_latex"]
@@ -200,15 +200,9 @@ def _(loss: Logistic, a: str) -> tuple[str, str]:
 
 @gain.register
 def _(loss: ScaledLoss, a: str) -> tuple[str, str]:
-    c = _multiple(loss)
+    c = LATEX.scalar(loss.factor)
     inner, where = gain(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
     return f"{c} ({inner})", where
-
-
-def _multiple(term: TermMultiple) -> str:
-    """`factor / divisor`, or the one of them that is not 1."""
-    factor, divisor = LATEX.scalar(term.factor), LATEX.scalar(term.divisor)
-    return factor if term.divisor == 1.0 else LATEX.fraction(factor, divisor)
 
 
 def _product(*factors: str) -> str:
@@ -220,7 +214,7 @@ def _product(*factors: str) -> str:
 def charge(penalty: Any, v: str, c: str) -> tuple[str, str]:
     """`-(c R)*(v)`, and the range of v; registered by class. c is 1 where it is empty."""
     if isinstance(penalty, TermMultiple) and not c:
-        return charge(penalty.term, v, _multiple(penalty))
+        return charge(penalty.term, v, LATEX.scalar(penalty.factor))
     return rf"- R^{{*}}({v})", ""
 
 

@@ -22,7 +22,7 @@ def dual_exponent(p: float) -> float:
 
 
 class RobustMargin(Node):
-    """`min over ||w||_p = 1 of max over x in U of -w'x`; a bare set is this with p = 2.
+    """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`; a set alone means p = 2.
 
     It is convex when 0 is not in U, and then equal to minus the distance from 0 to U in the q-norm,
     1/p + 1/q = 1.
@@ -49,13 +49,8 @@ class RobustMargin(Node):
     norm: float = 2.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.set, UncertaintySet):
-            raise CompositionError(
-                f"RobustMargin: expected an uncertainty set, got {brief(self.set)}; "
-                "write for example RobustMargin(Hull(pos) - Hull(neg))"
-            )
         super().__post_init__()
-        if not isinstance(self.norm, float) or not self.norm >= 1.0:
+        if not self.norm >= 1.0:
             raise CompositionError(
                 f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}; write "
                 "2.0 for the Euclidean one"

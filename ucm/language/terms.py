@@ -21,13 +21,12 @@ from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import CoordinateFree, Node, Notation, converted
 from ucm.language.operators import OPERATORS, Arithmetic
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.statistics.samples import Samples, signed
 
 __all__ = [
     "Bound",
     "Boxed",
-    "Coefficient",
     "Conic",
     "ConvexLoss",
     "Differentiable",
@@ -58,6 +57,8 @@ class Term(Arithmetic[Any]):
 # --- losses ----------------------------------------------------------------------------------------
 class Loss(Term, CoordinateFree):
     """A loss of the margin, summed over the samples."""
+
+    example: ClassVar[str] = "Hinge()"
 
     @abstractmethod
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
@@ -139,7 +140,7 @@ class OfSamples(Node):
 
 
 class PointwiseLoss(Loss):
-    """A loss that is the same function of every margin that counts."""
+    """A loss that applies one function to every margin."""
 
     @abstractmethod
     def each(self, margin: Vec) -> Vec:
@@ -205,7 +206,7 @@ class ConvexLoss(PointwiseLoss):
         return OPERATORS["to_set"](self, radius)
 
     @abstractmethod
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         """`factor l(offset - margin_i)` in CVXPY, for each margin."""
 
 
@@ -214,9 +215,9 @@ def loss_cvxpy(
 ) -> cp.Expression:
     """`sum_i c_i l(t_i)` in CVXPY; without weights all c_i are 1, and samples of weight 0 are left out."""
     if weights is None:
-        return cp.sum(loss.cvxpy(margin, Coefficient(), scope))
+        return cp.sum(loss.cvxpy(margin, 1.0, scope))
     rows = np.flatnonzero(weights)
-    return weights[rows] @ loss.cvxpy(margin[rows], Coefficient(), scope)
+    return weights[rows] @ loss.cvxpy(margin[rows], 1.0, scope)
 
 
 # --- penalties -------------------------------------------------------------------------------------
@@ -229,12 +230,19 @@ class Penalty(Term):
         The fields of the class; others are refused by name.
     """
 
+    example: ClassVar[str] = "L1()"
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
         names = cls._names
         unknown = [k for k in kwargs if k not in names]
         if len(args) > len(names) or unknown:
             got = unknown[0] if unknown else repr(args[len(names)])
             takes = f"takes {', '.join(names)}" if names else "takes nothing"
+            if not unknown and not isinstance(args[len(names)], str):
+                raise CompositionError(
+                    f"{cls.__name__}: {takes}, got {got} too; its weight is a factor: write "
+                    f"lam * {cls.__name__}({', '.join(names)})"
+                )
             raise CompositionError(
                 f"{cls.__name__}: {takes}, got {got}; a penalty is of w, never of the bias b "
                 "(a shift of the features would change the classifier)"
@@ -267,7 +275,7 @@ class SubtractedPenalty(Node):
 
 
 class ProximalPenalty(Penalty):
-    """A convex penalty as it is added: through its proximal map and its conjugate.
+    """A convex penalty with a proximal map and a conjugate.
 
     Attributes
     ----------
@@ -297,7 +305,7 @@ class ProximalPenalty(Penalty):
         """(a, c, s) where the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`; else None."""
 
     @abstractmethod
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         """`factor R(w)` in CVXPY."""
 
 
@@ -421,14 +429,6 @@ class Excess(SubtractedPenalty):
     """
 
     penalty: FoldedConcave
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.penalty, FoldedConcave):
-            raise CompositionError(
-                f"Excess: expected a folded concave penalty, got {self.penalty!r}; "
-                "write for example CappedL1(1.0)"
-            )
 
     def _steepest(self) -> float:
         return float(self.penalty.slope(np.zeros(1))[0])

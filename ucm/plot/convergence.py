@@ -1,7 +1,8 @@
-"""How fast solvers come: the gap against the work."""
+"""The convergence of solvers: the gap, or another number of their records, against the work."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,29 +34,29 @@ _FLOOR = 1e-16
 
 @dataclass(repr=False)
 class ConvergenceDisplay(Display):
-    """The gap of one or several solvers of one problem against their work, both logarithmic.
+    """A plot of the gap of one or several solvers of one problem against their work, both logarithmic.
 
-    A point is a report of the solver; where it reports no gap, the distance of its objective from the best
-    proven one stands in. The last point of each is the certificate: a disc where it is "optimal", a cross
-    where it is not.
+    A point is a report of the solver; without a reported gap it is the distance of its objective from the
+    best proven one. The last point of a curve is the certificate: a disc if it is "optimal", else a cross.
+    The starts of a non-convex model are separate curves.
 
     Attributes
     ----------
     runs : {name: (work (k,), gap (k,))}
     status : {name: status}
-    work : "passes", "iterations" or "seconds"
-    of : "gap", or what else of the records is drawn
-    stand_in : names of the runs with distances of the objective
+    x : "passes", "iterations" or "seconds"
+    y : "gap", or another number of the records
+    distances : names of the runs with distances of the objective
     tol : tolerance, None without a line
     axes_, figure_ : what was drawn on
     """
 
     runs: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
     status: dict[str, str]
-    work: str
-    stand_in: set[str]
+    x: str
+    distances: set[str]
     tol: float | None = None
-    of: str = "gap"
+    y: str = "gap"
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
 
@@ -64,19 +65,19 @@ class ConvergenceDisplay(Display):
         cls,
         solution: Solution | Mapping[str, Solution],
         *,
-        work: str = "passes",
+        x: str = "passes",
+        y: str = "gap",
         tol: float | None = None,
-        of: str = "gap",
         ax: Any = None,
     ) -> ConvergenceDisplay:
-        """Of one solution, or of several with their names, by their `history`.
+        """Draw the `history` of one solution, or of several with their names.
 
         Parameters
         ----------
         solution : Solution or {name: Solution}
-        work : "passes", "iterations" or "seconds"
+        x : "passes", "iterations" or "seconds"
+        y : "gap", "objective", or another number of the records that `trace=k` keeps: "L", "residual", ...
         tol : where a line is drawn
-        of : "gap", or another number of the records that `trace=k` keeps: "L", "residual", "step", ...
         ax : None for a new figure
 
         Raises
@@ -101,26 +102,30 @@ class ConvergenceDisplay(Display):
                 f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}; "
                 "give what ucm.solve returns"
             )
-        if work not in _WORK:
+        if x not in _WORK:
             raise ParameterError(
-                f"ConvergenceDisplay: work is among {', '.join(_WORK)}, got {work!r}; "
-                "leave it out for the first"
+                f"ConvergenceDisplay: x is among {', '.join(_WORK)}, got {x!r}; leave it out for the first"
             )
-        if of != "gap":
-            found = {name: _numbers(name, s, work, of) for name, s in named.items()}
-            return cls(found, {k: s.status for k, s in named.items()}, work, set(), tol, of).plot(
-                ax
-            )
-        runs, stand_in = {}, set()
+        runs, status, distances = {}, {}, set()
         best = min((s.objective for s in named.values() if s.status == "optimal"), default=None)
         for name, s in named.items():
-            steps, gaps = _records(s, work)
-            if not np.isfinite(gaps).any():
-                stand_in.add(name)
-                gaps = _distances(s, best)
-                steps = _steps(s, work)
-            runs[name] = _ended(s, work, steps, gaps)
-        return cls(runs, {k: s.status for k, s in named.items()}, work, stand_in, tol).plot(ax)
+            starts = _starts(name, s, "start" if len(named) == 1 else f"{name}, start")
+            for word, records in starts.items():
+                status[word] = s.status
+                if y != "gap":
+                    runs[word] = _numbers(word, records, x, y)
+                    continue
+                steps = _steps(records, x)
+                gaps = np.array([record["gap"] for record in records], dtype=np.float64)
+                known = np.isfinite(gaps)
+                if known.any():
+                    steps, gaps = steps[known], gaps[known]
+                else:
+                    distances.add(word)
+                    gaps = _distances(s, records, best)
+                runs[word] = (steps, gaps) if len(starts) > 1 else _ended(s, x, steps, gaps)
+                runs[word] = (runs[word][0], np.maximum(np.abs(runs[word][1]), _FLOOR))
+        return cls(runs, status, x, distances, tol, y).plot(ax)
 
     @classmethod
     def from_model(
@@ -131,19 +136,23 @@ class ConvergenceDisplay(Display):
         *,
         solvers: Mapping[str, str | Solver[Any]] | Sequence[str | Solver[Any]],
         tol: float = 1e-6,
-        work: str = "passes",
-        of: str = "gap",
+        x: str = "passes",
+        kernel: Any = None,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        subgroup: Any = None,
         ax: Any = None,
         **options: Any,
     ) -> ConvergenceDisplay:
-        """Solve one problem by several solvers, and draw.
+        """Solve one problem by several solvers, and draw their gaps.
 
         Parameters
         ----------
         model, X, y : as in `ucm.compile`
         solvers : names or solvers, or {name: solver}
         tol : relative gap to prove, where a line is drawn
-        work, of, ax : as in `from_solution`; `of` asks for a trace of every iterate
+        x, ax : as in `from_solution`
+        kernel, class_weight, sample_weight, subgroup : as in `ucm.compile`
         options : of `Plan.solve`, as max_iter
         """
         if isinstance(solvers, str):
@@ -154,19 +163,23 @@ class ConvergenceDisplay(Display):
             dict(solvers) if isinstance(solvers, Mapping)
             else {s if isinstance(s, str) else s.name: s for s in solvers}
         )  # fmt: skip
-        if of != "gap":
-            options = {"trace": 1, **options}
+        given: dict[str, Any] = {
+            "kernel": kernel,
+            "class_weight": class_weight,
+            "sample_weight": sample_weight,
+            "subgroup": subgroup,
+        }
         found = {
-            name: compile(model, X, y, solver=solver).solve(tol=tol, **options)
+            name: compile(model, X, y, solver=solver, **given).solve(tol=tol, **options)
             for name, solver in named.items()
         }
-        return cls.from_solution(found, work=work, tol=tol if of == "gap" else None, of=of, ax=ax)
+        return cls.from_solution(found, x=x, tol=tol, ax=ax)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, work: str = "passes", ax: Any = None
+        cls, estimator: Any, *, x: str = "passes", y: str = "gap", ax: Any = None
     ) -> ConvergenceDisplay:
-        """Of a fitted `ucm.Classifier`; of several classes each problem is a curve."""
+        """Draw a fitted `ucm.Classifier`; of several classes each problem is a curve."""
         found = getattr(estimator, "solution_", None)
         if found is None:
             raise ParameterError(
@@ -177,7 +190,7 @@ class ConvergenceDisplay(Display):
             if isinstance(found, Solution)
             else {f"problem {k + 1}": s for k, s in enumerate(found)}
         )
-        return cls.from_solution(named, work=work, tol=estimator.tol, ax=ax)
+        return cls.from_solution(named, x=x, y=y, tol=estimator.tol if y == "gap" else None, ax=ax)
 
     @property
     def ax_(self) -> Any:
@@ -194,21 +207,19 @@ class ConvergenceDisplay(Display):
                 (float(w[w > 0.0].min()) for w, _ in self.runs.values() if (w > 0.0).any()),
                 default=1.0,
             )
-            a.set(xscale="log", yscale="log", xlabel=_WORK[self.work])
-            some, every = bool(self.stand_in), len(self.stand_in) == len(self.runs)
-            if self.of != "gap":
-                label = _NUMBERS.get(self.of, self.of)
-            elif every:
-                label = "distance of the objective"
-            else:
-                label = "proven relative gap" + (" (or distance)" if some else "")
-            a.set_ylabel(label)
-            low = min(float(g.min()) for _, g in self.runs.values())
-            high = max(float(g.max()) for _, g in self.runs.values())
-            far = max(float(w.max()) for w, _ in self.runs.values())
-            a.set_xlim(0.6 * least, max(far, least) * 2.0)
+            low, high = (f([float(f(g)) for _, g in self.runs.values()]) for f in (min, max))
+            far = max(least, *(float(w.max()) for w, _ in self.runs.values()))
             floor = low if self.tol is None else min(low, self.tol)
-            a.set_ylim(floor / 30.0, high * 6.0)
+            logarithmic = low > 0.0
+            a.set(
+                xscale="log",
+                yscale="log" if logarithmic else "linear",
+                xlabel=_WORK[self.x],
+                ylabel=self._label(),
+                xlim=(0.6 * least, 2.0 * far),
+            )
+            if self.y != "objective":
+                a.set_ylim(floor / 30.0, high * 6.0)
             a.grid(True, which="major", color=colours.soft, alpha=0.25, lw=0.7)
             curves = {}
             for k, (name, (work, gap)) in enumerate(self.runs.items()):
@@ -218,14 +229,11 @@ class ConvergenceDisplay(Display):
                 a.plot(x, gap, color=colour, ls=ls, drawstyle="steps-post", zorder=3, label=name)
                 mark = "o" if self.status[name] == "optimal" else "X"
                 a.plot(x[-1], gap[-1], marker=mark, ms=9, color=colour, mec=colours.paper, zorder=4)
-                curves[name] = (
-                    np.c_[np.log(np.repeat(x, 2)[1:]), np.log(np.repeat(gap, 2)[:-1])],
-                    colour,
-                )
+                curves[name] = (np.c_[np.repeat(x, 2)[1:], np.repeat(gap, 2)[:-1]], colour)
             settle(figure)
             names = Names(a)
             for curve, _ in curves.values():
-                names.avoid(np.exp(dense(curve, 250)))
+                names.avoid(_dense(curve, 250, logarithmic))
             if self.tol is not None:
                 a.axhline(self.tol, color=colours.soft, lw=1.2, ls=LINES[3], zorder=1)
                 left, right = a.get_xlim()
@@ -238,25 +246,54 @@ class ConvergenceDisplay(Display):
             for name, (curve, colour) in curves.items():
                 status = self.status[name]
                 text = name if status == "optimal" else f"{name} ({status})"
-                tail = np.exp(curve[-max(2, len(curve) // 4) :])
+                tail = curve[-max(2, len(curve) // 4) :]
                 names.near(text, tail, colour, size=13)
         self.axes_, self.figure_ = found, figure
         return self
 
+    def _label(self) -> str:
+        """The label of the vertical axis."""
+        if self.y != "gap":
+            return _NUMBERS.get(self.y, self.y)
+        if len(self.distances) == len(self.runs):
+            return "distance of the objective"
+        return "proven relative gap" + (" (or distance)" if self.distances else "")
+
+
+def _dense(curve: NDArray[np.float64], count: int, logarithmic: bool) -> NDArray[np.float64]:
+    """Points along a curve, close to each other in the picture."""
+    x, y = curve.T
+    points = dense(np.c_[np.log(x), np.log(y) if logarithmic else y], count)
+    return np.c_[np.exp(points[:, 0]), np.exp(points[:, 1]) if logarithmic else points[:, 1]]
+
+
+def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict[str, Any]]]:
+    """The records of a solution by its starts, counted from the first record of each."""
+    parts = [list(part) for _, part in itertools.groupby(s.history, lambda r: r.get("start"))]
+    if len(parts) < 2:
+        return {name: list(s.history)}
+    found = {}
+    for k, part in enumerate(parts):
+        before = {word: part[0][word] for word in ("passes", "seconds")}
+        found[f"{prefix} {k + 1}"] = [
+            {**record, "iteration": i + 1, **{w: record[w] - x for w, x in before.items()}}
+            for i, record in enumerate(part)
+        ]
+    return found
+
 
 def _numbers(
-    name: str, s: Solution, work: str, of: str
+    name: str, records: Sequence[Mapping[str, Any]], x: str, y: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Work and the number asked for, of the records that have it."""
-    kept = [record for record in s.history if np.ndim(record.get(of, [])) == 0]
+    """The work and the number y of the records that have it."""
+    kept = [record for record in records if np.ndim(record.get(y, [])) == 0]
     if not kept:
         raise ParameterError(
-            f"ConvergenceDisplay: the records of {name} hold no number {of!r}; solve with trace=1, and take "
+            f"ConvergenceDisplay: the records of {name} hold no number {y!r}; solve with trace=1, and take "
             "one of its history"
         )
-    key = "iteration" if work == "iterations" else work
-    steps = np.array([record[key] for record in kept], dtype=np.float64)
-    return steps, np.maximum(np.abs([float(record[of]) for record in kept]), _FLOOR)
+    values = np.array([float(record[y]) for record in kept])
+    return _steps(kept, x), values if y == "objective" else np.maximum(np.abs(values), _FLOOR)
 
 
 def _power(x: float) -> str:
@@ -265,34 +302,26 @@ def _power(x: float) -> str:
     return f"10^{{{e}}}" if abs(m - 1.0) < 1e-9 else rf"{m:.2g} \cdot 10^{{{e}}}"
 
 
-def _steps(s: Solution, work: str) -> NDArray[np.float64]:
-    key = "iteration" if work == "iterations" else work
-    return np.array([record[key] for record in s.history], dtype=np.float64)
+def _steps(records: Sequence[Mapping[str, Any]], x: str) -> NDArray[np.float64]:
+    key = "iteration" if x == "iterations" else x
+    return np.array([record[key] for record in records], dtype=np.float64)
 
 
-def _records(s: Solution, work: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Work and gap of the reports that have one."""
-    gaps = np.array([record["gap"] for record in s.history], dtype=np.float64)
-    known = np.isfinite(gaps)
-    return _steps(s, work)[known], gaps[known]
-
-
-def _distances(s: Solution, best: float | None) -> NDArray[np.float64]:
-    """Relative distances of the objective from the best proven one, or from the run's own last."""
-    values = np.array([record["objective"] for record in s.history], dtype=np.float64)
+def _distances(
+    s: Solution, records: Sequence[Mapping[str, Any]], best: float | None
+) -> NDArray[np.float64]:
+    """Relative distances of the objective from the best proven one, or from the last one of the run."""
+    values = np.array([record["objective"] for record in records], dtype=np.float64)
     end = s.objective if best is None else best
     return np.abs(values - end) / max(abs(end), 1e-300)
 
 
 def _ended(
-    s: Solution, work: str, steps: NDArray[np.float64], gaps: NDArray[np.float64]
+    s: Solution, x: str, steps: NDArray[np.float64], gaps: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The reports and, at the end, the certificate."""
-    total = {
-        "passes": s.stats.passes,
-        "iterations": s.stats.iterations,
-        "seconds": s.stats.solve_time,
-    }[work]
+    stats = s.stats
+    total = {"passes": stats.passes, "iterations": stats.iterations, "seconds": stats.solve_time}[x]
     proven = abs(s.certificate.relative_gap)
     if np.isfinite(proven):
         steps = np.append(steps, max(float(total), float(steps.max(initial=0.0))))
@@ -302,4 +331,4 @@ def _ended(
             f"ConvergenceDisplay: {s.stats.solver} reported nothing and proved no gap; take another solver"
         )
     order = np.argsort(steps, kind="stable")
-    return steps[order], np.maximum(np.abs(gaps[order]), _FLOOR)
+    return steps[order], gaps[order]

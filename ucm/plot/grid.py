@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval
+from ucm.evidence.parameter_range import Interval
 from ucm.evidence.relative import admissible
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -18,7 +18,13 @@ __all__ = ["grid_of", "values_over"]
 
 
 def grid_of(
-    model: RobustMargin | Objective, X: Any, y: Any, grid: dict[str, Any], count: int, who: str
+    model: RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    grid: dict[str, Any],
+    count: int,
+    who: str,
+    of_samples: dict[str, Any],
 ) -> tuple[str, list[float]]:
     """The parameter and its values: given, or `count` over its admissible interval and beyond.
 
@@ -37,7 +43,7 @@ def grid_of(
                 f"{model!r} are {has}; write for example nu=[0.2, 0.3]"
             )
         name = next(iter(known))
-        return name, values_over(admissible(model, X, y)[name], known[name], count)
+        return name, values_over(admissible(model, X, y, **of_samples)[name], known[name], count)
     if len(grid) != 1 or next(iter(grid)) not in known:
         raise ParameterError(
             f"{who}: expected values for one parameter of the model, which has {has}; got {', '.join(grid)}; "

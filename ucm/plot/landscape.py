@@ -26,7 +26,7 @@ _FINE = 1e-4  # of the outline that the heights come from
 
 @dataclass(repr=False)
 class LandscapeDisplay(Display):
-    """`f(w) = max over x in U of -w'x` over the directions w of the plane, `||w||_p = 1`.
+    """A plot of `f(w) = max over x in U of -w'x` over the directions w of a plane, `||w||_p = 1`.
 
     Where 0 lies outside of U one minimum lies below 0, and no other: the convex side. Where 0 lies in U there
     may be several, each an end of a descent; the bound that is proven tells how far the best can be.
@@ -58,8 +58,9 @@ class LandscapeDisplay(Display):
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, starts: int = 12,
-        solver: Any = "linearize", ax: Any = None,
+        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, n_starts: int = 12,
+        solver: Any = "linearize", class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
+        ax: Any = None,
     ) -> LandscapeDisplay:  # fmt: skip
         """Solve, descend from several starts where 0 lies in U, draw.
 
@@ -68,8 +69,9 @@ class LandscapeDisplay(Display):
         model : uncertainty set or RobustMargin over two features
         X, y : as in `ucm.compile`
         solution : of the model, which brings the bound
-        starts : directions, evenly around the circle, from which `solver` descends; 0 for none
+        n_starts : directions, evenly around the circle, from which `solver` descends; 0 for none
         solver : of the descents; the one that "auto" takes may find the global minimum from anywhere
+        class_weight, sample_weight, subgroup : as in `ucm.compile`
         ax : None for a new figure, or two axes
 
         Raises
@@ -85,19 +87,28 @@ class LandscapeDisplay(Display):
         >>> len(shown.minima)
         1
         """
-        found = problem_of(model, X, y, solution, "LandscapeDisplay")
-        return cls._of(found, starts, solver).plot(ax)
+        found = problem_of(
+            model,
+            X,
+            y,
+            solution,
+            "LandscapeDisplay",
+            class_weight=class_weight,
+            sample_weight=sample_weight,
+            subgroup=subgroup,
+        )
+        return cls._of(found, n_starts, solver).plot(ax)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, starts: int = 12, solver: Any = "linearize", ax: Any = None
+        cls, estimator: Any, X: Any, y: Any, *, n_starts: int = 12, solver: Any = "linearize", ax: Any = None
     ) -> LandscapeDisplay:  # fmt: skip
         """As `from_model`, of a fitted `ucm.Classifier` and the samples it was fitted to."""
         found = problem_of_estimator(estimator, X, y, "LandscapeDisplay")
-        return cls._of(found, starts, solver).plot(ax)
+        return cls._of(found, n_starts, solver).plot(ax)
 
     @classmethod
-    def _of(cls, found: Problem, starts: int, solver: Any) -> LandscapeDisplay:
+    def _of(cls, found: Problem, n_starts: int, solver: Any) -> LandscapeDisplay:
         model, data, solution = found.model, found.data, found.solution
         if model.set.dimension(data.n) != 2:
             raise ParameterError(
@@ -125,8 +136,8 @@ class LandscapeDisplay(Display):
         certificate = solution.certificate
         inside = certificate.residual is not None
         runs, ways = np.zeros((0, 2)), []
-        if inside and starts:
-            begin = 2.0 * np.pi * (np.arange(starts) + 0.5) / starts
+        if inside and n_starts:
+            begin = 2.0 * np.pi * (np.arange(n_starts) + 0.5) / n_starts
             plan = plan_of(model, data, None, solver)
             ends = []
             for w in _directions(begin, model.norm):

@@ -20,7 +20,7 @@ _SAME = 1e-7  # of the size: two points are one, a chord lies on its line
 
 @dataclass(frozen=True)
 class Outline:
-    """A convex polygon in place of a convex set of the plane.
+    """A convex polygon that approximates a convex set of the plane, with a bound of the error.
 
     Attributes
     ----------

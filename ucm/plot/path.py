@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ucm.compiler.path import Path, path
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval, interval_of
+from ucm.evidence.parameter_range import Interval, interval_of
 from ucm.evidence.relative import admissible, intervals_of, resolved
 from ucm.forms.solution import Solution
 from ucm.language.notation import LATEX
@@ -32,7 +32,7 @@ _PICTURES = ("coefficients", "objective", "support", "score")
 
 @dataclass(repr=False)
 class PathDisplay(Display):
-    """What a model becomes as one parameter moves.
+    """A plot of coefficients, margin, samples with weight and score along one parameter.
 
     Where 0 lies in U the problem is not convex, and where U is empty there is none: both are shaded, and the
     edges are those of `ucm.admissible`.
@@ -73,7 +73,10 @@ class PathDisplay(Display):
         X_test: Any = None,
         y_test: Any = None,
         names: Sequence[str] | None = None,
-        show: Sequence[str] = _PICTURES,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        subgroup: Any = None,
+        panels: Sequence[str] = _PICTURES,
         ax: Any = None,
         **grid: Any,
     ) -> PathDisplay:
@@ -85,7 +88,8 @@ class PathDisplay(Display):
         solutions : of `ucm.path` over the same grid
         X_test, y_test : further samples to score
         names : of the features; None for those of a data frame
-        show : among "coefficients", "objective", "support" and "score"
+        class_weight, sample_weight, subgroup : as in `ucm.compile`; scores count every sample once
+        panels : among "coefficients", "objective", "support" and "score"
         ax : None for a new figure, or one axes for each picture
         grid : the parameter with its values, as `nu=[0.2, 0.3]`; without, 50 values of the only parameter of
             a set, over its admissible interval and beyond the end at which 0 enters U
@@ -107,25 +111,30 @@ class PathDisplay(Display):
         """
         robust = not isinstance(model, Objective)
         declared = as_model(model, "PathDisplay") if robust else model
-        declared = resolved(declared, bind(X, y))
-        name, values = grid_of(declared, X, y, grid, _COUNT, "PathDisplay")
-        asked: dict[str, Any] = {name: values}
+        of_samples: dict[str, Any] = {
+            "class_weight": class_weight,
+            "sample_weight": sample_weight,
+            "subgroup": subgroup,
+        }
+        declared = resolved(declared, bind(X, y, **of_samples))
+        name, values = grid_of(declared, X, y, grid, _COUNT, "PathDisplay", of_samples)
+        asked: dict[str, Any] = {name: values, **of_samples}
         found = path(declared, X, y, **asked) if solutions is None else solutions
         if len(found) != len(values):
             raise ParameterError(
                 f"PathDisplay: {len(values)} values of {name} and {len(found)} solutions; give those of "
                 "ucm.path over the same values"
             )
-        interval = admissible(declared, X, y)[name] if robust else None
+        interval = admissible(declared, X, y, **of_samples)[name] if robust else None
         return cls._of(name, values, list(found), X, y, X_test, y_test, names, interval).plot(
-            ax, show=show
+            ax, panels=panels
         )
 
     @classmethod
     def from_path(
-        cls, path: Path, *, show: Sequence[str] = _PICTURES, ax: Any = None, names: Any = None
+        cls, path: Path, *, panels: Sequence[str] = _PICTURES, ax: Any = None, names: Any = None
     ) -> PathDisplay:
-        """Draw what `ucm.path` gave; `show`, `ax` and `names` as in `from_model`.
+        """Draw what `ucm.path` gave; `panels`, `ax` and `names` as in `from_model`.
 
         Raises
         ------
@@ -136,7 +145,7 @@ class PathDisplay(Display):
         --------
         >>> import ucm
         >>> X, y = ucm.datasets.load("wine")
-        >>> found = ucm.path(ucm.models.mm_mpm(0.3), X, y, num=4)
+        >>> found = ucm.path(ucm.models.mm_mpm(0.3), X, y, n_values=4)
         >>> ucm.plot.PathDisplay.from_path(found).coefficients.shape
         (4, 13)
         """
@@ -156,7 +165,7 @@ class PathDisplay(Display):
             interval = intervals_of(path.model, path.data)[name]
         data, values = path.data, path.values.tolist()
         return cls._of(name, values, list(path), data.X, data.y, None, None, names, interval).plot(
-            ax, show=show
+            ax, panels=panels
         )
 
     @classmethod
@@ -216,16 +225,16 @@ class PathDisplay(Display):
             feature_names=known,
         )
 
-    def plot(self, ax: Any = None, *, show: Sequence[str] = _PICTURES) -> PathDisplay:
-        """Draw again; `ax` and `show` as in `from_model`. What the model does not have is left out."""
-        wrong = [word for word in show if word not in _PICTURES]
-        if wrong or not show:
+    def plot(self, ax: Any = None, *, panels: Sequence[str] = _PICTURES) -> PathDisplay:
+        """Draw again; `ax` and `panels` as in `from_model`. What the model does not have is left out."""
+        wrong = [word for word in panels if word not in _PICTURES]
+        if wrong or not panels:
             raise ParameterError(
-                f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}; "
+                f"PathDisplay: panels is among {', '.join(_PICTURES)}, got {brief(panels)}; "
                 "leave it out for the first"
             )
         there = {"support": self.support is not None, "score": bool(self.scores)}
-        shown = [word for word in show if there.get(word, True)]
+        shown = [word for word in panels if there.get(word, True)]
         with canvas():
             figure, found = axes_of(ax, len(shown), 1, (7.6, 2.35), "PathDisplay")
             for word, a in zip(shown, found):

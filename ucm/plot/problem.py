@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
-from ucm.errors import CompositionError, DataError, EmptySetError, ParameterError
+from ucm.errors import CompositionError, DataError, ParameterError
 from ucm.evidence.relative import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -59,7 +59,7 @@ def problem_of(
     if isinstance(model, Objective):
         raise CompositionError(
             f"{who}: {model!r} is a loss and a penalty, and no set to draw; loss.to_set(size) is the set "
-            "of a convex loss, and LossDisplay draws the loss"
+            "of a convex loss"
         )
     declared = as_model(model, who)
     labels = np.unique(np.asarray(y))
@@ -72,8 +72,6 @@ def problem_of(
     declared = resolved(declared, data)
     if solution is None:
         solution = plan_of(declared, data, None, solver).solve()
-    if solution.status == "infeasible":
-        raise EmptySetError(f"{who}: {solution.message}")
     if solution.w is None:
         raise ParameterError(
             f"{who}: the solution lives behind a kernel, where sets have no coordinates; solve without one"

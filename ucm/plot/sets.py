@@ -30,7 +30,7 @@ _PANELS = ("classes", "set")
 
 @dataclass(repr=False)
 class SetDisplay(Display):
-    """The sets of a robust model over two features, or their shadows on a plane.
+    """A plot of the sets of a robust model over two features, or of their projections on a plane.
 
     Left the classes: the samples, the size of each the weight that the worst case gives it, each class's own
     set, the nearest points x+ and x- of these, the hyperplane. Right the set U itself with 0 and its point
@@ -92,7 +92,7 @@ class SetDisplay(Display):
         class_weight: Any = None,
         sample_weight: Any = None,
         subgroup: Any = None,
-        show: str = "both",
+        panels: str = "both",
         rtol: float = 2e-3,
         ax: Any = None,
     ) -> SetDisplay:
@@ -108,14 +108,14 @@ class SetDisplay(Display):
             Two features need none. "normal" is spanned by w and the widest direction across it; the rows of
             an array are made orthonormal.
         class_weight, sample_weight, subgroup : as in `ucm.compile`
-        show : "both", "classes" or "set"
+        panels : "both", "classes" or "set"
         rtol : bound of the error of an outline, as a part of its diameter
         ax : None for a new figure, or as many axes as pictures are shown
 
         Raises
         ------
         ParameterError
-            The plane, `show` or `ax` do not fit; a kernel.
+            The plane, `panels` or `ax` do not fit; a kernel.
         EmptySetError, DataError, CompositionError
             As in `ucm.compile`.
 
@@ -129,16 +129,16 @@ class SetDisplay(Display):
         """
         weights = {"class_weight": class_weight, "sample_weight": sample_weight}
         found = problem_of(model, X, y, solution, "SetDisplay", **weights, subgroup=subgroup)
-        return cls._of(found, plane, rtol).plot(ax, show=show)
+        return cls._of(found, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, plane: Any = None, show: str = "both", rtol: float = 2e-3,
+        cls, estimator: Any, X: Any, y: Any, *, plane: Any = None, panels: str = "both", rtol: float = 2e-3,
         ax: Any = None,
     ) -> SetDisplay:  # fmt: skip
         """As `from_model`, of a fitted `ucm.Classifier` and the samples it was fitted to."""
         found = problem_of_estimator(estimator, X, y, "SetDisplay")
-        return cls._of(found, plane, rtol).plot(ax, show=show)
+        return cls._of(found, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
     def _of(cls, found: Problem, plane: Any, rtol: float) -> SetDisplay:
@@ -202,15 +202,15 @@ class SetDisplay(Display):
         """The axes, where there is one picture."""
         return self.axes_[0]
 
-    def plot(self, ax: Any = None, *, show: str = "both") -> SetDisplay:
+    def plot(self, ax: Any = None, *, panels: str = "both") -> SetDisplay:
         """Draw again.
 
         Parameters
         ----------
         ax : None for a new figure, or as many axes as pictures are shown
-        show : "both", "classes" (needs samples in the space of U) or "set"
+        panels : "both", "classes" (needs samples in the space of U) or "set"
         """
-        wanted = self._shown(show)
+        wanted = self._shown(panels)
         with canvas():
             figure, found = axes_of(ax, 1, len(wanted), (5.4, 5.2), "SetDisplay")
             pictures = list(zip(wanted, found))
@@ -242,19 +242,19 @@ class SetDisplay(Display):
         """One picture, "classes" or "set", in axes that are prepared and laid out."""
         (self._classes if what == "classes" else self._set)(ax, Names(ax, silent=not names))
 
-    def _shown(self, show: str) -> tuple[str, ...]:
-        if show not in ("both", *_PANELS):
+    def _shown(self, panels: str) -> tuple[str, ...]:
+        if panels not in ("both", *_PANELS):
             raise ParameterError(
-                f'SetDisplay: show is "both", "classes" or "set", got {show!r}; leave it out for "both"'
+                f'SetDisplay: panels is "both", "classes" or "set", got {panels!r}; leave it out for "both"'
             )
-        if show == "classes" and not len(self.points):
+        if panels == "classes" and not len(self.points):
             raise ParameterError(
                 "SetDisplay: U lives in another space than the samples, so that there is no picture of the "
-                'classes; use show="set"'
+                'classes; use panels="set"'
             )
-        if show == "both":
+        if panels == "both":
             return _PANELS if len(self.points) else ("set",)
-        return (show,)
+        return (panels,)
 
     def frame(self, what: str) -> Frame:
         """The frame of one picture."""

@@ -20,7 +20,7 @@ __all__ = ["WeightsDisplay"]
 
 @dataclass(repr=False)
 class WeightsDisplay(Display):
-    """The worst-case weights of the samples, heaviest first, class by class.
+    """A plot of the worst-case weights of the samples of each class, in descending order.
 
     A weight is given as a multiple of that of a sample when all of its class weigh the same, so that the line
     at 1 is the mean. Where a curve meets 0, the samples with weight end.
@@ -40,7 +40,7 @@ class WeightsDisplay(Display):
     @classmethod
     def from_model(
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None,
-        class_weight: Any = None, sample_weight: Any = None, ax: Any = None,
+        class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None, ax: Any = None,
     ) -> WeightsDisplay:  # fmt: skip
         """Solve where no solution is given, draw.
 
@@ -49,7 +49,7 @@ class WeightsDisplay(Display):
         model : uncertainty set or RobustMargin made of samples, or {name: model}
         X, y : as in `ucm.compile`
         solution : of one model
-        class_weight, sample_weight : as in `ucm.compile`
+        class_weight, sample_weight, subgroup : as in `ucm.compile`
         ax : None for a new figure, or one axes for each model
 
         Raises
@@ -77,8 +77,15 @@ class WeightsDisplay(Display):
         found = {}
         for name, one in named.items():
             problem = problem_of(
-                one, X, y, solution, "WeightsDisplay", class_weight=class_weight, sample_weight=sample_weight
-            )  # fmt: skip
+                one,
+                X,
+                y,
+                solution,
+                "WeightsDisplay",
+                class_weight=class_weight,
+                sample_weight=sample_weight,
+                subgroup=subgroup,
+            )
             found[name] = (problem.solution, problem.data.y)
         return cls._of(found, named).plot(ax)
 

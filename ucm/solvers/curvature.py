@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.maps import RowsMap
+from ucm.data.maps import VStack
 from ucm.language.contracts import Jacobian
-from ucm.solvers.palm import WeightedSum, ridge_solve
+from ucm.solvers.augmented_lagrangian import WeightedSum, ridge_solve
+from ucm.solvers.conjugate_gradients import conjugate_gradients
 
 __all__ = ["ConjugateGradients", "Formed", "Step", "Systems"]
 
@@ -76,7 +77,7 @@ class Formed(Systems):
 
 def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]:
     """The map that stands in rows of another one, where these rows are, and their factors."""
-    if isinstance(stacked, RowsMap) and len(stacked.parts) == 1:
+    if isinstance(stacked, VStack) and len(stacked.parts) == 1:
         ((A, places),) = stacked.parts.values()
         return A, places
     return stacked, [(slice(None), 1.0)]
@@ -123,28 +124,21 @@ class ConjugateGradients(Systems):
             ]
             return root * sum(parts[1:], start=parts[0])
 
-        d = np.zeros_like(g)
-        residual = -root * g
-        wanted = self.accuracy * float(np.linalg.norm(residual))
-        z = self._precondition(residual, size)
-        p, height = z, float(residual @ z)
         tried: list[Vec] = []
         curves: list[Vec] = []
-        count = 0
-        while count < self.most and float(np.linalg.norm(residual)) > wanted and not self.late():
-            bent = curve(p)
-            count += 1
+
+        def times(v: Vec) -> Vec:
+            bent = curve(v)
             if len(tried) < self.kept:
-                length = float(np.linalg.norm(p))
-                tried.append(p / length)
+                length = float(np.linalg.norm(v))
+                tried.append(v / length)
                 curves.append(bent / length)
-            Hp = p + size * bent
-            t = height / float(p @ Hp)
-            d = d + t * p
-            residual = residual - t * Hp
-            z = self._precondition(residual, size)
-            before, height = height, float(residual @ z)
-            p = z + (height / before) * p
+            return v + size * bent
+
+        d, count = conjugate_gradients(
+            times, -root * g, self.accuracy, self.most, self.late,
+            lambda v: self._precondition(v, size),
+        )  # fmt: skip
         self._learn(tried, curves)
         return Step(root * d, self.cost * count, 0.0)
 

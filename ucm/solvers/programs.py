@@ -268,7 +268,7 @@ class Blocks:
             number = None if size is None else size.number
             self.q.append(v)
             self.x = self.x + (A / self.scale) @ v
-            self.constraints += b.domain.constraints(v, number, classes=b.classes)
+            self.constraints += b.domain.constraints(v, number)
         self.meets: list[Any] = []
         for c, unit in zip(form.couplings, self.units, strict=True):
             terms = (B.matrix() @ self.q[k] for k, B in c.terms)

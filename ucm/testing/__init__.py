@@ -5,9 +5,9 @@ As `check_estimator` does for scikit-learn: `check_domain(MyDomain(...))`, `chec
 and the numbers.
 """
 
-from ucm.evidence.laws.domains import check_domain
-from ucm.evidence.laws.sets import check_set
-from ucm.evidence.laws.solvers import check_solver
-from ucm.evidence.laws.terms import check_loss, check_penalty
+from ucm.testing.check_domain import check_domain
+from ucm.testing.check_set import check_set
+from ucm.testing.check_solver import check_solver
+from ucm.testing.check_terms import check_loss, check_penalty
 
 __all__ = ["check_domain", "check_loss", "check_penalty", "check_set", "check_solver"]

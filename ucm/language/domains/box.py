@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -10,18 +12,30 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language import masses
-from ucm.language.contracts import Domain, Jacobian, Polyhedral, Polyhedron, SemiSmooth, Size
-from ucm.language.domains.copied import Copied
-from ucm.language.domains.simplex import CappedSimplex, WeightedSimplex
-from ucm.language.node import Notation, Scalar, Tunable, converted, value
+from ucm.language.contracts import (
+    BoundDomain,
+    Domain,
+    Jacobian,
+    Polyhedron,
+    SampleWeights,
+    SemiSmooth,
+    Size,
+)
+from ucm.language.domains.simplex import CappedSimplex
+from ucm.language.node import Node, Notation, Scalar, Tunable, converted, value
 from ucm.language.parameter import as_number, named, subject
+from ucm.language.simplex_projection import jacobian, snap, vector
+from ucm.language.statistics.vectors import ConstantVector, VectorNode, VectorSum
 
-__all__ = ["Box"]
+__all__ = ["BoundBox", "Box"]
 
 
 def _as_bound(x: Any, where: str = "") -> Any:
     """One bound, or a vector of them; infinite entries are allowed."""
+    if isinstance(x, VectorNode) and all(
+        isinstance(v, ConstantVector | VectorSum) for v in x.walk() if isinstance(v, Node)
+    ):
+        return x
     if not isinstance(x, list | tuple | np.ndarray) or np.ndim(x) == 0:
         return x if isinstance(x, Tunable) else as_number(x, where)
     try:
@@ -38,17 +52,83 @@ def _as_bound(x: Any, where: str = "") -> Any:
     return tuple(bounds.tolist())
 
 
-class Box(Copied, SemiSmooth, Polyhedral):
-    """The box `{lower_i <= q_i <= upper_i}`; with copies c of the entries, of every `q_i / c_i`.
+def _by_entry(x: Any) -> bool:
+    """Whether a bound is a vector."""
+    return isinstance(x, tuple | VectorNode)
+
+
+def _number(x: Any) -> Any:
+    """A bound at the present values of its parameters: a number or an array."""
+    if isinstance(x, VectorSum):
+        return sum(value(c) * _number(v) for c, v in x.terms)
+    if isinstance(x, ConstantVector):
+        return x.entries
+    return np.array(x) if isinstance(x, tuple) else value(x)
+
+
+def _written(x: Any, notation: Notation) -> str:
+    if isinstance(x, VectorNode):
+        return x.formula(notation)
+    return notation.array(np.array(x)) if isinstance(x, tuple) else notation.scalar(x)
+
+
+class _Between(SemiSmooth):
+    """Entries between bounds, one for all of them or one for each."""
+
+    @abstractmethod
+    def bounds(self) -> tuple[Any, Any]:
+        """The lower and the upper bounds."""
+
+    def project(self, v: Vec) -> Vec:
+        return np.clip(vector(v), *self.bounds())
+
+    def jacobian(self, v: Vec) -> Jacobian:
+        lower, upper = self.bounds()
+        v = vector(v)
+        return jacobian(((lower < v) & (v < upper)).astype(float), [])
+
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        g = vector(g)
+        lower, upper = self.bounds()
+        q = np.where(g > 0.0, upper, lower)
+        q = np.where(g == 0.0, self.center(g.size), q)
+        active = g != 0.0
+        if np.isinf(q[active]).any():
+            return np.inf, self.center(g.size)
+        return float(g[active] @ q[active]), q
+
+    def violation(self, q: Vec) -> float:
+        lower, upper = self.bounds()
+        q = vector(q)
+        scale = np.asarray(upper - lower)
+        ends = [np.where(np.isfinite(x), np.abs(x), 0.0) for x in (lower, upper)]
+        scale = np.where(
+            (scale > 0.0) & (scale < np.inf), scale, np.maximum(1.0, np.maximum(*ends))
+        )
+        return snap(float((np.maximum(lower - q, q - upper) / scale).max()))
+
+    def center(self, dim: int) -> Vec:
+        lower, upper = (np.broadcast_to(x, dim) for x in self.bounds())
+        with np.errstate(invalid="ignore"):
+            middle = 0.5 * (lower + upper)
+        near = np.minimum(np.maximum(0.0, lower + 1.0), upper - 1.0)
+        return np.where(np.isfinite(lower) & np.isfinite(upper), middle, near)
+
+    def polyhedron(self, dim: int) -> Polyhedron:
+        lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self.bounds())
+        return Polyhedron(lower, upper, sparse.csr_array((0, dim)), np.empty(0), np.empty(0))
+
+
+class Box(Domain, _Between):
+    """The box `{lower_i <= q_i <= upper_i}`. Weights of samples multiply both bounds.
 
     Parameters
     ----------
     lower, upper : float, Param or (d,) array, optional
-        Bounds of every entry, or one for each; infinite ones are allowed. Arrays are for coordinates of
-        features, as in `Image(A, Box(lower, upper))`: bounds for each sample could not pass to other
+        Bounds of every entry, or one for each, as `s * r` of a Param and an array; infinite ones are allowed.
+        Arrays are for coordinates of
+        features, as in `AffineImage(A, Box(lower, upper))`: bounds for each sample could not pass to other
         samples.
-    copies : (N,) array, optional
-        How often each entry counts; None for once.
 
     Raises
     ------
@@ -64,8 +144,8 @@ class Box(Copied, SemiSmooth, Polyhedral):
     array([1., 2.])
     """
 
-    lower: Scalar | tuple[float, ...] = converted(converter=_as_bound, default=0.0)
-    upper: Scalar | tuple[float, ...] = converted(converter=_as_bound, default=1.0)
+    lower: Scalar | tuple[float, ...] | VectorNode = converted(converter=_as_bound, default=0.0)
+    upper: Scalar | tuple[float, ...] | VectorNode = converted(converter=_as_bound, default=1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,114 +156,112 @@ class Box(Copied, SemiSmooth, Polyhedral):
             )
 
     def _lengths(self) -> set[int]:
-        return {len(x) for x in (self.lower, self.upper) if isinstance(x, tuple)}
+        return {np.size(_number(x)) for x in (self.lower, self.upper) if _by_entry(x)}
 
     @property
     def dimension(self) -> int | None:
         """The number of coordinates that the bounds are written for; None: any."""
         return next(iter(self._lengths()), None)
 
-    def _bounds(self) -> tuple[Any, Any]:
-        lower, upper = (
-            np.array(x) if isinstance(x, tuple) else value(x) for x in (self.lower, self.upper)
-        )
-        return lower * self.c, upper * self.c
+    def bounds(self) -> tuple[Any, Any]:
+        return _number(self.lower), _number(self.upper)
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.delivered(np.clip(masses.vector(v), *self._bounds()), out)
+    def bind(self, samples: SampleWeights) -> BoundDomain:
+        c = samples.weights
+        given: Any = (self.lower, self.upper)
+        if any(map(_by_entry, given)):
+            return super().bind(samples)
+        if value(given[0]) <= 0.0:
+            return CappedSimplex(given[1]).bind(samples)
+        if c is None:
+            return self
+        lower, upper = self.bounds()
+        return BoundBox(self, self, c * lower, c * upper, c)
 
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        lower, upper = self._bounds()
-        v = masses.vector(v)
-        return masses.jacobian(((lower < v) & (v < upper)).astype(float), [])
-
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = masses.vector(g)
-        lower, upper = self._bounds()
-        q = np.where(g > 0.0, upper, lower)
-        q = np.where(g == 0.0, self.center(g.size), q)
-        active = g != 0.0
-        if np.isinf(q[active]).any():
-            return np.inf, self.center(g.size)
-        return float(g[active] @ q[active]), q
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        lower, upper = self._bounds()
-        q = masses.vector(q)
-        scale = np.asarray(upper - lower)
-        ends = [np.where(np.isfinite(x), np.abs(x), 0.0) for x in (lower, upper)]
-        scale = np.where(
-            (scale > 0.0) & (scale < np.inf), scale, np.maximum(1.0, np.maximum(*ends))
-        )
-        return masses.snap(float((np.maximum(lower - q, q - upper) / scale).max()))
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        lower, upper = (np.broadcast_to(x, dim) for x in self._bounds())
-        with np.errstate(invalid="ignore"):
-            middle = 0.5 * (lower + upper)
-        near = np.minimum(np.maximum(0.0, lower + 1.0), upper - 1.0)
-        return np.where(np.isfinite(lower) & np.isfinite(upper), middle, near)
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+    def emptiness(self, dim: int) -> str | None:
         if self.dimension not in (None, dim):
             return (
                 f"{self!r}: bounds for {self.dimension} coordinates, got {dim}; "
                 "give one bound, or one for each"
             )
-        why = self.miscounted(dim)
-        if why is not None:
-            return why
-        lower, upper = self._bounds()
+        lower, upper = self.bounds()
         crossed = np.flatnonzero(
             np.less(upper, lower) | np.equal(lower, np.inf) | np.equal(upper, -np.inf)
         )
         if crossed.size == 0:
             return None
-        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
+        if _by_entry(self.lower) or _by_entry(self.upper):
             k = int(crossed[0])
             low, high = (float(np.broadcast_to(x, dim)[k]) for x in (lower, upper))
             return (
                 f"{self!r}: empty, the upper bound {high:.6g} of coordinate {k} is below the lower bound "
                 f"{low:.6g}; it must be at least that"
             )
+        bottom, top = cast("Scalar", self.lower), cast("Scalar", self.upper)
         return (
-            f"{self.bare!r}: empty, {named(self.upper, 'upper bound')} is below "
-            f"{named(self.lower, 'lower bound')}; "
-            f"{subject(self.upper, 'upper bound')} must be at least {value(self.lower):.6g}"
+            f"{self!r}: empty, {named(top, 'upper bound')} is below {named(bottom, 'lower bound')}; "
+            f"{subject(top, 'upper bound')} must be at least {value(bottom):.6g}"
         )
 
     def size(self) -> Size | None:
-        return None if isinstance(self.upper, tuple) else Size(self.upper)
+        if isinstance(self.upper, VectorSum):  # s r with a size s
+            return Size(self.upper.terms[0][0]) if len(self.upper.terms) == 1 else None
+        return None if _by_entry(self.upper) else Size(self.upper)  # type: ignore[arg-type]
 
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        lower, upper = (np.broadcast_to(x, q.size) for x in self._bounds())
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        lower, upper = (np.broadcast_to(x, q.size) for x in self.bounds())
+        if isinstance(self.upper, VectorSum) and size is not None:
+            r = _number(self.upper.terms[0][1])
+            mirrored = (
+                isinstance(self.lower, VectorSum) and self.lower.params() == self.upper.params()
+            )
+            if mirrored and np.array_equal(lower, -upper):
+                return [q >= -size * r, q <= size * r]
+            return [q >= lower, q <= size * r]
         floor, roof = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
         below = [q[floor] >= lower[floor]] if floor.size else []
-        if isinstance(self.upper, tuple):
+        if _by_entry(self.upper):
             return [*below, q[roof] <= upper[roof]] if roof.size else below
         unbounded = isinstance(size, float) and np.isinf(size)
-        return [*below, *([] if unbounded else [q <= size * self.c])]
-
-    def on_simplex(self) -> Domain | None:
-        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
-            return None
-        if value(self.lower) > 0.0:
-            return None
-        plain = self.copies is None
-        return CappedSimplex(self.upper) if plain else WeightedSimplex(self.upper, self.copies)
-
-    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self._bounds())
-        return Polyhedron(lower, upper, sparse.csr_array((0, dim)), np.empty(0), np.empty(0))
+        return [*below, *([] if unbounded else [q <= size])]
 
     def formula(self, notation: Notation) -> str:
-        lower, upper = (
-            notation.array(np.array(x)) if isinstance(x, tuple) else notation.scalar(x)
-            for x in (self.lower, self.upper)
-        )
-        q = "q"
-        if self.copies is not None:
-            q = f"{notation.sub('q', 'i')}/{notation.sub('c', 'i')}"
-        return f"{lower}{notation.leq}{q}{notation.leq}{upper}"
+        lower, upper = (_written(x, notation) for x in (self.lower, self.upper))
+        return f"{lower}{notation.leq}q{notation.leq}{upper}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundBox(_Between):
+    """A box over samples with weights c, `{q : q / c - shift in unit}`.
+
+    Attributes
+    ----------
+    declared : the domain as it was written
+    unit, shift, c : of its definition
+    lower, upper : the bounds of q
+    """
+
+    declared: Domain
+    unit: Domain
+    lower: Vec
+    upper: Vec
+    c: Vec
+    shift: float = 0.0
+
+    def bounds(self) -> tuple[Vec, Vec]:
+        return self.lower, self.upper
+
+    def emptiness(self, dim: int) -> str | None:
+        return self.declared.emptiness(dim)
+
+    def size(self) -> Size | None:
+        return self.declared.size()
+
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        return self.unit.constraints(cp.multiply(1.0 / self.c, q) - self.shift, size)
+
+    def formula(self, notation: Notation) -> str:
+        return self.declared.formula(notation)
+
+    def __repr__(self) -> str:
+        return repr(self.declared)

@@ -11,17 +11,94 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
-from ucm.language import masses
-from ucm.language.contracts import Domain, Size
+from ucm.language.contracts import BoundDomain, Domain, SampleWeights, Size
 from ucm.language.node import Notation, Scalar
+from ucm.language.simplex_projection import vector
 
 __all__ = ["CvxpyDomain"]
 
 _TOLD = 1e-8  # relative distance that a conic program tells from 0
 
 
-class CvxpyDomain(Domain):
-    """The q that meet the CVXPY constraints `build(q)`.
+class ConicDomain(BoundDomain):
+    """A domain by CVXPY constraints: its support function and its violation are conic programs."""
+
+    @functools.cached_property
+    def _known(self) -> dict[int, Any]:
+        """What programs found, by length."""
+        return {}
+
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        g = vector(g)
+        unit = float(np.abs(g).max(initial=0.0))
+        if unit == 0.0:
+            return 0.0, self.center(g.size)
+        q = cp.Variable(g.size)
+        problem = cp.Problem(cp.Maximize((g / unit) @ q), self.own_constraints(q))
+        status = self._solve(problem)
+        if status == cp.UNBOUNDED:
+            return np.inf, self.center(g.size)
+        return float(g @ q.value), q.value
+
+    def violation(self, q: Vec) -> float:
+        """The distance to the nearest point of the domain, relative to the size of the domain."""
+        q = vector(q)
+        p = cp.Variable(q.size, value=q)
+        own = self.own_constraints(p)
+        if all(v is p for c in own for v in c.variables()) and all(
+            np.max(c.violation(), initial=0.0) == 0.0 for c in own
+        ):
+            return 0.0
+        self._solve(cp.Problem(cp.Minimize(cp.norm(p - q, 2)), own))
+        apart = float(np.linalg.norm(p.value - q)) / self._ends(q.size)[2]
+        return 0.0 if apart <= _TOLD else apart
+
+    def center(self, dim: int) -> Vec:
+        """The mean of points that support it: in its relative interior, but for flat faces."""
+        return self._ends(dim)[1].copy()
+
+    def emptiness(self, dim: int) -> str | None:
+        return self._ends(dim)[0]
+
+    def _ends(self, dim: int) -> tuple[str | None, Vec, float]:
+        """Why the domain is of no use, if so; its centre, and its size. Along directions of no meaning and
+        against them: a set with a ray has no bound in one of the two."""
+        if dim not in self._known:
+            self._known[dim] = self._found(dim)
+        return self._known[dim]
+
+    def _found(self, dim: int) -> tuple[str | None, Vec, float]:
+        q, g = cp.Variable(dim), cp.Parameter(dim)
+        problem = cp.Problem(cp.Maximize(g @ q), self.own_constraints(q))
+        rng, points = np.random.default_rng(0), []
+        for r in rng.standard_normal((2, dim)):
+            for sign in (1.0, -1.0):
+                g.value = sign * r / np.abs(r).max()
+                status = self._solve(problem)
+                why = ""
+                if status == cp.INFEASIBLE:
+                    why = f"empty, no q of {dim} entries meets its constraints; relax one of them"
+                if status == cp.UNBOUNDED:
+                    why = 'unbounded, some q may grow for ever; bound them, as by cp.norm(q, "inf") <= 1'
+                if why:
+                    return f"{self!r}: {why}", np.zeros(dim), 1.0
+                points.append(q.value)
+        return None, np.mean(points, axis=0), float(np.linalg.norm(points, axis=1).max()) or 1.0
+
+    def _solve(self, problem: cp.Problem) -> str:
+        """The status: optimal, unbounded or infeasible."""
+        cp.clarabel(problem)
+        status = str(problem.status).removesuffix("_inaccurate")
+        if status not in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):
+            raise SolverError(
+                f"{self!r}: the conic program of its support function ended with {problem.status}; scale its "
+                "constraints"
+            )
+        return status
+
+
+class CvxpyDomain(Domain, ConicDomain):
+    """The domain of all q that satisfy the CVXPY constraints `build(q)`.
 
     Its support function, and how far a point is outside, are conic programs. It has no projection, so that
     models with it go to Clarabel; a domain of one's own with a projection takes the faster routes.
@@ -34,8 +111,6 @@ class CvxpyDomain(Domain):
         that `ucm.admissible` can ask for the least one.
     amount : float or Param, optional
         What makes the domain larger, as a radius does.
-    simplex : bool, optional
-        Whether q lies on the simplex too, as the weights of a hull do in any case.
 
     Raises
     ------
@@ -63,7 +138,6 @@ class CvxpyDomain(Domain):
 
     build: Any
     amount: Scalar | None = None
-    simplex: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.build, FunctionType):
@@ -73,17 +147,10 @@ class CvxpyDomain(Domain):
             )
         super().__post_init__()
 
-    @functools.cached_property
-    def _known(self) -> dict[Any, Any]:
-        """What programs found, by length and classes."""
-        return {}
-
     def size(self) -> Size | None:
         return None if self.amount is None else Size(self.amount)
 
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         given = self.build(q) if self.amount is None else self.build(q, size)
         found = list(given) if isinstance(given, list | tuple) else [given]
         for c in found:
@@ -97,83 +164,36 @@ class CvxpyDomain(Domain):
                     f"{self!r}: expected convex constraints, got {c}; write each as convex <= concave or "
                     "affine == affine (the rules of CVXPY)"
                 )
-        return [*found, *(masses.constraints(q, classes) if self.simplex else [])]
+        return found
 
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = masses.vector(g)
-        unit = float(np.abs(g).max(initial=0.0))
-        if unit == 0.0:
-            return 0.0, self.center(g.size, classes=classes)
-        q = cp.Variable(g.size)
-        problem = cp.Problem(cp.Maximize((g / unit) @ q), self.own_constraints(q, classes))
-        status = self._solve(problem)
-        if status == cp.UNBOUNDED:
-            return np.inf, self.center(g.size, classes=classes)
-        return float(g @ q.value), q.value
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        """The distance to the nearest point of the domain, relative to the size of the domain."""
-        q = masses.vector(q)
-        p = cp.Variable(q.size, value=q)
-        own = self.own_constraints(p, classes)
-        if all(v is p for c in own for v in c.variables()) and all(
-            np.max(c.violation(), initial=0.0) == 0.0 for c in own
-        ):
-            return 0.0
-        self._solve(cp.Problem(cp.Minimize(cp.norm(p - q, 2)), own))
-        apart = float(np.linalg.norm(p.value - q)) / self._ends(q.size, classes)[2]
-        return 0.0 if apart <= _TOLD else apart
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        """The mean of points that support it: in its relative interior, but for flat faces."""
-        return self._ends(dim, classes)[1].copy()
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return self._ends(dim, classes)[0]
-
-    def _ends(self, dim: int, classes: Vec | None) -> tuple[str | None, Vec, float]:
-        """Why the domain is of no use, if so; its centre, and its size. Along directions of no meaning and
-        against them: a set with a ray has no bound in one of the two."""
-        key = (dim, None if classes is None else np.asarray(classes).tobytes())
-        if key not in self._known:
-            self._known[key] = self._found(dim, classes)
-        return self._known[key]
-
-    def _found(self, dim: int, classes: Vec | None) -> tuple[str | None, Vec, float]:
-        q, g = cp.Variable(dim), cp.Parameter(dim)
-        problem = cp.Problem(cp.Maximize(g @ q), self.own_constraints(q, classes))
-        rng, points = np.random.default_rng(0), []
-        for r in rng.standard_normal((2, dim)):
-            for sign in (1.0, -1.0):
-                g.value = sign * r / np.abs(r).max()
-                status = self._solve(problem)
-                why = ""
-                if status == cp.INFEASIBLE:
-                    why = f"empty, no q of {dim} entries meets its constraints; relax one of them"
-                if status == cp.UNBOUNDED:
-                    why = 'unbounded, some q may grow for ever; bound them, as by cp.norm(q, "inf") <= 1'
-                if why:
-                    return f"{self!r}: {why}", np.zeros(dim), 1.0
-                points.append(q.value)
-        return None, np.mean(points, axis=0), float(np.linalg.norm(points, axis=1).max()) or 1.0
-
-    def _solve(self, problem: cp.Problem) -> str:
-        """The status: optimal, unbounded or infeasible."""
-        cp.clarabel(problem)
-        status = str(problem.status).removesuffix("_inaccurate")
-        if status not in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):
-            raise SolverError(
-                f"{self!r}: the conic program of its support function ended with {problem.status}; scale its "
-                "constraints"
-            )
-        return status
-
-    def on_simplex(self) -> Domain | None:
-        return CvxpyDomain(self.build, self.amount, simplex=True)
+    def bind(self, samples: SampleWeights) -> BoundDomain:
+        return ConicSimplex(self, samples) if samples.weights is None else super().bind(samples)
 
     def formula(self, notation: Notation) -> str:
         name = self.build.__name__
         called = notation.symbol(name if name.isidentifier() else "build")
         inner = "q" if self.amount is None else f"q, {notation.scalar(self.amount)}"
-        simplex = f"q{notation.element}{notation.symbol('Delta')}, " if self.simplex else ""
-        return f"{simplex}{called}({inner})"
+        return f"{called}({inner})"
+
+
+class ConicSimplex(ConicDomain):
+    """A `CvxpyDomain` on the simplex over samples."""
+
+    def __init__(self, declared: CvxpyDomain, samples: SampleWeights) -> None:
+        self.declared, self.samples = declared, samples
+
+    @property
+    def on_simplex(self) -> bool:
+        return True
+
+    def size(self) -> Size | None:
+        return self.declared.size()
+
+    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        return [*self.samples.constraints(q), *self.declared.constraints(q, size)]
+
+    def formula(self, notation: Notation) -> str:
+        return self.declared.formula(notation)
+
+    def __repr__(self) -> str:
+        return repr(self.declared)

@@ -2,90 +2,76 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ucm import native
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language import masses
 from ucm.language.contracts import (
-    Capped,
-    Domain,
+    BoundSimplex,
     Jacobian,
-    Leveled,
-    Polyhedral,
+    MassConstraint,
     Polyhedron,
-    SemiSmooth,
+    SampleWeights,
+    SimplexDomain,
     Size,
-    Weighable,
 )
-from ucm.language.masses import no_entries
-from ucm.language.node import Notation, Scalar, converted, value
+from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
+from ucm.language.simplex_projection import (
+    ROUNDING,
+    clip_to_mass,
+    fill_to_mass,
+    greedy,
+    jacobian,
+    order_interval,
+    snap,
+    vector,
+)
 
-__all__ = ["CappedSimplex", "Simplex", "WeightedSimplex"]
+__all__ = ["Capped", "CappedSimplex", "Simplex"]
 
 
-class Simplex(Capped, Weighable):
-    """The probability simplex, `{q >= 0, sum q = 1}`; with `classes`, mass 1/2 in each class.
+class Simplex(SimplexDomain):
+    """The probability simplex, `{q >= 0, sum q = 1}`; over two classes, mass 1/2 in each.
 
     Examples
     --------
     >>> import ucm
     >>> ucm.Simplex().project([2.0, 1.5, 0.0])
     array([0.75, 0.25, 0.  ])
-    >>> ucm.Simplex().project([2.0, 1.5, 0.0], classes=[1, 1, -1])
-    array([0.5, 0. , 0.5])
     """
 
-    def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        return [math.inf] if classes is None else [math.inf, math.inf]
+    def bind(self, samples: SampleWeights) -> Capped:
+        return Capped(self, samples)
 
-    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> Simplex:
-        return self
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return no_entries(self, dim, classes)
-
-    def size(self) -> Size | None:
-        return None
-
-    def constraints(
-        self, q: cp.Expression, size: Any = None, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        return masses.constraints(q, classes)
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        return []
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
         return f"0{notation.leq}q, {notation.sum_over('i', q)} = 1"
 
 
-class CappedSimplex(Capped, Weighable):
-    """The simplex with capped entries, `{0 <= q <= cap, sum q = 1}`; with `classes`, mass 1/2 each.
+class CappedSimplex(SimplexDomain):
+    """The simplex with capped entries, `{0 <= q <= cap, sum q = 1}`; over two classes, mass 1/2 in each.
 
     Parameters
     ----------
     cap : float or Param
-        The largest admissible entry; `cap * N >= 1` for N entries.
-    class_weight : pair of floats, optional
-        Factors of the cap for the classes +1 and -1; without `classes` the first counts.
+        The largest admissible entry; `cap * N >= 1` for N entries. Weights of samples multiply it.
     relative : bool, optional
         The cap is that of `N q_i`, the density to the uniform distribution: at least 1.
 
-    Raises
-    ------
-    CompositionError
-        `class_weight` is no pair of positive numbers.
-
     Notes
     -----
-    Image of the weights of a reduced convex hull; Ito, Takeda and Toh (2015), example 2 and
-    section 4.2. The projection solves `sum clip(v - theta, 0, cap) = mass` by Newton's method.
+    The weights of a reduced convex hull; Ito, Takeda and Toh (2015), example 2 and section 4.2.
 
     Examples
     --------
@@ -95,206 +81,153 @@ class CappedSimplex(Capped, Weighable):
     """
 
     cap: Scalar
-    class_weight: tuple[float, float] | None = None
     relative: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        weight = self.class_weight
-        if weight is not None and not (
-            isinstance(weight, tuple)
-            and len(weight) == 2
-            and all(isinstance(x, float) and 0.0 < x < math.inf for x in weight)
-        ):
-            raise CompositionError(
-                f"CappedSimplex: class_weight is a pair of positive numbers, got {brief(weight)}; "
-                "write (weight of +1, weight of -1)"
-            )
+    def bind(self, samples: SampleWeights) -> Capped:
+        return Capped(self, samples, value(self.cap) / self._unit(samples))
 
-    def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        weights, unit = self.class_weight or (1.0, 1.0), self._unit(dim)
-        return [value(self.cap) * w / unit for w in weights[: 1 if classes is None else 2]]
+    def _unit(self, samples: SampleWeights) -> Any:
+        """The divisor of the cap."""
+        return samples.total if self.relative else 1.0
 
-    def _unit(self, dim: int) -> int:
-        """What the cap is divided by."""
-        return dim if self.relative else 1
-
-    def weighed(
-        self, weights: Vec, *, classes: Vec | None = None
-    ) -> CappedSimplex | WeightedSimplex:
-        own = self.class_weight or (1.0, 1.0)
-        parts = [weights[index] for index, _ in masses.groups(weights.size, classes)]
-        if all(float(part.min(initial=np.inf)) == part.max(initial=0.0) for part in parts):
-            first, last = float(parts[0][0]), float(parts[-1][0])
-            unit = float(weights.mean()) if self.relative else 1.0
-            both = own[0] * (first / unit), own[1] * (last / unit)
-            return CappedSimplex(self.cap, both, self.relative)
-        share = own[0] if classes is None else np.where(np.asarray(classes) > 0, *own)
-        cap = self.cap / float(weights.sum()) if self.relative else self.cap
-        return WeightedSimplex(cap, weights * share)
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = no_entries(self, dim, classes)
-        if reason:
-            return reason
-        weights = self.class_weight or (1.0, 1.0)
-        mass = 1.0 if classes is None else 0.5
-        sizes = masses.counts(dim, classes)
-        unit = self._unit(dim)
-        least = unit * max(mass / (n * w) for n, w in zip(sizes, weights, strict=False))
-        if value(self.cap) >= least * (1.0 - masses.ROUNDING):
-            return None
-        entries, weight = min(zip(sizes, weights, strict=False), key=lambda pair: pair[0] * pair[1])
-        weighed = weight != 1.0
-        return self.too_small(dim, entries * weight, mass, least, weighed=weighed)
-
-    def too_small(self, dim: int, count: float, mass: float, least: float, *, weighed: bool) -> str:
-        """What says that the cap leaves no point, of entries that count so much: without their weights, which
-        may be those of samples."""
-        share = f" / {dim}" if self.relative else ""
-        entries = "entries, by their weights," if weighed else "entries"
+    def too_small(self, samples: SampleWeights, total: float, mass: float) -> str:
+        """Return the error message for caps that leave no point: a mass whose entries weigh `total`."""
+        unit = self._unit(samples)
+        share = f" / {unit:g}" if self.relative else ""
+        entries = "entries" if samples.weights is None else "entries, by their weights,"
         return (
-            f"{replace(self, class_weight=None)!r}: empty, {named(self.cap, 'cap')}{share} times {count:.6g} "
-            f"{entries} is below {mass:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
+            f"{self!r}: empty, {named(self.cap, 'cap')}{share} times {total:.6g} {entries} is below "
+            f"{mass:g}; {subject(self.cap, 'cap')} must be at least {unit * mass / total:.6g}"
         )
 
     def size(self) -> Size:
         return Size(self.cap, key=("relative",) if self.relative else ())
 
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        weights = self.class_weight or (1.0, 1.0)
-        weight = np.full(q.size, weights[0])
-        if classes is not None:
-            weight = np.where(np.asarray(classes) > 0, *weights)
-        unit = self._unit(q.size)
-        return [*masses.constraints(q, classes), unit * q <= size * weight]
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        unit = self._unit(samples)
+        return [(unit * q if self.relative else q) <= size * samples.c]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
-        cap = notation.scalar(self.cap)
-        if self.class_weight is not None:
-            cap += notation.times + notation.sub("c", "i")
         entry = "N q" if self.relative else "q"
+        cap = notation.scalar(self.cap)
         return f"0{notation.leq}{entry}{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"
 
 
-class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
-    """The capped simplex of samples that stand for several copies each, `{0 <= q_i <= cap copies_i,
-    sum q = 1}`; with `classes`, mass 1/2 each.
+@dataclass(frozen=True, eq=False, repr=False)
+class Capped(BoundSimplex):
+    """A simplex with caps, `{0 <= q_i <= cap c_i, sum q = mass}`: the weights of a reduced convex hull.
 
     Parameters
     ----------
-    cap : float or Param
-        Of one copy; `cap * sum(copies) >= 1`.
-    copies : (N,) array
-        Positive.
-
-    Raises
-    ------
-    CompositionError
-        `copies` is no vector of positive numbers.
+    declared : Domain
+        The domain as it was written.
+    samples : SampleWeights
+        The weights c and the classes of the samples.
+    cap : float, optional
+        The cap of a sample that counts once; inf for none.
 
     Notes
     -----
-    What `CappedSimplex(cap)` is to `sample_weight`. The projection sorts the 2 N kinks of
-    `sum clip(v - theta, 0, caps)`.
-
-    Examples
-    --------
-    >>> from ucm.domains import WeightedSimplex
-    >>> WeightedSimplex(0.3, [1.0, 3.0]).project([2.0, 1.0])
-    array([0.3, 0.7])
+    The projection solves `sum clip(v - theta, 0, caps) = mass`: of one cap for a class by Newton's method for
+    that piecewise linear function (Cominetti, Mascarenhas and Silva 2014, A Newton's method for the
+    continuous quadratic knapsack problem), else by sorting its kinks.
     """
 
-    cap: Scalar
-    copies: Any = converted(converter=masses.copies_of)
+    declared: Any
+    samples: SampleWeights
+    cap: float = math.inf
 
-    def parts(self, classes: Vec | None) -> list[tuple[Any, float, Vec]]:
-        """Index, mass and caps of every mass constraint, the caps such that they leave a point."""
-        parts = []
-        for index, mass in masses.groups(self.copies.size, classes):
-            c = self.copies[index]
-            cap = min(max(value(self.cap), mass / float(c.sum())), mass / float(c.min()))
-            parts.append((index, mass, cap * c))
-        return parts
+    @property
+    def groups(self) -> list[MassConstraint]:
+        """The mass constraints, with caps that leave a point."""
+        return self._groups
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        v = masses.vector(v)
+    @functools.cached_property
+    def _groups(self) -> list[MassConstraint]:
+        s = self.samples
+        found: list[MassConstraint] = []
+        for (index, mass), n, total in zip(s.groups, s.sizes, s.totals, strict=True):
+            c = None if s.weights is None else s.weights[index]
+            if c is None or self.cap == math.inf or (n and float(c.min()) == float(c.max())):
+                cap: Any = max(
+                    self.cap * (1.0 if c is None or not n else float(c[0])), mass / max(n, 1)
+                )
+            else:
+                cap = min(max(self.cap, mass / total), mass / float(c.min())) * c
+            found.append(MassConstraint(index, n, mass, cap))
+        return found
+
+    @functools.cached_property
+    def uniform(self) -> bool:
+        """Whether every class has one cap."""
+        return all(isinstance(g.cap, float) for g in self.groups)
+
+    def project(self, v: Vec) -> Vec:
+        v = vector(v)
         q = np.empty_like(v)
-        for index, mass, caps in self.parts(classes):
-            q[index] = masses.clip_to_mass(v[index], np.minimum(caps, mass), mass)
-        return masses.delivered(q, out)
+        if self.uniform:
+            native.project_capped(
+                v, self.samples.labels, self.groups[0].cap, self.groups[-1].cap, q
+            )
+            return q
+        for g in self.groups:
+            q[g.entries] = clip_to_mass(v[g.entries], np.zeros(g.size) + g.most, g.mass)
+        return q
 
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        return self.jacobian_at(self.project(v, classes=classes), classes)
+    def jacobian(self, v: Vec) -> Jacobian:
+        return self.jacobian_at(self.project(v))
 
-    def jacobian_at(self, q: Vec, classes: Vec | None) -> Jacobian:
+    def jacobian_at(self, q: Vec) -> Jacobian:
         """The Jacobian where the projection is q."""
         free = q > 0.0
-        for index, _, caps in self.parts(classes):
-            free[index] &= q[index] < caps
-        return masses.jacobian(free.astype(float), masses.groups(q.size, classes))
+        for g in self.groups:
+            free[g.entries] &= q[g.entries] < g.cap
+        return jacobian(free.astype(float), self.samples.groups)
 
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = masses.vector(g)
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        g = vector(g)
         q = np.empty_like(g)
-        for index, mass, caps in self.parts(classes):
-            q[index] = masses.fill_to_mass(g[index], caps, mass)[0]
-        return float(g @ q), q
+        for part in self.groups:
+            own = g[part.entries]
+            if isinstance(part.cap, float):
+                q[part.entries] = greedy(own, part.cap, part.mass)
+            else:
+                q[part.entries] = fill_to_mass(own, part.cap, part.mass)[0]
+        # in this thread: those of BLAS wait for each other on a busy machine
+        return float(np.einsum("i,i->", g, q)), q
 
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = masses.vector(g)
-        return [masses.fill_to_mass(g[i], caps, mass)[1] for i, mass, caps in self.parts(classes)]
+    def levels(self, g: Vec) -> list[tuple[float, float]]:
+        g = vector(g)
+        return [
+            order_interval(g[p.entries], p.cap, p.mass)
+            if isinstance(p.cap, float)
+            else fill_to_mass(g[p.entries], p.cap, p.mass)[1]
+            for p in self.groups
+        ]
 
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = masses.vector(q)
-        over = float((q / self.copies).max()) - value(self.cap)
-        scale = max(value(self.cap), 1.0 / float(self.copies.sum()))
-        return masses.snap(max(masses.outside(q, classes), over / scale))
+    def violation(self, q: Vec) -> float:
+        q = vector(q)
+        worst = self.samples.outside(q)
+        if self.cap < math.inf:
+            top = float((q / self.samples.c).max())
+            worst = max(worst, (top - self.cap) / max(self.cap, 1.0 / self.samples.total))
+        return snap(worst)
 
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return masses.uniform(dim, classes, self.copies)
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = no_entries(self, dim, classes)
-        if reason:
-            return reason
-        if dim != self.copies.size:
-            return masses.other_copies(self, self.copies, dim)
-        parts = masses.groups(dim, classes)
-        counts = [float(self.copies[index].sum()) for index, _ in parts]
-        least = max(mass / count for (_, mass), count in zip(parts, counts, strict=True))
-        if value(self.cap) >= least * (1.0 - masses.ROUNDING):
+    def emptiness(self, dim: int) -> str | None:
+        s = self.samples
+        why = s.missing(self.declared)
+        if why is not None:
+            return why
+        total, mass = min(s.totals), s.groups[0][1]
+        if self.cap >= mass / total * (1.0 - ROUNDING):
             return None
-        bare = CappedSimplex(self.cap)
-        return bare.too_small(dim, min(counts), parts[0][1], least, weighed=True)
+        return self.declared.too_small(s, total, mass)
 
-    def size(self) -> Size:
-        return Size(self.cap)
-
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        return [*masses.constraints(q, classes), q <= size * self.copies]
-
-    def on_simplex(self) -> Domain | None:
-        return self
-
-    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        parts = self.parts(classes)
-        upper, ones = np.empty(dim), sparse.lil_array((len(parts), dim))
-        for k, (index, mass, caps) in enumerate(parts):
-            upper[index] = np.minimum(caps, mass)
-            ones[k, index] = 1.0
-        sums = np.array([mass for _, mass, _ in parts])
+    def polyhedron(self, dim: int) -> Polyhedron:
+        upper, ones = np.empty(dim), sparse.lil_array((len(self.groups), dim))
+        for k, g in enumerate(self.groups):
+            upper[g.entries] = g.most
+            ones[k, g.entries] = 1.0
+        sums = np.array([g.mass for g in self.groups])
         return Polyhedron(np.zeros(dim), upper, ones.tocsr(), sums, sums)
-
-    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> WeightedSimplex:
-        return WeightedSimplex(self.cap, self.copies * weights)
-
-    def formula(self, notation: Notation) -> str:
-        q = notation.sub("q", "i")
-        cap = notation.scalar(self.cap) + notation.times + notation.sub("c", "i")
-        return f"0{notation.leq}{q}{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"

@@ -8,7 +8,7 @@ from ucm.language.losses.least_squares import LeastSquares
 from ucm.language.losses.logistic import Logistic
 from ucm.language.losses.ramp import Ramp, RampPart
 from ucm.language.objective import Objective  # installs + and * between terms
-from ucm.language.term_algebra import LossSum, ScaledDifference, ScaledLoss
+from ucm.language.term_sums import LossSum, ScaledDifference, ScaledLoss
 
 __all__ = [
     "Exponential",

@@ -9,7 +9,7 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["Exponential"]
@@ -70,7 +70,7 @@ class Exponential(OfSamples, ConvexLoss):
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         return -cp.entr(s) - s, []
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return scope.of(factor) * cp.exp(-margin)
 
     def formula(self, notation: Notation) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm import numerics
+from ucm import native
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.statistics.samples import Samples
 from ucm.language.terms import ConvexLoss, OfSamples
 
@@ -20,8 +20,10 @@ __all__ = ["Hinge", "SquaredHinge"]
 class Hinge(OfSamples, ConvexLoss):
     """The p-hinge loss, `sum max(0, 1 - margin)^p`.
 
-    `LossBall` and the generalised nu-SVM read it without the offset, which the free margin of those
-    models replaces: `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
+    `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
+
+    `LossBall` and the generalised nu-SVM use it without the offset, since their margin is a variable:
+    `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
     `l*(s) = (p - 1) (s/p)^p'` for s >= 0; for p = 1 it is the indicator of [0, 1].
 
     Parameters
@@ -45,6 +47,8 @@ class Hinge(OfSamples, ConvexLoss):
     >>> import ucm
     >>> ucm.Hinge(2).value([0.0, 3.0])
     1.0
+    >>> ucm.solve(ucm.Hinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
+    'optimal'
     >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
     Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
     """
@@ -53,7 +57,7 @@ class Hinge(OfSamples, ConvexLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.p, float) or not 1.0 <= self.p < np.inf:
+        if not 1.0 <= self.p < np.inf:
             raise CompositionError(
                 f"Hinge: p is a plain number with 1 <= p < inf, got {brief(self.p)}; write Hinge(p=1.5)"
             )
@@ -86,7 +90,7 @@ class Hinge(OfSamples, ConvexLoss):
             return np.clip(v, 0.0, 1.0)
         e = 1.0 / (self.p - 1.0)  # the derivative of l* is (s/p)^e
         s = np.empty_like(v)
-        numerics.power_root(v, np.atleast_1d(t * self.p**-e), e, s)
+        native.power_root(v, np.atleast_1d(t * self.p**-e), e, s)
         return s
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
@@ -107,7 +111,7 @@ class Hinge(OfSamples, ConvexLoss):
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return (self.p - 1.0) * power, [s >= 0]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         short = cp.pos(1.0 - margin)
         if self.p != 1.0:
             short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
@@ -122,7 +126,10 @@ class Hinge(OfSamples, ConvexLoss):
 
 
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
-    """The squared hinge loss, `Hinge(2)`; of the class `on` alone where it is given.
+    """The squared hinge loss, `Hinge(2)`.
+
+    `SquaredHinge() + lam * L2()` is `sklearn.svm.LinearSVC(C=1 / (2 lam))`, except that the intercept is not
+    penalised.
 
     Parameters
     ----------

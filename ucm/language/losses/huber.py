@@ -9,18 +9,18 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Coefficient, Root, Scope, as_declared, shown
+from ucm.language.parameter import Scope, as_declared, shown
 from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["HuberHinge"]
 
 
 class HuberHinge(OfSamples, ConvexLoss):
-    """The hinge loss with its kink rounded: 0 from the margin 1 on, `(1 - t)^2 / (2 delta)` down to
-    `t = 1 - delta`, then `1 - t - delta / 2`.
+    """The Huberised hinge loss: the Moreau envelope of `Hinge()`.
 
-    The Moreau envelope of `Hinge()`; it tends to it as delta goes to 0 and has a gradient of Lipschitz
-    constant 1 / delta. `l*(s) = delta s^2 / 2` on [0, 1].
+    It is 0 for margins t >= 1, `(1 - t)^2 / (2 delta)` for `1 - delta < t < 1`, and `1 - t - delta / 2`
+    below. Its gradient has the Lipschitz constant 1 / delta; it tends to `Hinge()` as delta goes to 0.
+    `l*(s) = delta s^2 / 2` on [0, 1].
 
     Parameters
     ----------
@@ -86,10 +86,10 @@ class HuberHinge(OfSamples, ConvexLoss):
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         return 0.5 * value(self.delta) * cp.square(s), [s >= 0, s <= 1]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         # f l(u) = huber(c u, c delta) / 2 with c^2 = f / delta: parameters stand inside only
-        c = scope.of(Root(factor.scaled(1.0, self.delta)))
-        return 0.5 * cp.huber(cp.pos(c - c * margin), scope.of(Root(factor.scaled(self.delta))))
+        c = scope.of((factor / self.delta) ** 0.5)
+        return 0.5 * cp.huber(cp.pos(c - c * margin), scope.of((factor * self.delta) ** 0.5))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -8,18 +8,18 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["LeastSquares"]
 
 
 class LeastSquares(OfSamples, ConvexLoss):
-    """`sum (1 - margin)^2`, which is `sum (y_i - f(x_i))^2`: regression on the labels; `l*(s) = s^2 / 4`.
+    """The squared loss `sum (1 - margin)^2 = sum (y_i - f(x_i))^2`; `l*(s) = s^2 / 4`.
 
-    A margin above 1 is a loss too: l falls where u < 0, and weights of samples may be negative. With `L2()`
-    it is ridge classification, or the least-squares SVM; without a penalty and scaled labels the
-    direction of Fisher's discriminant. No set of weights stands for it: `SquaredHinge()` has one.
+    Margins above 1 have a loss too, and dual weights of samples may be negative. `LeastSquares() + lam *
+    L2()` is `sklearn.linear_model.RidgeClassifier(alpha=lam)`, also called least-squares SVM. The loss has
+    no set of weights; `SquaredHinge()` has one.
 
     Parameters
     ----------
@@ -35,6 +35,8 @@ class LeastSquares(OfSamples, ConvexLoss):
     >>> import ucm
     >>> ucm.LeastSquares().value([0.0, 3.0])
     5.0
+    >>> ucm.solve(ucm.LeastSquares() + ucm.L2(), *ucm.datasets.load("wine")).status
+    'optimal'
     """
 
     @property
@@ -65,7 +67,7 @@ class LeastSquares(OfSamples, ConvexLoss):
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         return cp.square(s) / 4.0, []
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return scope.of(factor) * cp.square(1.0 - margin)
 
     def formula(self, notation: Notation) -> str:

@@ -9,7 +9,7 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["Logistic"]
@@ -20,6 +20,9 @@ _BELOW_ONE = 1.0 - 2.0**-53
 
 class Logistic(OfSamples, ConvexLoss):
     """The logistic loss, `sum log(1 + exp(-margin))`; `l(u) = log(1 + exp(u))`.
+
+    `Logistic() + lam * L2()` is `sklearn.linear_model.LogisticRegression(C=1 / (2 lam))`; with `lam * L1()`
+    it is that with the l1 penalty and `C=1 / lam`.
 
     `l*(s) = s log s + (1 - s) log(1 - s)` on [0, 1].
 
@@ -33,6 +36,8 @@ class Logistic(OfSamples, ConvexLoss):
     >>> import ucm
     >>> round(ucm.Logistic().value([0.0]), 6)
     0.693147
+    >>> ucm.solve(ucm.Logistic() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
+    'optimal'
     """
 
     @property
@@ -95,7 +100,7 @@ class Logistic(OfSamples, ConvexLoss):
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         return -cp.entr(s) - cp.entr(1 - s), []
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return scope.of(factor) * cp.logistic(-margin)
 
     def formula(self, notation: Notation) -> str:

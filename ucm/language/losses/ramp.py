@@ -9,7 +9,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Node, Notation, Scalar, Tunable, value
-from ucm.language.parameter import Coefficient, Scope, as_declared, shown
+from ucm.language.parameter import Scope, as_declared, shown
 from ucm.language.terms import ConvexLoss, OfSamples, PointwiseLoss
 
 __all__ = ["Ramp", "RampPart"]
@@ -120,11 +120,11 @@ class RampPart(OfSamples, ConvexLoss):
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         return 0.0 * s, [s >= 0, s <= 1.0 / value(self.mu)]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
-        steep = scope.of(factor.scaled(1.0, self.mu))
+        steep = scope.of(factor / self.mu)
         if self.tail:
-            return cp.pos(-scope.of(factor.scaled(self.mu)) - steep * margin)
+            return cp.pos(-scope.of(factor * self.mu) - steep * margin)
         return cp.pos(scope.of(factor) - steep * margin)
 
     def formula(self, notation: Notation) -> str:

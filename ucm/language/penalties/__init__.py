@@ -1,12 +1,12 @@
 """Penalties of the normal w."""
 
 from ucm.language.objective import Objective  # installs + and * between terms
-from ucm.language.penalties.folded import MCP, SCAD, CappedL1, ExpL0
-from ucm.language.penalties.groups import GroupExcess, GroupL2, GroupMCP
+from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0
+from ucm.language.penalties.groups import GroupExcess, GroupLasso, GroupMCP
 from ucm.language.penalties.nonnegative import NonNegative
 from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, Norm
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.term_algebra import PenaltySum, ScaledFolded, ScaledPenalty
+from ucm.language.term_sums import PenaltySum, ScaledFolded, ScaledPenalty
 from ucm.language.terms import Excess
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Excess",
     "ExpL0",
     "GroupExcess",
-    "GroupL2",
+    "GroupLasso",
     "GroupMCP",
     "LInf",
     "Lp",

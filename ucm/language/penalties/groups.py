@@ -12,10 +12,10 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Node, Notation, Scalar
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scope
 from ucm.language.penalties.fields import check_length, check_weights
-from ucm.language.penalties.folded import MCP
-from ucm.language.term_algebra import ScaledPenalty
+from ucm.language.penalties.folded_concave import MCP
+from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import (
     Conic,
     ForFeatures,
@@ -24,11 +24,11 @@ from ucm.language.terms import (
     SubtractedPenalty,
 )
 
-__all__ = ["GroupExcess", "GroupL2", "GroupMCP"]
+__all__ = ["GroupExcess", "GroupLasso", "GroupMCP"]
 
 
-class GroupL2(Conic, ForFeatures, Semismooth):
-    """`sum_g weights_g ||w_g||_2`, w_g the weights of the features of group g: whole groups become 0.
+class GroupLasso(Conic, ForFeatures, Semismooth):
+    """The group lasso penalty `sum_g weights_g ||w_g||_2`, which removes whole groups of weights w_g.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class GroupL2(Conic, ForFeatures, Semismooth):
     Examples
     --------
     >>> import ucm
-    >>> ucm.GroupL2([0, 0, 1]).value([3.0, 4.0, -2.0])
+    >>> ucm.GroupLasso([0, 0, 1]).value([3.0, 4.0, -2.0])
     7.0
     """
 
@@ -66,7 +66,7 @@ class GroupL2(Conic, ForFeatures, Semismooth):
             check_weights(self, self.weights, "group")
             if self.weights.size != self._count:
                 raise CompositionError(
-                    f"GroupL2: weights has one number for each of the {self._count} groups, got "
+                    f"GroupLasso: weights has one number for each of the {self._count} groups, got "
                     f"{self.weights.size}; they are in ascending order of the groups"
                 )
 
@@ -137,7 +137,7 @@ class GroupL2(Conic, ForFeatures, Semismooth):
     def norms(self) -> tuple[float, float, float] | None:
         return None
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         order, starts = self._members
         sizes, total, v = np.bincount(self._index), 0.0, scope.of(factor) * w
         for size in np.unique(sizes):  # the groups of one size as rows of one table
@@ -154,7 +154,7 @@ class GroupL2(Conic, ForFeatures, Semismooth):
 
 
 class GroupMCP(ForFeatures):
-    """`sum_g r(||w_g||_2)`, r the minimax concave penalty: whole groups become 0, large ones are not shrunk.
+    """The group MCP penalty `sum_g r(||w_g||_2)`, r the MCP, which does not shrink large groups.
 
     It splits as `lam sum_g ||w_g||_2` minus a convex function of the lengths; DCA solves a sequence of
     reweighted group lassos.
@@ -169,7 +169,7 @@ class GroupMCP(ForFeatures):
     Raises
     ------
     CompositionError
-        As for `GroupL2` and `MCP`.
+        As for `GroupLasso` and `MCP`.
 
     Notes
     -----
@@ -197,9 +197,9 @@ class GroupMCP(ForFeatures):
         return MCP(self.lam, self.gamma)
 
     @functools.cached_property
-    def lasso(self) -> GroupL2:
+    def lasso(self) -> GroupLasso:
         """`sum_g ||w_g||_2`."""
-        return GroupL2(self.groups)
+        return GroupLasso(self.groups)
 
     def check_features(self, n: int) -> None:
         self.lasso.check_features(n)
@@ -232,13 +232,6 @@ class GroupExcess(SubtractedPenalty):
     """
 
     penalty: GroupMCP
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.penalty, GroupMCP):
-            raise CompositionError(
-                f"GroupExcess: expected a GroupMCP, got {brief(self.penalty)}; write GroupMCP(groups)"
-            )
 
     def value(self, w: Vec) -> float:
         added = self.penalty.split()[0][0]

@@ -6,14 +6,14 @@ import numpy as np
 
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.terms import Bound, Boxed
 
 __all__ = ["NonNegative"]
 
 
 class NonNegative(Boxed):
-    """The constraint w >= 0: the penalty is 0 there and inf elsewhere. A multiple of it is the same.
+    """The constraint `w >= 0` as a penalty: 0 if it holds, else infinite.
 
     Use it where the sign of every effect is known: a feature may only speak for class +1. Turn the sign of
     a feature for the opposite.
@@ -35,7 +35,7 @@ class NonNegative(Boxed):
     def norms(self) -> tuple[float, float, float] | None:
         return None
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return cp.indicator([w >= 0])
 
     def formula(self, notation: Notation) -> str:

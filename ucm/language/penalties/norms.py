@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import numerics
+from ucm import native
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language import masses
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Coefficient, Scope, as_declared, shown
+from ucm.language.parameter import Scope, as_declared, shown
 from ucm.language.penalties.fields import check_length, check_weights
 from ucm.language.robust import dual_exponent
+from ucm.language.simplex_projection import soft_to_mass
 from ucm.language.terms import (
     Bound,
     Boxed,
@@ -72,13 +72,12 @@ class _Elastic(ProximalPenalty):
 
 
 class L1(Boxed, ForFeatures):
-    """`||w||_1`, or `sum_j weights_j |w_j|`.
+    """The 1-norm penalty `||w||_1`, or weighted `sum_j weights_j |w_j|`.
 
     Parameters
     ----------
     weights : (n,) array, optional
-        One for each feature, not negative, not all 0; a feature of weight 0 is free. In units of one over
-        the feature's.
+        Non-negative, one for each feature, not all 0; a feature of weight 0 is not penalised.
 
     Raises
     ------
@@ -96,6 +95,8 @@ class L1(Boxed, ForFeatures):
     7.0
     >>> ucm.L1(weights=[1.0, 0.5]).value([3.0, -4.0])
     5.0
+    >>> ucm.solve(ucm.Hinge() + ucm.L1(), *ucm.datasets.load("wine")).status
+    'optimal'
     """
 
     weights: Any = None
@@ -116,7 +117,7 @@ class L1(Boxed, ForFeatures):
     def norms(self) -> tuple[float, float, float] | None:
         return (1.0, 0.0, 0.0) if self.weights is None else None
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         inner = w if self.weights is None else cp.multiply(self.weights, w)
         return cp.norm1(scope.of(factor) * inner)
 
@@ -128,19 +129,21 @@ class L1(Boxed, ForFeatures):
 
 
 class L2(_Elastic):
-    """`||w||_2^2`, the squared Euclidean norm.
+    """The ridge penalty `||w||_2^2`, the squared Euclidean norm.
 
     Examples
     --------
     >>> import ucm
     >>> ucm.L2().value([3.0, -4.0])
     25.0
+    >>> ucm.solve(ucm.SquaredHinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
+    'optimal'
     """
 
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 1.0, 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return scope.of(factor) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
@@ -148,25 +151,27 @@ class L2(_Elastic):
 
 
 class LInf(Semismooth):
-    """`||w||_inf`, the largest absolute weight.
+    """The inf-norm penalty `||w||_inf`, the largest absolute weight.
 
     Examples
     --------
     >>> import ucm
     >>> ucm.LInf().value([3.0, -4.0])
     4.0
+    >>> ucm.solve(ucm.Hinge() + ucm.LInf(), *ucm.datasets.load("wine")).status
+    'optimal'
     """
 
     def value(self, w: Vec) -> float:
         return float(np.abs(w).max(initial=0.0))
 
     def prox(self, v: Vec, t: float) -> Vec:
-        return v - masses.soft_to_mass(v, t)
+        return v - soft_to_mass(v, t)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         if np.abs(v).sum() <= t:
             return np.zeros_like(M)
-        s = np.sign(masses.soft_to_mass(v, t))  # those at the top move as one
+        s = np.sign(soft_to_mass(v, t))  # those at the top move as one
         moved = np.outer(s, (s / max(1.0, np.abs(s).sum())) @ M)
         moved[s == 0.0] = M[s == 0.0]
         return moved
@@ -180,7 +185,7 @@ class LInf(Semismooth):
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 0.0, 1.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return cp.norm_inf(scope.of(factor) * w)
 
     def formula(self, notation: Notation) -> str:
@@ -188,7 +193,7 @@ class LInf(Semismooth):
 
 
 class Norm(Semismooth):
-    """`||w||_p`, not squared; `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
+    """The p-norm penalty `||w||_p`, not squared; `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
 
     Parameters
     ----------
@@ -216,7 +221,7 @@ class Norm(Semismooth):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.p, float) or not self.p >= 1.0:
+        if not self.p >= 1.0:
             raise CompositionError(
                 f"Norm: p is a plain number with 1 <= p <= inf, got {self.p!r}; write Norm(p=1.5)"
             )
@@ -256,7 +261,7 @@ class Norm(Semismooth):
     def norms(self) -> tuple[float, float, float] | None:
         return {1.0: (1.0, 0.0, 0.0), math.inf: (0.0, 0.0, 1.0)}.get(self.p)
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         v = scope.of(factor) * w
         if self.p in (1.0, 2.0, math.inf):
             return cp.norm(v, "inf" if self.p == math.inf else int(self.p))
@@ -267,7 +272,7 @@ class Norm(Semismooth):
 
 
 class ElasticNet(_Elastic):
-    """`ratio ||w||_1 + (1 - ratio) ||w||_2^2`.
+    """The elastic-net penalty `ratio ||w||_1 + (1 - ratio) ||w||_2^2`.
 
     Parameters
     ----------
@@ -284,6 +289,8 @@ class ElasticNet(_Elastic):
     >>> import ucm
     >>> ucm.ElasticNet(0.5).value([3.0, -4.0])
     16.0
+    >>> ucm.solve(ucm.Logistic() + ucm.ElasticNet(0.5), *ucm.datasets.load("wine")).status
+    'optimal'
     """
 
     ratio: Scalar = 0.5
@@ -298,9 +305,9 @@ class ElasticNet(_Elastic):
     def norms(self) -> tuple[float, float, float] | None:
         return value(self.ratio), 1.0 - value(self.ratio), 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        one = cp.norm1(scope.of(factor.scaled(self.ratio)) * w)
-        return one + scope.of(factor.but(self.ratio)) * cp.sum_squares(w)
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        one = cp.norm1(scope.of(factor * self.ratio) * w)
+        return one + scope.of(factor * (1.0 - self.ratio)) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
         r = notation.scalar(self.ratio)
@@ -309,7 +316,7 @@ class ElasticNet(_Elastic):
 
 
 class Lp(Differentiable, Semismooth):
-    """`||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
+    """The penalty `||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
 
     Parameters
     ----------
@@ -333,7 +340,7 @@ class Lp(Differentiable, Semismooth):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.p, float) or not 1.0 <= self.p < np.inf:
+        if not 1.0 <= self.p < np.inf:
             raise CompositionError(
                 f"Lp: p is a plain number with 1 <= p < inf, got {self.p!r}; for p < 1 take "
                 "ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()"
@@ -347,9 +354,7 @@ class Lp(Differentiable, Semismooth):
             return soft(v, t)
         size = np.ascontiguousarray(np.abs(v), dtype=float)
         root = np.empty_like(size)
-        numerics.power_root(
-            size, np.array([t * self.p]), self.p - 1.0, root
-        )  # x + t p x^(p-1) = |v|
+        native.power_root(size, np.array([t * self.p]), self.p - 1.0, root)  # x + t p x^(p-1) = |v|
         return np.sign(v) * root
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -376,7 +381,7 @@ class Lp(Differentiable, Semismooth):
     def norms(self) -> tuple[float, float, float] | None:
         return {1.0: (1.0, 0.0, 0.0), 2.0: (0.0, 1.0, 0.0)}.get(self.p)
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return scope.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
 
     def formula(self, notation: Notation) -> str:

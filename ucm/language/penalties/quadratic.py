@@ -13,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.fields import check_length
 from ucm.language.terms import Conic, Differentiable, ForFeatures
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-10  # of the largest eigenvalue: what counts as 0
 
 
 class Quadratic(Conic, Differentiable, ForFeatures):
-    """`w'Qw`, Q symmetric and positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
+    """The quadratic penalty `w'Qw`, Q positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
 
     A Laplacian of a graph of features asks neighbours for similar weights; a covariance for a small spread
     of the scores. `Quadratic(I)` is `L2()`. Its eigenvalues are computed once: O(n^3).
@@ -127,9 +127,14 @@ class Quadratic(Conic, Differentiable, ForFeatures):
         return 2.0 * (V @ (e * (V.T @ w)))
 
     def norms(self) -> tuple[float, float, float] | None:
-        return None
+        """Of a multiple of the identity that multiple of the squared l2 norm."""
+        c = float(self.Q[0, 0])
+        alone = (
+            np.count_nonzero(self.dense) == self.Q.shape[0] and (self.dense.diagonal() == c).all()
+        )
+        return (0.0, c, 0.0) if alone else None
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         if not self.root.size:
             return 0.0 * cp.sum(w)
         return scope.of(factor) * cp.sum_squares(self.root @ w)

@@ -2,11 +2,12 @@
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_loss, problem_latex
 from ucm.language.sets import algebra
+from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.ambiguity import (
     ChiSquare,
     CVaR,
     Gelbrich,
-    Spectral,
+    SpectralRisk,
     TotalVariation,
     Wasserstein,
 )
@@ -14,12 +15,12 @@ from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull, ReducedHull
-from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
 
 __all__ = [
+    "AffineImage",
     "Ball",
     "CVaR",
     "ChiSquare",
@@ -27,13 +28,12 @@ __all__ = [
     "Ellipsoid",
     "Gelbrich",
     "Hull",
-    "Image",
     "Intersection",
     "LinearImage",
     "Point",
     "ReducedHull",
     "Scaled",
-    "Spectral",
+    "SpectralRisk",
     "Sum",
     "TotalVariation",
     "Wasserstein",

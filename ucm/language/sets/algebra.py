@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import as_factor, axes, in_parentheses
+from ucm.language.arithmetic import as_factor, axes, in_parentheses, is_zero
 from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.node import Node, Tunable, source
-from ucm.language.parameter import as_declared
+from ucm.language.parameter import within
 from ucm.language.penalties.norms import exponent
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
@@ -20,7 +21,7 @@ from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import SampleNode
 from ucm.language.statistics.vectors import VectorNode
-from ucm.language.term_algebra import ScaledPenalty
+from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import Penalty, Term
 
 __all__ = ["as_set"]
@@ -42,7 +43,7 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
     if isinstance(x, Domain):
         raise CompositionError(
             f"{symbol}: {x!r} is a domain of weights, not a set of feature vectors; "
-            "did you mean Hull(pos, weights=...) or Image(A, domain)?"
+            "did you mean Hull(pos, weights=...) or AffineImage(A, domain)?"
         )
     raise CompositionError(
         f"{symbol}: expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
@@ -54,7 +55,7 @@ def _as_ball(term: Term) -> str:
     ball of radius r of the dual norm."""
     inner, radius = term, 1.0
     if isinstance(term, ScaledPenalty):
-        inner, radius = term.term, term.factor if term.divisor == 1.0 else term.c()
+        inner, radius = term.term, term.factor
     p = exponent(inner) if isinstance(inner, Penalty) else None
     if p is not None:
         ball = f"Ball(0, {source(radius)}, p={source(dual_exponent(p))})"
@@ -68,8 +69,10 @@ def _as_ball(term: Term) -> str:
 
 
 @operator("+")
-def add(a: Any, b: Any) -> Sum:
-    """`{x + y : x in A, y in B}`."""
+def add(a: Any, b: Any) -> UncertaintySet:
+    """`{x + y : x in A, y in B}`; the number 0 is the origin."""
+    if is_zero(a) or is_zero(b):
+        return as_set(b if is_zero(a) else a, "+")
     return Sum(as_set(a, "+"), as_set(b, "+"))
 
 
@@ -89,10 +92,6 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
             f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
         )
     if isinstance(factor, float):
-        if not np.isfinite(factor):
-            raise CompositionError(
-                f"{c!r} * {a!r}: the factor must be finite; write a number below 1e308"
-            )
         if isinstance(a, Scaled) and not isinstance(a.factor, Tunable):
             return scale(factor * a.factor, a.operand)
         if factor == 1.0:
@@ -104,12 +103,15 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
     """`{x / c : x in A}`."""
     number = as_factor(divisor)
-    if number is None or as_declared(number) == 0.0 or not np.isfinite(as_declared(number)):
+    if number is None:
         raise CompositionError(
-            f"{a!r} / {in_parentheses(repr(divisor))}: a set is divided by a finite number other than 0; "
-            "write c * U for a factor"
+            f"{a!r} / {in_parentheses(repr(divisor))}: a set is divided by a number; write c * U for a factor"
         )
-    return scale(1.0 / number, a)
+    finite = within(
+        number, -math.inf, math.inf, (0.0, -math.inf, math.inf),
+        f"{a!r} / c: a set", "is divided by a finite number other than 0",
+    )  # fmt: skip
+    return scale(1.0 / finite, a)
 
 
 @operator("@")

@@ -15,18 +15,18 @@ from typing import Any
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.node import Scalar, Tunable, value
-from ucm.language.parameter import as_declared, as_number, shown
+from ucm.language.node import Scalar, Tunable
+from ucm.language.parameter import Range, held, within
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode
 
-__all__ = ["CVaR", "ChiSquare", "Gelbrich", "Spectral", "TotalVariation", "Wasserstein"]
+__all__ = ["CVaR", "ChiSquare", "Gelbrich", "SpectralRisk", "TotalVariation", "Wasserstein"]
 
 
 def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
-    """The means of all Q with density `dQ/dP <= 1/beta`: the worst is the mean of the worst part beta.
+    """Conditional value at risk: the means of all Q with density `dQ/dP <= 1/beta`, the worst fraction beta.
 
         {sum_i q_i x_i : q in the simplex, N q_i <= 1/beta}
 
@@ -35,7 +35,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg, signed or a Cloud
+    samples : pos, neg, signed or Points(array)
         What is weighed.
     beta : float or Param in (0, 1]
         The part of the samples; some texts index by 1 - beta. Over `signed` at most 2 min(m+, m-)/m.
@@ -63,7 +63,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
 def ChiSquare(
     samples: SampleNode, rho: Scalar | None = None, level: Scalar | None = None
 ) -> UncertaintySet:
-    """The means of all Q with `chi^2(Q, P) <= rho`: the worst is near `mean + sqrt(rho var)`.
+    """The chi-square ambiguity set: the means of all Q with `chi^2(Q, P) <= rho`.
 
         {sum_i q_i x_i : q in the simplex, (1/N) sum_i (N q_i - 1)^2 <= rho}
 
@@ -73,7 +73,7 @@ def ChiSquare(
 
     Parameters
     ----------
-    samples : pos, neg, signed or a Cloud
+    samples : pos, neg, signed or Points(array)
         What is weighed.
     rho : float or Param, >= 0
         The bound of the divergence.
@@ -99,14 +99,14 @@ def ChiSquare(
     """
     _samples("ChiSquare", samples)
     if rho is not None:
-        rho = _number("ChiSquare", "rho", rho, 0.0, math.inf, "[0, inf)", closed=True)
+        rho = _number("ChiSquare", "rho", rho, 0.0, math.inf, "[0, inf)")
     if level is not None:
-        level = _number("ChiSquare", "level", level, 0.5, 1.0 - 1e-15, "[0.5, 1)", closed=True)
+        level = _number("ChiSquare", "level", level, 0.5, 1.0, "[0.5, 1)")
     return Hull(samples, weights=ChiSquareBall(rho, level))
 
 
 def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
-    """The means of all Q on the samples with total variation `sup |Q(A) - P(A)| <= d`.
+    """The total-variation ambiguity set: the means of all Q on the samples with `sup |Q(A) - P(A)| <= d`.
 
         {sum_i q_i x_i : q in the simplex, (1/2) sum_i |q_i - 1/N| <= d}
 
@@ -115,7 +115,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg, signed or a Cloud
+    samples : pos, neg, signed or Points(array)
         What is weighed.
     d : float or Param in [0, 1]
         The distance.
@@ -137,11 +137,11 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N‖₁ ≤ 0.2}
     """
     _samples("TotalVariation", samples)
-    d = _number("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]", closed=True)
+    d = _number("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]")
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
-def Spectral(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
+def SpectralRisk(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
     """A spectral risk: the sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
 
     Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
@@ -149,7 +149,7 @@ def Spectral(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg, signed or a Cloud
+    samples : pos, neg, signed or Points(array)
         What is weighed.
     betas : sequence of floats or Params in (0, 1]
         The parts.
@@ -169,27 +169,23 @@ def Spectral(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
     Examples
     --------
     >>> import ucm
-    >>> ucm.Spectral(ucm.pos, (0.1, 1.0), (0.25, 0.75)) == 0.25 * ucm.CVaR(
+    >>> ucm.SpectralRisk(ucm.pos, (0.1, 1.0), (0.25, 0.75)) == 0.25 * ucm.CVaR(
     ...     ucm.pos, 0.1
     ... ) + 0.75 * ucm.CVaR(ucm.pos, 1.0)
     True
     """
-    _samples("Spectral", samples)
+    _samples("SpectralRisk", samples)
     betas, weights = _sequence("betas", betas), _sequence("weights", weights)
     if len(betas) != len(weights):
         raise CompositionError(
-            f"Spectral: expected a weight for each beta, got {len(betas)} betas and {len(weights)} weights; "
-            "give as many of both"
+            f"SpectralRisk: expected a weight for each beta, got {len(betas)} betas and "
+            f"{len(weights)} weights; give as many of both"
         )
-    weights = [
-        _number("Spectral", "each weight", c, 0.0, math.inf, "[0, 1]", closed=True) for c in weights
-    ]
-    total = sum(as_declared(c) for c in weights)
-    if abs(total - 1.0) > 1e-9:
-        raise CompositionError(
-            f"Spectral: the weights must add up to 1, got {total:.10g}; divide them by that"
-        )
-    first, *rest = [c * CVaR(samples, beta) for c, beta in zip(weights, betas, strict=True)]
+    weights = [_number("SpectralRisk", "each weight", c, 0.0, math.inf, "[0, 1]") for c in weights]
+    total = sum(weights[1:], weights[0])
+    one = Range("SpectralRisk: the weights", total, 1.0 - 1e-9, 1.0 + 1e-9, (), "must add up to 1")
+    pairs = zip(weights, betas, strict=True)
+    first, *rest = [held(c, one) * CVaR(samples, beta) for c, beta in pairs]
     for term in rest:
         first = first + term
     return first
@@ -202,7 +198,7 @@ def Wasserstein(
     beta: Scalar = 1.0,
     norm: float = 2.0,
 ) -> UncertaintySet:
-    """The tail means of all Q within a transport distance eps of the samples, whose labels stay.
+    """The Wasserstein ambiguity set: the tail means of all Q within a transport distance eps of the samples.
 
         order 1:    CVaR(S, beta) + Ball(0, eps / beta, p=norm)
         order inf:  CVaR(S, beta) + Ball(0, eps, p=norm)
@@ -213,7 +209,7 @@ def Wasserstein(
 
     Parameters
     ----------
-    samples : pos, neg, signed or a Cloud
+    samples : pos, neg, signed or Points(array)
         What is weighed.
     eps : float or Param, >= 0
         The distance, in the units of the features.
@@ -242,7 +238,7 @@ def Wasserstein(
     Hull(pos, weights=CappedSimplex(2, relative=True)) + Ball(0, 0.2, p=1)
     """
     _samples("Wasserstein", samples)
-    eps = _number("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)", closed=True)
+    eps = _number("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)")
     if order not in (1, math.inf):
         raise CompositionError(
             f"Wasserstein: order is 1 or inf, got {brief(order)}; order 2 of moments is Gelbrich"
@@ -252,7 +248,7 @@ def Wasserstein(
 
 
 def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
-    """Means and covariances within a Gelbrich distance eps of those of the samples.
+    """The Gelbrich ambiguity set: all distributions with moments within eps of those of the samples.
 
         Ellipsoid(S.mean, S.cov, kappa) + Ball(0, eps sqrt(1 + kappa^2))
 
@@ -262,7 +258,7 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg, signed or a Cloud
+    samples : pos, neg, signed or Points(array)
         What is weighed.
     eps : float or Param, >= 0
         The distance, in the units of the features.
@@ -287,31 +283,22 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ} ⊕ {u : ‖u‖₂ ≤ ε·(1 + κ^2)^0.5},  κ = 1, ε = 0.1
     """
     _samples("Gelbrich", samples)
-    eps = _number("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)", closed=True)
-    kappa = _number("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)", closed=True)
+    eps = _number("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)")
+    kappa = _number("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)")
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
 
 
 def _samples(name: str, given: Any) -> None:
     if not isinstance(given, SampleNode):
         raise CompositionError(
-            f"{name}: expected pos, neg, signed or a Cloud, got {brief(given)}; write {name}(pos, ...)"
+            f"{name}: expected pos, neg, signed or Points(array), got {brief(given)}; write {name}(pos, ...)"
         )
 
 
-def _number(
-    name: str, what: str, given: Any, low: float, high: float, range_: str, closed: bool = False
-) -> Scalar:
-    """A scalar in a range; refuses another. Of a fraction the range is that of the admissible interval."""
-    number = given if isinstance(given, Tunable) else as_number(given, f"{name}: {what}")
-    if isinstance(number, Tunable) and any(p.relative for p in number.leaves()):
-        return number
-    inside = low <= value(number) if closed else low < value(number)
-    if not inside or not value(number) <= high or math.isinf(value(number)):
-        raise CompositionError(
-            f"{name}: {what} must lie in {range_}, got {shown(number)}; choose another value"
-        )
-    return number
+def _number(name: str, what: str, given: Any, low: float, high: float, interval: str) -> Scalar:
+    """A scalar in a range, which it keeps under `with_params`; refuses another."""
+    but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
+    return within(given, low, high, but, f"{name}: {what}", f"must lie in {interval}")
 
 
 def _sequence(what: str, given: Any) -> list[Any]:
@@ -321,7 +308,7 @@ def _sequence(what: str, given: Any) -> list[Any]:
         items = []
     if not items:
         raise CompositionError(
-            f"Spectral: {what} are numbers or Params, one for each part, got {brief(given)}; "
+            f"SpectralRisk: {what} are numbers or Params, one for each part, got {brief(given)}; "
             "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
         )
     return items

@@ -52,21 +52,18 @@ class Ball(OfWeights):
         return self.center.dimension(n)
 
     def space(self, data: Data) -> WeightSpace:
-        return WeightSpace(self._domain, self.center.evaluate(data).size, simplex=False)
+        return WeightSpace(self._domain, self.center.evaluate(data).size)
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         c = self.center.evaluate(data)
         return c, IdentityMap(c.size)
 
-    def emptiness(self, data: Data) -> str | None:
-        return self.no_weights(data)
-
     def size(self, data: Data) -> Size | None:
         return self._domain.size()
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        c = self.center.evaluate(data)
-        radius = scope.scalar(self._domain.size())
+        c = self.center.cvxpy(data, scope)
+        radius = scope.of(self._domain.size())
         if not scope.scaled:
             u = cp.Variable(c.size, name="u")
             return c + u, self._domain.constraints(u, radius)

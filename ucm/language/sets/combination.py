@@ -14,19 +14,16 @@ from typing import Any
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, scaled
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
-    AffineImage,
     Block,
-    Measured,
+    LoweredSet,
     Scope,
-    Size,
     Splits,
     UncertaintySet,
     common_dimension,
-    height_of,
 )
 from ucm.language.node import (
     CoordinateFree,
@@ -37,8 +34,8 @@ from ucm.language.node import (
     source,
     value,
 )
-from ucm.language.parameter import Coefficient
-from ucm.language.sets.image import as_linear_map
+from ucm.language.parameter import as_declared, shown
+from ucm.language.sets.affine_image import as_linear_map
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.sets.weights import below, placed
@@ -46,7 +43,7 @@ from ucm.language.sets.weights import below, placed
 __all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "summands", "times"]
 
 
-class Combination(Measured):
+class Combination(UncertaintySet):
     """The sum `{sum_k L_k x_k : x_k in U_k}` of images of sets, the L_k numbers or matrices.
 
     Its terms say everything: how it lowers, its support function `sum_k sigma_k(L_k' d)`, its twin. A
@@ -70,8 +67,8 @@ class Combination(Measured):
             return inner
         if inner not in (None, L.shape[1]):
             raise CompositionError(
-                f"{self!r}: the matrix has {L.shape[1]} columns and the set lives in "
-                f"dimension {inner}; both must be equal"
+                f"expected a matrix with {inner} columns, the dimension of the set, got one of shape "
+                f"{L.shape}, in {brief(self)}; both must be equal"
             )
         return L.shape[0]
 
@@ -79,17 +76,14 @@ class Combination(Measured):
         reasons = (U.emptiness(data) for U, _ in self.terms())
         return next((reason for reason in reasons if reason), None)
 
-    def size(self, data: Data) -> Size | None:
-        return None
-
-    def lower(self, data: Data) -> AffineImage:
+    def lower(self, data: Data) -> LoweredSet:
         centers, blocks, couplings = [], [], []
         for k, (U, L) in enumerate(self.terms()):
             inner = U.lower(data)
             centers.append(times(L, inner.center))
             couplings += placed(inner.couplings, str(k), len(blocks))
             blocks += [_moved(L, b) for b in inner.blocks]
-        return AffineImage(reduce(add, centers), tuple(blocks), tuple(couplings))
+        return LoweredSet(reduce(add, centers), tuple(blocks), tuple(couplings))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         parts = [(L, *U.rebuild(data, q)) for U, L in self.terms()]
@@ -102,8 +96,8 @@ class Combination(Measured):
             x, own = U.cvxpy(data, scope)
             if isinstance(L, Tunable):
                 # a parameter times a variable is DPP; times an expression with another one it is not
-                z = data.scale * cp.Variable(x.shape)
-                x, own = scope.of(Coefficient((L,), signed=True)) * z, [*own, z == x]
+                z = scope.unit(data.scale) * cp.Variable(x.shape)
+                x, own = scope.of(L, signed=True) * z, [*own, z == x]
             else:
                 x = times(L, x)
             points.append(x)
@@ -120,9 +114,9 @@ class Combination(Measured):
         known = all(x is not None for x in points)
         return height, reduce(add, points) if known else None
 
-    def height(self, data: Data, d: Vec, splits: Splits) -> float:
+    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
         return sum(
-            height_of(U, data, times(L if is_number(L) else L.T, d), below(splits, str(k)))
+            U.support_value(data, times(L if is_number(L) else L.T, d), below(splits, str(k)))
             for k, (U, L) in enumerate(self.terms())
         )
 
@@ -157,7 +151,9 @@ class Sum(Combination, CoordinateFree):
 
     def formula(self, notation: Notation) -> str:
         left, right, minus = self._written(self.left.formula(notation), self.right)
-        sign = notation.minkowski_difference if minus else notation.minkowski_sum
+        sign = (
+            " - " if minus else notation.minkowski_sum
+        )  # the sign of erosion would be another set
         return f"{left}{sign}{in_parentheses(right.formula(notation))}"
 
 
@@ -173,6 +169,13 @@ class Scaled(Combination, CoordinateFree):
 
     factor: Scalar
     operand: UncertaintySet
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not math.isfinite(as_declared(self.factor)):
+            raise CompositionError(
+                f"{self!r}: the factor must be finite, got {shown(self.factor)}; write a number below 1e308"
+            )
 
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
         return ((self.operand, self.factor),)

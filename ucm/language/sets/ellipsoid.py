@@ -13,23 +13,23 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
-    AffineImage,
     Block,
-    Measured,
+    LoweredSet,
     Scope,
     Size,
     Splits,
+    UncertaintySet,
     common_dimension,
 )
 from ucm.language.domains import NormBall
-from ucm.language.node import CoordinateFree, Notation, Scalar, converted
+from ucm.language.node import CoordinateFree, Notation, Scalar, Tunable, converted
 from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map
 from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 
 __all__ = ["Ellipsoid"]
 
 
-class Ellipsoid(Measured, CoordinateFree):
+class Ellipsoid(UncertaintySet, CoordinateFree):
     """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
 
     Parameters
@@ -78,20 +78,22 @@ class Ellipsoid(Measured, CoordinateFree):
     def _map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
 
-    def lower(self, data: Data) -> AffineImage:
-        return AffineImage(self.center.evaluate(data), (Block(self._map(data), self._domain),))
+    def lower(self, data: Data) -> LoweredSet:
+        return LoweredSet(self.center.evaluate(data), (Block(self._map(data), self._domain),))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         u = next(q)
         return self.center.evaluate(data) + self._map(data).matvec(u), self._domain.violation(u)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        roots = [_root(F) for F in self.shape.factors(data)]
-        u = cp.Variable(sum(F.shape[1] for F in roots), name="u")
-        x = self.center.evaluate(data)
-        for F, start in zip(roots, np.cumsum([0] + [F.shape[1] for F in roots]), strict=False):
-            x = x + F @ u[start : start + F.shape[1]]
-        return x, self._domain.constraints(u, scope.scalar(self._domain.size()))
+        roots = [(c, _root(F)) for c, F in self.shape.weighted_factors(data)]
+        u = cp.Variable(sum(F.shape[1] for _, F in roots), name="u")
+        x, start = self.center.cvxpy(data, scope), 0
+        for c, F in roots:
+            part = u[start : start + F.shape[1]]
+            x = x + (scope.of(c**0.5) * (F @ part) if isinstance(c, Tunable) else c**0.5 * F @ part)
+            start += F.shape[1]
+        return x, self._domain.constraints(u, scope.of(self._domain.size()))
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         c, factors = self.center.evaluate(data), self.shape.factors(data)
@@ -102,7 +104,7 @@ class Ellipsoid(Measured, CoordinateFree):
         step = sum((F.matvec(p) for F, p in zip(factors, parts, strict=True)), start=0.0 * c)
         return float(c @ d) + radius * length, c + (radius / length) * step
 
-    def height(self, data: Data, d: Vec, splits: Splits) -> float:
+    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
         # <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples
         length = _length([F.rmatvec(d) for F in self.shape.factors(data)])
         return float(self.center.evaluate(data) @ d) + self._domain.size().number * length

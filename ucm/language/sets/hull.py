@@ -6,6 +6,8 @@ import functools
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
@@ -13,24 +15,37 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size
 from ucm.language.domains import Box, CappedSimplex, Simplex
-from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
+from ucm.language.node import CoordinateFree, Notation, Param, Scalar, converted, value
 from ucm.language.parameter import Derived
-from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
+from ucm.language.sets.weights import OfWeights, WeightSpace
+from ucm.language.statistics.points import Points
 from ucm.language.statistics.samples import SampleNode, kinds_of, neg, pos
 
 __all__ = ["Hull", "ReducedHull", "hull_formula"]
 
 
+def _samples(given: SampleNode | NDArray[Any] | list[Any], where: str) -> SampleNode:
+    """Samples, or an array of points."""
+    if isinstance(given, np.ndarray | list) or sparse.issparse(given):
+        return Points(given)
+    if not isinstance(given, SampleNode):
+        raise CompositionError(
+            f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; to add points "
+            "write Hull(pos) + Point(v)"
+        )
+    return given
+
+
 class Hull(OfWeights, CoordinateFree):
-    """Convex combinations of samples: `{sum_i q_i x_i : q in the simplex, q in weights}`.
+    """The convex hull of samples, `{sum_i q_i x_i : q in the simplex, q in weights}`.
 
     Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a
     distribution over all samples with mass 1/2 on each class (Ito, Takeda and Toh 2015, section 5.1).
 
     Parameters
     ----------
-    samples : pos, neg, signed, those of a group, as pos.group("A"), or a Cloud
-        What is combined.
+    samples : pos, neg, signed, those of a group, as pos.group("A"), or an array of points, one a row
+        What is combined; an array is kept as `Points`.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
         hull's own samples.
@@ -47,44 +62,26 @@ class Hull(OfWeights, CoordinateFree):
     Hull(signed, weights=NormBall(Param('kappa', 0.2)))
     """
 
-    samples: SampleNode
+    samples: SampleNode = converted(converter=_samples)  # type: ignore[arg-type]
     weights: Domain | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, SampleNode):
-            raise CompositionError(
-                f"Hull: expected pos, neg, signed or a Cloud, got {brief(self.samples)}; "
-                "to add points write Hull(pos) + Point(v)"
-            )
-        if self.weights is not None and not isinstance(self.weights, Domain):
-            raise CompositionError(
-                f"Hull: weights must be a domain, got {brief(self.weights)}; "
-                "use for example weights=NormBall(0.2)"
-            )
+        super().__post_init__()
         for D in () if self.weights is None else self.weights.walk():
             if isinstance(D, Box) and D.dimension is not None:
                 raise CompositionError(
                     f"Hull: bounds for each sample cannot pass to other samples, got {brief(D)}; give one "
                     "bound for all, or class_weight and sample_weight"
                 )
-        super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
         return self.samples.dimension(n)
 
     def space(self, data: Data) -> WeightSpace:
         """The weights of this hull over bound samples."""
-        A, classes = self.samples.map(data), self.samples.classes(data)
         declared = Simplex() if self.weights is None else self.weights
-        copies, number = self.samples.copies(data), self.samples.number(data)
-        domain = weigh(declared, copies, classes, number)
-        return WeightSpace(domain, A.shape[1], classes, samples=self.samples.rows(data))
-
-    def emptiness(self, data: Data) -> str | None:
-        return self.no_weights(data)
-
-    def size(self, data: Data) -> Size | None:
-        return None
+        bound = self.samples.bound(data)
+        return WeightSpace(declared, bound.dim, bound, self.samples.rows(data))
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         A = self.samples.map(data)
@@ -93,10 +90,7 @@ class Hull(OfWeights, CoordinateFree):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
         q, _, _ = _weights(self.samples, space.dim, scope)
-        constraints = [] if self.weights is None else space.twin(q, scope)
-        if self.weights is None or self.weights.on_simplex() != self.weights:
-            constraints += Simplex().constraints(q, None, classes=space.classes)
-        return self.samples.map(data).matrix() @ q, constraints
+        return self.samples.map(data).matrix() @ q, space.twin(q, scope)
 
     def formula(self, notation: Notation) -> str:
         domain = None if self.weights is None else self.weights.formula(notation)
@@ -121,7 +115,7 @@ class ReducedHull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg, those of a group, as pos.group("A"), or a Cloud
+    samples : pos, neg, those of a group, as pos.group("A"), or an array of points, one a row
         The class, or the group of it, or points of one's own.
     eta : float or Param in [1/m_o, inf)
         The cap of every weight, m_o the samples of the class.
@@ -144,12 +138,13 @@ class ReducedHull(OfWeights, CoordinateFree):
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, q_i ≤ 2/(m ν)},  ν = 0.3
     """
 
-    samples: SampleNode
+    samples: SampleNode = converted(converter=_samples)  # type: ignore[arg-type]
     eta: Scalar | None = None
     nu: Scalar | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, SampleNode) or "signed" in kinds_of(self.samples):
+        super().__post_init__()
+        if "signed" in kinds_of(self.samples):
             raise CompositionError(
                 f"ReducedHull: expected pos or neg, got {brief(self.samples)}; over all samples "
                 "write Hull(signed, weights=CappedSimplex(cap))"
@@ -159,7 +154,6 @@ class ReducedHull(OfWeights, CoordinateFree):
                 f"ReducedHull({self.samples!r}): give exactly one of eta and nu, got "
                 f"eta={self.eta!r} and nu={self.nu!r}"
             )
-        super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
         return self.samples.dimension(n)
@@ -210,7 +204,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         X = self.samples.map(data).matrix()
         q, s, unit = _weights(self.samples, X.shape[1], scope)
         copies = self.samples.copies(data)
-        cap = scope.scalar(self.size(data)) * (unit if copies is None else unit * copies)
+        cap = scope.of(self.size(data)) * (unit if copies is None else unit * copies)
         return X @ q, [s >= 0, s <= cap, cp.sum(s) == unit]
 
     def formula(self, notation: Notation) -> str:

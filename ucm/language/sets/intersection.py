@@ -13,14 +13,12 @@ from ucm.data.maps import ZeroMap, scaled
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
-    AffineImage,
     Coupling,
+    LoweredSet,
     Scope,
-    Size,
     Splits,
     UncertaintySet,
     common_dimension,
-    height_of,
 )
 from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import below, placed
@@ -54,10 +52,7 @@ class Intersection(UncertaintySet, CoordinateFree):
     def emptiness(self, data: Data) -> str | None:
         return self.left.emptiness(data) or self.right.emptiness(data)
 
-    def size(self, data: Data) -> Size | None:
-        return None
-
-    def lower(self, data: Data) -> AffineImage:
+    def lower(self, data: Data) -> LoweredSet:
         left, right = self.left.lower(data), self.right.lower(data)
         shift = len(left.blocks)
         silent = tuple(replace(b, map=ZeroMap(*b.map.shape)) for b in right.blocks)
@@ -67,7 +62,7 @@ class Intersection(UncertaintySet, CoordinateFree):
         terms += [(k + shift, scaled(b.map, -1.0)) for k, b in enumerate(right.blocks)]
         meet = Coupling((), tuple(terms), left.center - right.center)
         couplings = placed(left.couplings, "left") + placed(right.couplings, "right", shift)
-        return AffineImage(left.center, left.blocks + silent, (*couplings, meet))
+        return LoweredSet(left.center, left.blocks + silent, (*couplings, meet))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         # a and b should be one point; the answer is a, so half of their distance is no excuse
@@ -78,7 +73,9 @@ class Intersection(UncertaintySet, CoordinateFree):
         if apart > 1e-9 * unit:
             # where they meet at 0, the distance counts in units of the operands themselves
             u = (a - b) / apart
-            ends = [height_of(s, data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)]
+            ends = [
+                s.support_value(data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)
+            ]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             unit = reach if unit <= 1e-6 * reach else unit
         return a, max(outside, too, apart / unit if apart > 0.0 else 0.0)
@@ -86,14 +83,16 @@ class Intersection(UncertaintySet, CoordinateFree):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         a, constraints = self.left.cvxpy(data, scope)
         b, more = self.right.cvxpy(data, scope)
-        return a, [*constraints, *more, a / data.scale == b / data.scale]
+        unit = scope.unit(data.scale)
+        return a, [*constraints, *more, a / unit == b / unit]
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         # sigma(d) <= min(sigma_A(d), sigma_B(d), sigma_A(d - s) + sigma_B(s)) for any s
         at_left, at_right = below(splits, "left"), below(splits, "right")
 
         def heights(a: Vec, b: Vec) -> tuple[float, float]:
-            return height_of(self.left, data, a, at_left), height_of(self.right, data, b, at_right)
+            left = self.left.support_value(data, a, at_left)
+            return left, self.right.support_value(data, b, at_right)
 
         bound = min(heights(d, d))
         if () in splits:

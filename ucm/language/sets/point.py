@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
-from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
+from ucm.language.contracts import LoweredSet, Scope, Splits, UncertaintySet
 from ucm.language.node import CoordinateFree, Notation, converted
 from ucm.language.statistics.vectors import VectorNode, as_vector
 
@@ -34,20 +36,15 @@ class Point(UncertaintySet, CoordinateFree):
     def dimension(self, n: int | None) -> int | None:
         return self.vector.dimension(n)
 
-    def emptiness(self, data: Data) -> str | None:
-        return None
-
-    def size(self, data: Data) -> Size | None:
-        return None
-
-    def lower(self, data: Data) -> AffineImage:
-        return AffineImage(self.vector.evaluate(data))
+    def lower(self, data: Data) -> LoweredSet:
+        return LoweredSet(self.vector.evaluate(data))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         return self.vector.evaluate(data), 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        return cp.Constant(self.vector.evaluate(data)), []
+        v = self.vector.cvxpy(data, scope)
+        return cp.Constant(v) if isinstance(v, np.ndarray) else v, []
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         v = self.vector.evaluate(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,22 +10,25 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.maps import MatrixMap, StackedMap, ZeroMap
+from ucm.data.maps import HStack, MatrixMap, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
     OPERATORS,
-    AffineImage,
     Block,
     Coupling,
+    LoweredSet,
     Scope,
-    Size,
     Splits,
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.domains.mixture import Mixture, mixture, unit_of
+from ucm.language.domains.convex_combination import (
+    ConvexCombination,
+    convex_combination,
+    unit_of,
+)
 from ucm.language.node import CoordinateFree, Notation
 from ucm.language.perspective import perspective
 from ucm.language.sets.weights import below
@@ -35,22 +38,23 @@ __all__ = ["ConvexUnion"]
 
 @dataclass(frozen=True)
 class _Layout:
-    """The operands as they are lowered, and the mixture of their blocks."""
+    """The operands as they are lowered, and the convex combination of their blocks."""
 
-    images: list[AffineImage]
-    domain: Mixture
+    images: list[LoweredSet]
+    domain: ConvexCombination
 
 
 class ConvexUnion(UncertaintySet, CoordinateFree):
-    """The closed convex hull of the union `A | B | ...`: the mixtures `{sum_g t_g x_g : x_g in U_g, t >= 0,
-    sum_g t_g = 1}`, closed.
+    """The closed convex hull of the union of sets, written `A | B`.
 
-    Its support function is the largest of those of its operands, so that a model guards against the worst
-    of them: the union over groups of samples against the worst group.
+        closure of {sum_g t_g x_g : x_g in U_g, t >= 0, sum_g t_g = 1}
+
+    Its support function is the maximum of the support functions of the operands. A model with a union over
+    groups of samples therefore protects the worst group.
 
     Parameters
     ----------
-    *given : sets, or vectors as points
+    *given : sets, or vectors as points; or one list of them
         The operands; unions among them are taken apart.
     sets : tuple of sets, optional
         More of them: the field that holds all.
@@ -84,6 +88,8 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
 
     def __init__(self, *given: Any, sets: tuple[Any, ...] = ()) -> None:
         found: list[UncertaintySet] = []
+        if len(given) == 1 and isinstance(given[0], list | tuple):
+            given = tuple(given[0])
         for x in (*given, *sets):
             U = OPERATORS["set"](x, "|")
             found += U.sets if isinstance(U, ConvexUnion) else [U]
@@ -109,9 +115,6 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
                 return f"{brief(self)}: every operand must have a point; {why}"
         return None
 
-    def size(self, data: Data) -> Size | None:
-        return None
-
     def _layout(self, data: Data) -> _Layout:
         return data.once(("union", self), lambda: self._laid_out(data))
 
@@ -131,16 +134,15 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
             for image in images
         ]
         blocks = [(g, b) for g, image in enumerate(images) for b in image.blocks]
-        domain = mixture(
+        domain = convex_combination(
             [b.domain for _, b in blocks],
             [b.map.shape[1] for _, b in blocks],
             [g for g, _ in blocks],
             units,
-            [b.classes for _, b in blocks],
         )
         return _Layout(images, domain)
 
-    def lower(self, data: Data) -> AffineImage:
+    def lower(self, data: Data) -> LoweredSet:
         layout = self._layout(data)
         images, domain = layout.images, layout.domain
         n = images[0].center.size
@@ -151,16 +153,16 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
             maps.append(MatrixMap(np.column_stack([images[g].center / unit for g, unit in held])))
         parts = zip(domain.parts, blocks, strict=True)
         whole = Block(
-            maps[0] if len(maps) == 1 else StackedMap(*maps),
+            maps[0] if len(maps) == 1 else HStack(*maps),
             domain,
             parts=tuple((p.where, b) for p, b in parts if b.samples is not None),
         )
         meets = [
             self._coupled(g, c, domain) for g, image in enumerate(images) for c in image.couplings
         ]
-        return AffineImage(np.zeros(n), (whole,), tuple(meets))
+        return LoweredSet(np.zeros(n), (whole,), tuple(meets))
 
-    def _coupled(self, g: int, c: Coupling, domain: Mixture) -> Coupling:
+    def _coupled(self, g: int, c: Coupling, domain: ConvexCombination) -> Coupling:
         """`offset + sum_j B_j q_j = 0` of the operand g, times its share."""
         own, height = dict(c.terms), c.offset.size
         maps: list[LinearMap] = []
@@ -173,20 +175,41 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
             if unit:
                 offset = c.offset / unit if other == g else np.zeros(height)
                 maps.append(MatrixMap(offset[:, None]))
-        return Coupling((str(g), *c.path), ((0, StackedMap(*maps)),), np.zeros(height))
+        return Coupling((str(g), *c.path), ((0, HStack(*maps)),), np.zeros(height))
+
+    def apart(self, data: Data, q: Vec) -> tuple[Vec, list[list[Vec]]]:
+        """The shares of the operands, and the blocks of each; without a share, as they stand in q."""
+        domain = self._layout(data).domain
+        t = np.array(domain.shares(q))
+        parts = [
+            [q[p.where] / share if share > 0.0 else q[p.where] for p in own]
+            for own, share in zip(domain.of_operand, t, strict=True)
+        ]
+        return t, parts
+
+    def together(self, data: Data, shares: Vec, parts: Sequence[Sequence[Vec]]) -> Vec:
+        """The block of these shares and blocks of the operands, the inverse of `apart`; 0 without a share."""
+        domain = self._layout(data).domain
+        q = np.zeros(domain.dim)
+        for own, blocks, share in zip(domain.of_operand, parts, shares, strict=True):
+            for p, v in zip(own, blocks, strict=True):
+                q[p.where] = share * v if share > 0.0 else 0.0
+        for place, unit, share in zip(domain.places, domain.units, shares, strict=True):
+            if unit:
+                q[place] = unit * share
+        return q
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        domain, whole = self._layout(data).domain, next(q)
-        t = np.array(domain.shares(whole))
+        t, parts = self.apart(data, next(q))
         x = np.zeros(self._layout(data).images[0].center.size)
         outside = max(abs(float(t.sum()) - 1.0), -float(t.min()))
-        for U, parts, share in zip(self.sets, domain.of_operand, t, strict=True):
+        for U, own, share in zip(self.sets, parts, t, strict=True):
             if share > 0.0:
-                point, too = U.rebuild(data, iter([whole[p.where] / share for p in parts]))
+                point, too = U.rebuild(data, iter(own))
                 x = x + share * point
                 outside += share * too
             else:
-                outside += sum(float(np.abs(whole[p.where]).max(initial=0.0)) for p in parts)
+                outside += sum(float(np.abs(v).max(initial=0.0)) for v in own)
         return x, outside if outside > 1e-12 else 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
@@ -197,13 +220,13 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
                 f"{scope.free} without relative=True, as in ucm.path(model, X, y, {scope.free}=[0.1, 0.2])"
             )
         t = cp.Variable(len(self.sets), nonneg=True)
-        points, constraints = [], [cp.sum(t) == 1]
+        unit, points, constraints = scope.unit(data.scale), [], [cp.sum(t) == 1]
         for g, U in enumerate(self.sets):
             x, own = U.cvxpy(data, scope)
-            p, inside = perspective(x / data.scale, own, t[g])
+            p, inside = perspective(x / unit, own, t[g])
             points.append(p)
             constraints += inside
-        return data.scale * sum(points[1:], start=points[0]), constraints
+        return unit * sum(points[1:], start=points[0]), constraints
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         heights = [U.support(data, d, below(splits, str(g))) for g, U in enumerate(self.sets)]
@@ -217,7 +240,7 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
         return f"{notation.word('conv')}({notation.union.join(parts)})"
 
 
-def _bounded(U: UncertaintySet, data: Data, image: AffineImage) -> bool:
+def _bounded(U: UncertaintySet, data: Data, image: LoweredSet) -> bool:
     """Whether the domains of U, or else U, reach to infinity neither along a direction without meaning nor
     against it: no direction of recession is orthogonal to such a one."""
 
@@ -225,11 +248,7 @@ def _bounded(U: UncertaintySet, data: Data, image: AffineImage) -> bool:
         d = np.random.default_rng(0).standard_normal(n)
         return iter((d, -d))
 
-    reaches = (
-        b.domain.support(g, classes=b.classes)[0]
-        for b in image.blocks
-        for g in both_ways(b.map.shape[1])
-    )
+    reaches = (b.domain.support(g)[0] for b in image.blocks for g in both_ways(b.map.shape[1]))
     if all(map(np.isfinite, reaches)):
         return True
     return all(np.isfinite(U.support(data, d, {})[0]) for d in both_ways(image.center.size))

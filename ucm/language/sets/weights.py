@@ -16,23 +16,23 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import IdentityMap, ZeroMap
-from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language import domains
 from ucm.language.contracts import (
-    AffineImage,
     Block,
+    BoundDomain,
+    BoundSimplex,
     Coupling,
     Domain,
-    Measured,
+    LoweredSet,
     Path,
-    Sampled,
+    SampleWeights,
     Scope,
     Splits,
-    Weighable,
+    UncertaintySet,
 )
+from ucm.language.domains import DomainIntersection, Simplex
 
-__all__ = ["OfWeights", "WeightSpace", "below", "placed", "weigh"]
+__all__ = ["OfWeights", "WeightSpace", "below", "placed"]
 
 
 _ROUNDING = 1e-14  # of an inner product
@@ -52,62 +52,47 @@ def placed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Co
     )
 
 
-def weigh(domain: Domain, weights: Vec | None, classes: Vec | None, number: float) -> Domain:
-    """The domain of the weights of samples that each stand for several copies; None: for one.
-
-    Parameters
-    ----------
-    number : of samples, the weights of classes left out
-    """
-    if weights is None:
-        return domain
-    found = domain.weighed(weights, classes=classes) if isinstance(domain, Weighable) else None
-    if found is None:
-        raise CompositionError(
-            f"{domain!r}: expected a domain that says what class_weight and sample_weight make of it "
-            "(ucm.Weighable), got one that does not; use CappedSimplex, Box, NormBall, ChiSquareBall, "
-            "KLBall or LossBall, or leave the weights out"
-        )
-    return found.of_samples(number) if isinstance(found, Sampled) else found
-
-
 @dataclass(frozen=True)
 class WeightSpace:
-    """The weights of `dim` samples in `domain`, and on the simplex where `simplex` says so."""
+    """The coefficients of an image: those of `domain`, or distributions over samples in it.
+
+    Attributes
+    ----------
+    domain : as it is declared
+    dim : their number
+    bound : the weights and classes of the samples; None where there are none
+    samples : the indices of the samples
+    """
 
     domain: Domain
     dim: int
-    classes: Vec | None = None
-    simplex: bool = True
-    samples: np.ndarray | None = None  # their indices
+    bound: SampleWeights | None = None
+    samples: np.ndarray | None = None
 
     @functools.cached_property
-    def pieces(self) -> list[Domain]:
-        """The domains whose intersection this is, those that know the simplex on it, first."""
-        found = _operands(self.domain)
-        if not self.simplex:
-            return found
-        on = [d.on_simplex() for d in found]
-        known = [d for d in on if d is not None] or [domains.Simplex()]
-        return known + [d for d, known_ in zip(found, on, strict=True) if known_ is None]
+    def pieces(self) -> list[BoundDomain]:
+        """The domains whose intersection this is, those on the simplex first."""
+        declared = _operands(self.domain)
+        if self.bound is None:
+            return [*declared]
+        found = [D.bind(self.bound) for D in declared]
+        known = [D for D in found if D.on_simplex] or [Simplex().bind(self.bound)]
+        return known + [D for D in found if not D.on_simplex]
 
     def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
-        """One block for each piece, the first of them with the image, and what makes them equal."""
+        """One block for each piece, the first with the image, and the couplings that make them equal."""
         weight, nothing = 0.0 if self.samples is None else 1.0, ZeroMap(image.shape[0], self.dim)
+        classes = None if self.bound is None else self.bound.classes
         first, *rest = self.pieces
-        blocks = [Block(image, first, self.classes, self.samples, weight)]
-        blocks += [Block(nothing, d, self.classes) for d in rest]
+        blocks = [Block(image, first, classes, self.samples, weight)]
+        blocks += [Block(nothing, d, classes) for d in rest]
         one, minus, none = IdentityMap(self.dim), IdentityMap(self.dim, -1.0), np.zeros(self.dim)
         meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
         return blocks, meets
 
     def violation(self, q: Vec) -> float:
         """How far q is outside, relative, from the definitions."""
-        first, *rest = self.pieces
-        outside = max(d.violation(q, classes=self.classes) for d in (first, *rest))
-        if not self.simplex or type(first) in (domains.Simplex, domains.CappedSimplex):
-            return outside  # these look at the simplex themselves
-        return max(outside, domains.Simplex().violation(q, classes=self.classes))
+        return max(d.violation(q) for d in self.pieces)
 
     def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
         """An upper bound of `max <g, q>`; a maximiser unless there is an intersection.
@@ -116,42 +101,42 @@ class WeightSpace:
         `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
         """
         first, *rest = self.pieces
-        top, q = first.support(g, classes=self.classes)
+        top, q = first.support(g)
         if not rest:
             return top, q
-        bounds = [top, *(d.support(g, classes=self.classes)[0] for d in rest)]
+        bounds = [top, *(d.support(g)[0] for d in rest)]
         shares = [(d, splits[(str(k),)]) for k, d in enumerate(rest, 1) if (str(k),) in splits]
-        costs = [d.support(s, classes=self.classes)[0] for d, s in shares]
+        costs = [d.support(s)[0] for d, s in shares]
         every = tuple(range(len(shares)))
         for taken in {*((k,) for k in every), every} - {()}:
             left = g - sum((shares[k][1] for k in taken), start=np.zeros(self.dim))
-            own = first.support(left, classes=self.classes)[0]
-            bounds.append(own + sum(costs[k] for k in taken))
+            bounds.append(first.support(left)[0] + sum(costs[k] for k in taken))
         return min(bounds), None
 
     def emptiness(self) -> str | None:
         """Why no weights exist; None also when only a solver can tell."""
-        reasons = (d.emptiness(self.dim, classes=self.classes) for d in self.pieces)
+        reasons = (d.emptiness(self.dim) for d in self.pieces)
         return next((why for why in reasons if why is not None), None)
 
     def twin(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
         """CVXPY constraints, from the declared domains."""
         found = []
-        for d in _operands(self.domain):
+        for d in self.pieces:
             size = d.size()
             number = None if size is None else scope.of(size)
-            found += d.constraints(q, number, classes=self.classes)
-        return found
+            inside = d.inside if isinstance(d, BoundSimplex) else d.constraints
+            found += inside(q, number)
+        return found if self.bound is None else [*found, *self.bound.constraints(q)]
 
 
 def _operands(domain: Domain) -> list[Domain]:
     """The domains of an intersection, in order."""
-    if isinstance(domain, domains.DomainIntersection):
+    if isinstance(domain, DomainIntersection):
         return _operands(domain.left) + _operands(domain.right)
     return [domain]
 
 
-class OfWeights(Measured):
+class OfWeights(UncertaintySet):
     """`{c + A q : q in D}`, D a space of weights."""
 
     @abstractmethod
@@ -162,8 +147,7 @@ class OfWeights(Measured):
         """`space(data)`, made once."""
         return data.once(("space", self), lambda: self.space(data))
 
-    def no_weights(self, data: Data) -> str | None:
-        """Why no weights exist, from the domain."""
+    def emptiness(self, data: Data) -> str | None:
         why = self.bound_space(data).emptiness()
         return None if why is None else f"{self!r}: {why}"
 
@@ -171,10 +155,10 @@ class OfWeights(Measured):
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         """c and A."""
 
-    def lower(self, data: Data) -> AffineImage:
+    def lower(self, data: Data) -> LoweredSet:
         c, A = self.image(data)
         blocks, couplings = self.bound_space(data).blocks(A)
-        return AffineImage(c, tuple(blocks), tuple(couplings))
+        return LoweredSet(c, tuple(blocks), tuple(couplings))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         (c, A), space = self.image(data), self.bound_space(data)
@@ -188,7 +172,7 @@ class OfWeights(Measured):
         c, A = self.image(data)
         return height, c + A.matvec(q)
 
-    def height(self, data: Data, d: Vec, splits: Splits) -> float:
+    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
         return self._highest(data, d, splits)[0]
 
     def _highest(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +13,12 @@ from scipy import linalg, sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap
-from ucm.data.maps import MatrixMap, StackedMap, scaled
+from ucm.data.maps import HStack, MatrixMap, scaled
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import axes
+from ucm.language.arithmetic import axes, is_zero
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import CoordinateFree, Node
+from ucm.language.node import CoordinateFree, Node, Scalar, value
+from ucm.language.parameter import as_declared, times_array, within
 from ucm.language.statistics.sums import (
     ConstantStatistic,
     Statistic,
@@ -36,6 +38,7 @@ __all__ = [
 
 _ORDER = 500  # largest order of a root
 _RANK = 8.0  # of the rounding of eigenvalues: the root has no columns of that, which weights could take up
+_FACTOR = "the factor of a covariance", "must not be negative"
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
 
 
@@ -46,7 +49,13 @@ class MatrixNode(Statistic):
     def factors(self, data: Data) -> list[LinearMap]:
         """Maps F_k with `sum_k F_k F_k'` the matrix."""
 
+    def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        """Pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
+        return [(1.0, F) for F in self.factors(data)]
+
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "+" and (is_zero(a) or is_zero(b)):
+            return b if is_zero(a) else a
         if symbol == "+":
             return _matrix_sum(*((1.0, as_matrix(S, repr(self))) for S in (a, b)))
         if symbol == "-":
@@ -56,17 +65,19 @@ class MatrixNode(Statistic):
             )
         if symbol == "*":
             factor = coefficient(a, self)
-            if factor < 0.0:
+            if as_declared(factor) < 0.0:
                 raise CompositionError(
-                    f"{factor:g} * {self!r}: a covariance takes factors >= 0 only; "
+                    f"{as_declared(factor):g} * {self!r}: a covariance takes factors >= 0 only; "
                     "multiply the set by -1 instead"
                 )
-            return _matrix_sum((factor, self))
+            return _matrix_sum((within(factor, 0.0, math.inf, (), *_FACTOR), self))
         if symbol == "/":
             divisor = coefficient(b, self)
-            if divisor <= 0.0:
-                raise CompositionError(f"{self!r} / {divisor:g}: divide by a positive number")
-            return _matrix_sum((1.0 / divisor, self))
+            if as_declared(divisor) <= 0.0:
+                raise CompositionError(
+                    f"{self!r} / {as_declared(divisor):g}: divide by a positive number"
+                )
+            return _matrix_sum((within(1.0 / divisor, 0.0, math.inf, (), *_FACTOR), self))
         if symbol in "&|" and not (isinstance(a, UncertaintySet) or isinstance(b, UncertaintySet)):
             raise CompositionError(
                 f"{symbol} takes sets, got {brief(a)} and {brief(b)}; a covariance shapes one, as in "
@@ -106,13 +117,17 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 class MatrixSum(StatisticSum, MatrixNode, CoordinateFree):
     """A non-negative combination of matrices."""
 
-    terms: tuple[tuple[float, MatrixNode], ...]
+    terms: tuple[tuple[Scalar, MatrixNode], ...]
 
     def factors(self, data: Data) -> list[LinearMap]:
-        return [scaled(F, float(np.sqrt(c))) for c, S in self.terms for F in S.factors(data)]
+        return [scaled(F, float(np.sqrt(value(c)))) for c, F in self.weighted_factors(data)]
+
+    def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]
+        return [(c * a, F) for c, inner in pairs for a, F in inner]
 
 
-def _matrix_sum(*terms: tuple[float, MatrixNode]) -> MatrixNode:
+def _matrix_sum(*terms: tuple[Scalar, MatrixNode]) -> MatrixNode:
     flat = gathered([*terms], ConstantMatrix)
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
 
@@ -150,4 +165,10 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
         return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))
     parts = S.factors(data)
-    return parts[0] if len(parts) == 1 else StackedMap(*parts)
+    return parts[0] if len(parts) == 1 else HStack(*parts)
+
+
+@times_array(2)
+def _scaled_matrix(c: Scalar, S: Any) -> MatrixNode:
+    """`c S` of a scalar with parameters and a square array."""
+    return c * ConstantMatrix(S)

@@ -14,6 +14,7 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.operators import Arithmetic
+from ucm.language.sample_weights import SampleWeights
 from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.vectors import VectorNode
 
@@ -96,6 +97,11 @@ class SampleNode(Arithmetic[Any]):
     def each(self, notation: Notation) -> str:
         """One of them, `x_i` or `y_i x_i`."""
 
+    def bound(self, data: Data) -> SampleWeights:
+        """Their weights and classes, as a domain of distributions over them is bound to."""
+        copies, classes = self.copies(data), self.classes(data)
+        return SampleWeights(self.map(data).shape[1], copies, classes, self.number(data))
+
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
             raise CompositionError(
@@ -108,7 +114,7 @@ class SampleNode(Arithmetic[Any]):
 
 
 class Samples(SampleNode, CoordinateFree):
-    """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`); those of one group.
+    """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`).
 
     Attributes
     ----------

@@ -14,14 +14,15 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import as_factor
+from ucm.language.arithmetic import as_factor, in_parentheses
 from ucm.language.contracts import common_dimension
-from ucm.language.node import Node, Notation, number_source, source
+from ucm.language.node import Node, Notation, Scalar, source, value
 from ucm.language.operators import Arithmetic
+from ucm.language.parameter import as_declared
 
 __all__ = ["ConstantStatistic", "Statistic", "StatisticSum", "coefficient", "gathered"]
 
-Terms = list[tuple[float, Any]]  # pairs (coefficient, statistic)
+Terms = list[tuple[Scalar, Any]]  # pairs (coefficient, statistic)
 
 
 class Statistic(Arithmetic[Any]):
@@ -57,7 +58,7 @@ class ConstantStatistic(Statistic):
 class StatisticSum(Statistic):
     """A linear combination; `terms` are pairs (coefficient, statistic)."""
 
-    terms: tuple[tuple[float, Any], ...]
+    terms: tuple[tuple[Scalar, Any], ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,21 +68,27 @@ class StatisticSum(Statistic):
         return common_dimension(self, [v.dimension(n) for _, v in self.terms])
 
     def evaluate(self, data: Data) -> NDArray[np.float64]:
-        return reduce(add, [c * v.evaluate(data) for c, v in self.terms])
+        return reduce(add, [value(c) * v.evaluate(data) for c, v in self.terms])
 
     def __repr__(self) -> str:
-        return _signed([(c, repr(v)) for c, v in self.terms], "*", number_source)
+        return _signed([(c, repr(v)) for c, v in self.terms], "*", source)
 
     def formula(self, notation: Notation) -> str:
-        return _signed([(c, v.formula(notation)) for c, v in self.terms], " ", "{:.6g}".format)
+        return _signed([(c, v.formula(notation)) for c, v in self.terms], " ", notation.scalar)
 
 
-def coefficient(c: Any, node: Node) -> float:
-    """`c` as the finite number that multiplies `node`."""
+def coefficient(c: Any, node: Node) -> Scalar:
+    """Return `c` as the number, `Param` or arithmetic of them that multiplies `node`.
+
+    Raises
+    ------
+    CompositionError
+        It is none of these, or not finite.
+    """
     factor = as_factor(c)
-    if not isinstance(factor, float) or not np.isfinite(factor):
+    if factor is None or not np.isfinite(as_declared(factor)):
         raise CompositionError(
-            f"{node!r}: a statistic is multiplied by finite numbers only, got {brief(c)}; "
+            f"{node!r}: a statistic is multiplied by finite numbers and Params only, got {brief(c)}; "
             "write 2.0 * pos.mean"
         )
     return factor
@@ -93,21 +100,24 @@ def gathered(terms: Terms, constant: type[ConstantStatistic]) -> Terms:
     flat: Terms = []
     for c, v in terms:
         flat += [(c * a, u) for a, u in v.terms] if isinstance(v, StatisticSum) else [(c, v)]
-    at = [k for k, (_, v) in enumerate(flat) if isinstance(v, constant)]
+    at = [k for k, (c, v) in enumerate(flat) if isinstance(v, constant) and isinstance(c, float)]
     if not at or len({flat[k][1].dimension(None) for k in at}) > 1:
         return flat
-    entries = reduce(add, [flat[k][0] * flat[k][1].entries for k in at])
+    entries = reduce(add, [value(flat[k][0]) * flat[k][1].entries for k in at])
     flat[at[0]] = 1.0, constant(entries)
     return [term for k, term in enumerate(flat) if k not in at[1:]]
 
 
-def _signed(terms: list[tuple[float, str]], times: str, number: Callable[[float], str]) -> str:
+def _signed(terms: list[tuple[Scalar, str]], times: str, number: Callable[[Scalar], str]) -> str:
     """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
     text = ""
     for c, word in terms:
-        body = word if abs(c) == 1.0 else f"{number(abs(c))}{times}{word}"
+        minus = isinstance(c, float) and c < 0.0
+        size = -c if minus else c
+        one = isinstance(size, float) and size == 1.0
+        body = word if one else f"{in_parentheses(number(size))}{times}{word}"
         if text:
-            text += (" - " if c < 0 else " + ") + body
+            text += (" - " if minus else " + ") + body
         else:
-            text = ("-" if c < 0 else "") + body
+            text = ("-" if minus else "") + body
     return text

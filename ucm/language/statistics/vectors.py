@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from numbers import Real
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +15,9 @@ from scipy import sparse
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import axes
-from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.arithmetic import axes, is_zero
+from ucm.language.node import CoordinateFree, Node, Notation, Scalar
+from ucm.language.parameter import Scope, as_declared, times_array
 from ucm.language.statistics.sums import (
     ConstantStatistic,
     Statistic,
@@ -29,7 +32,13 @@ __all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "
 class VectorNode(Statistic):
     """A vector of feature space: a mean, a constant, or a linear combination of these."""
 
+    def cvxpy(self, data: Data, scope: Scope) -> Any:
+        """The vector in CVXPY: its parameters are those of the problem."""
+        return self.evaluate(data)
+
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "+" and (is_zero(a) or is_zero(b)):
+            return b if is_zero(a) else a
         if symbol in "+-":
             left, right = _vector_term(a), _vector_term(b)
             if left is None or right is None:
@@ -39,7 +48,7 @@ class VectorNode(Statistic):
             return _vector_sum((coefficient(a, self), self))
         if symbol == "/":
             divisor = coefficient(b, self)
-            if divisor == 0.0:
+            if as_declared(divisor) == 0.0:
                 raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
             return _vector_sum((1.0 / divisor, self))
         if symbol == "@" and a is self:
@@ -92,7 +101,10 @@ class Origin(VectorNode, CoordinateFree):
 class VectorSum(StatisticSum, VectorNode, CoordinateFree):
     """A linear combination of vectors."""
 
-    terms: tuple[tuple[float, VectorNode], ...]
+    terms: tuple[tuple[Scalar, VectorNode], ...]
+
+    def cvxpy(self, data: Data, scope: Scope) -> Any:
+        return reduce(add, [scope.of(c, signed=True) * v.cvxpy(data, scope) for c, v in self.terms])
 
 
 def _vector_term(x: Any) -> VectorNode | None:
@@ -105,7 +117,7 @@ def _vector_term(x: Any) -> VectorNode | None:
     return None
 
 
-def _vector_sum(*terms: tuple[float, VectorNode]) -> VectorNode:
+def _vector_sum(*terms: tuple[Scalar, VectorNode]) -> VectorNode:
     flat = [(c, v) for c, v in gathered([*terms], ConstantVector) if not isinstance(v, Origin)]
     flat = flat or [(1.0, Origin())]
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
@@ -129,8 +141,14 @@ def as_vector(
     count = axes(x, where)
     if count == 0 and not isinstance(x, str) and x == 0:
         return Origin()
-    if count == 0:
+    if count == 0 or np.size(x) == 0:
         raise CompositionError(
             f"{where}: expected a vector, got {brief(x)}; give an array of n numbers, a mean, or 0"
         )
     return ConstantVector(np.asanyarray(x))  # a masked one is refused where it is kept
+
+
+@times_array(1)
+def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
+    """`c v` of a scalar with parameters and an array of one axis."""
+    return _vector_sum((c, ConstantVector(np.asanyarray(v))))

@@ -17,14 +17,16 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block, Coupling, Projectable
-from ucm.language.domains.curved import CutSimplex
+from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
 __all__ = ["ALM"]
 
 
 @dataclass(frozen=True)
 class ALM(Solver[MinNorm]):
-    """`min f(q) + sum_j sigma/2 ||B_j q + o_j + mu_j / sigma||^2`, then `mu += sigma (B q + o)`.
+    """The augmented Lagrangian method for coupled blocks.
+
+    `min f(q) + sum_j sigma/2 ||B_j q + o_j + mu_j / sigma||^2`, then `mu += sigma (B q + o)`.
 
     The sum of squares is one squared norm of stacked rows, so each subproblem is a `MinNorm` without
     couplings, given to `inner`. An intersection couples two copies of one point by linear equations;
@@ -84,7 +86,7 @@ class ALM(Solver[MinNorm]):
             start = replace(start, q=[*start.q, *balls])
         answer = self._solve(parted, monitor, start)
         q = [
-            v if _ball(b) is None else b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            v if _ball(b) is None else b.domain.project(v)  # type: ignore[attr-defined]
             for b, v in zip(form.blocks, answer.q[: len(form.blocks)], strict=True)
         ]
         return replace(answer, q=q, multipliers=answer.multipliers[: len(form.couplings)])
@@ -129,7 +131,7 @@ class ALM(Solver[MinNorm]):
             bound = form.lower_bound(w, answer.multipliers)
             gap = (norm - bound) / max(norm, 1e-12 * scale)
             stop = monitor.report(outer, -norm, abs(gap), functools.partial(_told, q, x))
-            if abs(gap) <= 0.5 * monitor.tol and residual * scale <= 0.5 * monitor.tol * norm:
+            if monitor.reached(gap) and residual * scale <= 0.5 * monitor.tol * norm:
                 return answer
             if monitor.at_zero(norm, bound, scale) and residual <= monitor.zero:
                 return answer
@@ -147,7 +149,7 @@ class ALM(Solver[MinNorm]):
 
 def _ball(b: Block) -> Projectable | None:
     """The ball that cuts a simplex, where it has a projection."""
-    ball = b.domain.ball() if isinstance(b.domain, CutSimplex) else None
+    ball = b.domain.ball() if isinstance(b.domain, SimplexSublevelSet) else None
     return ball if isinstance(ball, Projectable) else None
 
 
@@ -159,7 +161,7 @@ def _apart(form: MinNorm) -> MinNorm:
         if ball is None:
             continue
         dim = b.map.shape[1]
-        blocks[k] = replace(b, domain=b.domain.around(dim))  # type: ignore[attr-defined]
+        blocks[k] = replace(b, domain=b.domain.simplex)  # type: ignore[attr-defined]
         terms = ((k, IdentityMap(dim)), (len(blocks), IdentityMap(dim, -1.0)))
         couplings.append(Coupling(("ball", str(k)), terms, np.zeros(dim)))
         blocks.append(Block(ZeroMap(form.n, dim), ball, b.classes))

@@ -17,7 +17,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
 from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
-from ucm.solvers.distance.printed import project, refuse
+from ucm.solvers.baselines.projections import project, refuse
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["APG"]
@@ -30,7 +30,7 @@ _TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class APG(Solver[MinNorm]):
-    """`q <- P(p - grad f(p) / L)` with momentum, for `f(q) = ||x(q)||^2 / 2`.
+    """Accelerated proximal gradient: `q <- P(p - grad f(p) / L)` with momentum, `f(q) = ||x(q)||^2 / 2`.
 
     Each of the paper's four strategies (section 3.2) can be switched off.
 
@@ -180,7 +180,7 @@ class _Distance(Smooth):
                 project(self.projection, b, v) for b, v in zip(self.form.blocks, steps, strict=True)
             ]
         return [
-            b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            b.domain.project(v)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, steps, strict=True)
         ]
 
@@ -262,12 +262,11 @@ class _Run:
 
     def verdict(self, k: int) -> Answer | None:
         """The answer, where the step is one or the callback asks to stop."""
-        tol = self.monitor.tol
         self.monitor.passes += self.half
         gap, stop = self.assess(self.state.new, k)
         norm = self.form.space.norm(self.best.image)
         near_zero = self.monitor.at_zero(norm, (1.0 - gap) * norm, self.largest)
-        enough = gap <= 0.5 * tol if self.options.stop == "gap" else self._still()
+        enough = self.monitor.reached(gap) if self.options.stop == "gap" else self._still()
         if near_zero or enough:
             return Answer(self.best.z)
         return Answer(self.best.z).interrupted() if stop else None
@@ -307,8 +306,10 @@ class _Run:
 
 
 def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
-    """The largest eigenvalue of `sum_k A_k A_k'`, by power iteration."""
-    w = np.ones(form.n) / math.sqrt(form.n)
+    """The largest eigenvalue of `sum_k A_k A_k'`, by power iteration from a random vector: one of equal
+    entries is orthogonal to the columns where their entries add up to 0."""
+    w = np.random.default_rng(0).standard_normal(form.n)
+    w /= np.linalg.norm(w)
     value = 0.0
     for _ in range(200):
         z = sum((b.map.matvec(b.map.rmatvec(w)) for b in form.blocks), start=np.zeros(form.n))

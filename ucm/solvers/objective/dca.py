@@ -22,12 +22,16 @@ from ucm.language.penalties import ScaledPenalty
 __all__ = ["DCA"]
 
 _WORTH = 1e-6  # of the objective: what a weight by itself must gain
+_GAIN = 1e-12  # of the objective: a smaller decrease is rounding
+_INNER = (
+    1e-2  # of the tolerance: that of the convex problems, of whose gaps the last one proves the end
+)
 _FREE = 50  # most free weights of a random start
 
 
 @dataclass(frozen=True)
 class DCA(Solver[DifferenceOfConvex]):
-    """`z <- argmin G(z) - <gamma, z>`, gamma a subgradient of H at the last z.
+    """The DC algorithm: `z <- argmin G(z) - <gamma, z>`, gamma a subgradient of H at the last z.
 
     The first z solves the convex problem with the convex part of the loss and L1 (or L2) at the weight
     of the penalty; for ramp losses with one mu < 1 with the hinge loss, a standard SVM, as the paper
@@ -43,7 +47,7 @@ class DCA(Solver[DifferenceOfConvex]):
         The solver of the convex problems; None: chosen by the structure.
     max_outer
         Limit of convex problems for each start.
-    starts
+    n_starts
         How many; the first is the convex problem, or the one that is given; with ramp losses of one
         mu < 1 the second is the convex problem with the convex part of the loss.
     seed
@@ -63,7 +67,7 @@ class DCA(Solver[DifferenceOfConvex]):
 
     inner: InnerSolver | None = None
     max_outer: int = 200
-    starts: int = 1
+    n_starts: int = 1
     seed: int = 0
     draws: int = 100
     stop: str = "gap"
@@ -75,7 +79,7 @@ class DCA(Solver[DifferenceOfConvex]):
             self,
             inner=optional(INNER),
             max_outer=COUNT,
-            starts=COUNT,
+            n_starts=COUNT,
             seed=SEED,
             draws=COUNT,
             stop=STOP,
@@ -115,7 +119,7 @@ class DCA(Solver[DifferenceOfConvex]):
         if constant.height < best.height and end.get("status") != "interrupted":
             best, end = self._descend(constant, session, monitor)
         generator = np.random.default_rng(self.seed)
-        for k in range(self.starts - 1):
+        for k in range(self.n_starts - 1):
             if monitor.late:
                 break
             if k == 0 and form.unit != 1.0:
@@ -160,19 +164,21 @@ class DCA(Solver[DifferenceOfConvex]):
                 return at, {"status": "interrupted"}
             if gap <= exact:
                 return at, {}
-            answer = session.solve(at.form.G, at.tilt, min(monitor.tol, 1e-8))
-            if answer.status != "converged":
+            answer = session.solve(at.form.G, at.tilt, _INNER * monitor.tol)
+            new = at if answer.w is None else _Iterate(at.form, answer)
+            falls = new.height < at.height - _GAIN * abs(at.height)
+            if answer.status == "interrupted":
+                return new if falls else at, {"status": "interrupted"}
+            if not falls and answer.status != "converged":
                 return at, {"status": answer.status, "message": answer.message}
-            new = _Iterate(at.form, answer)
-            if not new.height < at.height - 1e-12 * abs(at.height):
-                # the last problem is solved by the last z, and its dual point proves it
+            if not falls:  # the last z solves the last problem, and its dual point proves it
                 return at, {"slopes": answer.slopes}
             drop = (at.height - new.height) / max(abs(at.height), 1e-300)
             change = float(np.abs(new.w - at.w).sum()) + abs(new.b - at.b)
             at = new
             if self.stop == "paper" and change < self.eps:
                 return at, {}
-            if drop <= 1e-3 * monitor.tol and at.gap() <= monitor.tol:
+            if drop <= 1e-3 * monitor.tol and monitor.reached(at.gap()):
                 monitor.report(monitor.iterations + 1, at.height, at.gap(), at.told)
                 return at, {}
         return at, {

@@ -1,29 +1,26 @@
-"""Newton's method on the primal, by proximal steps: smooth losses with any penalty that has a proximal map.
+"""Proximal Newton: smooth losses with any penalty that has a proximal map.
 
-What a step is stands in `ucm.solvers.objective.proximal_step`. With more features than samples and L2 alone
-w lies in the span of the samples: their coordinates there make small systems.
+The step is that of `ucm.solvers.objective.proximal_step`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.options import COUNT, check_fields, optional
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
-from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.forms.objective import Composite, InnerSolver, Session, SessionSolver, Tilt
+from ucm.solvers.objective.l1_newton import L1Newton
+from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
-from ucm.solvers.objective.rest import instead, moderate
-from ucm.solvers.objective.truncated import Truncated
-from ucm.solvers.objective.walled import Walled
+from ucm.solvers.objective.span_session import in_range_space
 
 __all__ = ["Point", "ProxNewton"]
 
@@ -35,6 +32,7 @@ _DIRECT = 500  # order of a linear system, above which conjugate gradients take 
 _STUCK = 3  # steps in a row that gain nothing
 _WINDOW = 20  # steps, after which they have stalled where they leave half of the gap
 _FALL = 0.01  # and take no larger share off the objective
+_WATCHED = 200_000  # entries; of larger problems features enter over many steps that gain little
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 
@@ -48,8 +46,6 @@ class ProxNewton(InnerSolver):
         Limit of steps.
     max_order
         Most features where a penalty joins them.
-    rest
-        Goes on where the steps gain no more, if given; on small problems.
 
     Notes
     -----
@@ -58,11 +54,10 @@ class ProxNewton(InnerSolver):
 
     max_iter: int = 300
     max_order: int = LARGEST
-    rest: InnerSolver | None = None
     name: ClassVar[str] = "prox-newton"
 
     def __post_init__(self) -> None:
-        check_fields(self, max_iter=COUNT, max_order=COUNT, rest=optional(INNER))
+        check_fields(self, max_iter=COUNT, max_order=COUNT)
 
     def refuse(self, form: Composite) -> str | None:
         rough = [loss for loss in form.losses if not loss.smooth()]
@@ -73,75 +68,56 @@ class ProxNewton(InnerSolver):
     def predicted_passes(self, form: Composite) -> float:
         return 10.0
 
+    def session(self) -> SessionSolver:
+        return SessionSolver(self)
+
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        return Point(form, monitor, self)
+        if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
+            return Point(form, monitor, self)
+        return in_range_space(form, monitor, lambda form, monitor: Point(form, monitor, self))
 
 
 class Point(Session):
-    """The last point, and the samples in coordinates of their span where L2 is all there is.
+    """The last point, and the matrix of the last step.
 
     Attributes
     ----------
-    form : the samples as they are worked on
-    span : these coordinates, or None
-    handed : whether another solver goes on where the steps have stalled
+    form : the samples
+    watched : whether a window of steps that gain little ends them
     systems : those of L2 where they are too large to be formed, or None
     last : the last iterate, from whose margins and matrix the next problem goes on
     small : compiled steps, of few samples; or None
     """
 
     def __init__(self, form: Composite, monitor: Monitor, options: ProxNewton) -> None:
-        self.monitor, self.options, self.entries = monitor, options, form.entries
-        self.other: Session | None = None  # that goes on where the steps have stalled
-        self.span: Span | None = None
-        self.systems: Truncated | None = None
+        self.monitor, self.options = monitor, options
+        self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            self.systems = Truncated(form.X, lambda: monitor.late)
-        elif form.n > form.m and form.penalty.square is not None:
-            X = form.X
-            self.span = ByInnerProducts([X]) if sparse.issparse(X) else Orthonormal(X)
-            form = replace(form, X=self.span.tables[0])
-            monitor.forming += 0.5 * self.span.forming / self.entries
-        self.form, self.handed = form, moderate(options.rest, form)
+            self.systems = NewtonCG(form.X, lambda: monitor.late)
+        self.form, self.watched = form, form.m * form.n <= _WATCHED
         self.w, self.b = np.zeros(form.n), 0.0
         self.last: Step | None = None
-        self.small = Walled.of(form)
+        self.small = L1Newton.of(form)
 
     def place(self, w: Vec, b: float) -> None:
-        self.w, self.b = (w.copy() if self.span is None else self.span.inward(w)), b
+        self.w, self.b = w.copy(), b
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        if self.other is not None:
-            return self.other.solve(form, tilt, tol)
         monitor = self.monitor
-        watched = (
+        reported = (
             monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
         )
-        if self.small is not None and not (self.whole and watched) and not monitor.late:
+        if self.small is not None and not (self.whole and reported) and not monitor.late:
             start = (self.w, self.b)
             found = self.small.solve(form, tilt, _NEARLY * tol, start, monitor, self.whole)
             self.w, self.b, dual = found
             if dual is not None:
                 return Answer(w=self.w, b=self.b, slopes=dual)
-        whole, slant = form, tilt
-        outside: float | Vec = 0.0  # the part of w outside of the span, which moves no margin
-        if self.span is not None:
-            normal = self.span.inward(tilt.normal)
-            outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
-            form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
-        cost = form.entries / self.entries
-        at = Step(form, tilt, (self.w, self.b), self.monitor, cost, self.systems, last=self.last)
+        at = Step(form, tilt, (self.w, self.b), self.monitor, self.systems, last=self.last)
         with np.errstate(over="ignore", invalid="ignore"):
             status, left = self._descend(at, tol)
         self.w, self.b, self.last = at.w, at.b, at
-        w = (at.w if self.span is None else self.span.outward(at.w)) + outside
-        if status == "stalled" or (status == "max_iter" and self.monitor.max_iter is None):
-            rest = self.options.rest if self.handed or at.large else None
-            found = instead(rest, whole, slant, tol, self.monitor, (w, at.b))
-            if found is not None:
-                self.other, answer = found
-                return answer
-        return Answer(w=w, b=at.b, slopes=at.dual).after(status, left)
+        return Answer(w=at.w, b=at.b, slopes=at.dual).after(status, left)
 
     def along(
         self, walls: tuple[Table, Table, Vec], at: Callable[[int], Composite]
@@ -164,7 +140,7 @@ class Point(Session):
         for k in range(ridge.size):
             form, passes, systems = at(k), monitor.passes, monitor.systems
             answer = self.solve(form, form.flat(), tol)
-            if answer.status != "converged" or answer.slopes is None or self.other is not None:
+            if answer.status != "converged" or answer.slopes is None:
                 break
             Z[k, :-1], Z[k, -1] = answer.plane
             A.append(answer.slopes)
@@ -179,12 +155,12 @@ class Point(Session):
         limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):
             at.look()
-            looked = self.handed and step % _WINDOW == 0
+            looked = self.watched and step % _WINDOW == 0
             if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.late:
                 at.measure()
             if self.whole and monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
-            if abs(at.gap) <= _ENOUGH * tol and at.missed <= tol:
+            if monitor.reached(at.gap, _ENOUGH * tol) and monitor.met(at.missed):
                 return "converged", ""
             if monitor.late:
                 return "interrupted", ""
@@ -194,7 +170,7 @@ class Point(Session):
                     break
                 known = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
-            if at.ends(_NEARLY * tol) and at.missed <= tol:
+            if at.ends(_NEARLY * tol) and monitor.met(at.missed):
                 if self.whole and step < limit:
                     monitor.report(step + 1, at.value, at.gap)
                 return "converged", ""
@@ -202,7 +178,7 @@ class Point(Session):
                 break
         at.look()
         at.measure()
-        if abs(at.gap) <= tol and at.missed <= tol:
+        if monitor.reached(at.gap, tol) and monitor.met(at.missed):
             return "converged", ""
         left = f"{step} Newton steps left a relative gap of {at.gap:.2g}"
         if step == limit:

@@ -9,7 +9,7 @@ bias e is eliminated, which leaves the Gram matrix of the samples about their me
 form w'Qw in R is added to it. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
-see `ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjugate gradients.
+see `ucm.solvers.objective.proximal_quadratic`. Large systems of L2 are solved by conjugate gradients.
 
 Of the features only those enter that are not 0 or whose slope leaves its walls, of the samples those with
 h_i > 0. While a step still gains much, every so many of the samples stand for all in the matrix; near the
@@ -31,24 +31,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
 from ucm.data.rows import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, Tilt
+from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
-from ucm.numerics.steps import line_search
-from ucm.solvers.objective.splitting import Splitting
-from ucm.solvers.objective.truncated import Truncated
-from ucm.solvers.palm import ridge_solve
+from ucm.native.coordinate import boxed_columns, boxed_quadratic
+from ucm.solvers.augmented_lagrangian import ridge_solve
+from ucm.solvers.objective.newton_cg import NewtonCG
+from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
 
 __all__ = ["LARGEST", "Losses", "Step", "penalised"]
 
 LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
-_ORDER = 2000  # features of a quadratic program, above which the steps count as stalled
+_ORDER = 2000  # features of a quadratic program, above which its matrix is not formed
 _FEASIBLE = 1e-7  # of the walls, where the slopes foretold are to be a dual point
 _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
@@ -88,7 +88,7 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
 def _through_rows(form: Composite) -> bool:
     """Whether quadratic functions with a penalty that joins features are solved in the samples."""
     B, R = form.penalty.without_forms
-    return R.boxed is None and B is None and R.semismooth and form.n > max(form.m, _WIDE)
+    return R.boxed is None and B is None and form.n > max(form.m, _WIDE)
 
 
 class Losses(Protocol):
@@ -120,6 +120,7 @@ class _Model:
     rough : whether some samples stand for all
     h : the weights
     again : whether it is that of an earlier point
+    columns : the samples by features, where these are so many that no matrix is formed; else None
     """
 
     features: NDArray[np.intp] | None
@@ -130,6 +131,7 @@ class _Model:
     rough: bool
     h: Vec
     again: bool = False
+    columns: Any = None
 
     def holds(self, features: NDArray[np.intp] | None) -> bool:
         """Whether all of these enter."""
@@ -169,19 +171,18 @@ class Step:
         tilt: Tilt,
         start: tuple[Vec, float],
         monitor: Monitor,
-        cost: float,
-        systems: Truncated | None,
+        systems: NewtonCG | None,
         losses: Losses | None = None,
         last: Step | None = None,
     ) -> None:
-        self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
+        self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, form.cost
         self.losses: Losses = form if losses is None else losses
         self.B, self.R = form.penalty.without_forms
         self.Q = None if self.B is None else self.B.T @ self.B
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = self.R.walled
-        self.splitting = None if self.R.boxed else Splitting(self.R, lambda: monitor.late)
+        self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.late)
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
@@ -205,7 +206,7 @@ class Step:
     @property
     def lost(self) -> bool:
         """Whether quadratic functions with the penalty are too hard, or have too many features."""
-        return self.large or (self.splitting is not None and self.splitting.failed >= _LOST)
+        return self.large or (self.joint is not None and self.joint.failed >= _LOST)
 
     def restart(self) -> None:
         """The objective at the point, of losses that may have changed."""
@@ -251,7 +252,7 @@ class Step:
         if self.foretold is None or not self.gain <= most * size:
             return False
         self.measure(self.foretold)
-        if abs(self.gap) <= tol:
+        if self.monitor.reached(self.gap, tol):
             return True
         again = self.gap * self.gap * size / max(self.gain, 1e-300)
         self.stale = not (self.dear and again <= 0.1 * tol)
@@ -307,13 +308,22 @@ class Step:
         if flat.any():
             away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
             h[flat] = self.damping * np.abs(self.slopes[flat]) / away
-        if dear and not self.exact and self.gain > _FAR * abs(self.value):
+        by_columns = self._by_columns(X.shape[1])
+        if dear and not by_columns and not self.exact and self.gain > _FAR * abs(self.value):
             every = max(1, form.m // (_SAMPLED * max(X.shape[1], _NEW)))
         if every > 1:
             h = every * h[::every]
         mass = float(h.sum()) or 1.0
         if self.systems is not None:
             self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, False, h)
+            self.monitor.passes += 0.5 * self.cost
+            return self.model
+        if by_columns:
+            columns = last.columns if last and known else None
+            if columns is None:
+                columns = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
+            mean = np.asarray(X.T @ h) / mass
+            self.model = _Model(features, X, _NONE, mean, mass, False, h, columns=columns)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if self.rows:
@@ -337,7 +347,8 @@ class Step:
         """A step; whether it gained anything."""
         features = self._features()
         order = self.form.n if features is None else features.size
-        self.large = self.systems is None and not self.rows and order > _ORDER
+        many = order > _ORDER and not self._by_columns(order)
+        self.large = many and self.systems is None and not self.rows
         self.foretold = None
         if self.large:
             return False
@@ -375,7 +386,8 @@ class Step:
         self.damping = (
             max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         )
-        sure = a == 1.0 and not model.rough and self.losses is self.form and self.shift == 0.0
+        exact = not model.rough and model.columns is None and self.losses is self.form
+        sure = a == 1.0 and exact and self.shift == 0.0
         self.foretold = self.slopes - model.h * move if sure else None
         self.short = self.short + 1 if a <= _SHORT else 0
         if self.short >= (1 if self.shift > 0.0 else _SHORTS):
@@ -393,7 +405,7 @@ class Step:
 
     def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
         """The first step along a direction: 1, or where R is smooth that of a line search."""
-        if self.walls or self.splitting is not None:  # whole steps keep the zeros of d
+        if self.walls or self.joint is not None:  # whole steps keep the zeros of d
             return 1.0
         curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
         fixed = float(w @ curved) - linear - float(self.tilt.margin @ move)
@@ -410,40 +422,39 @@ class Step:
         ridge, H = 2.0 * self.c, model.H
         if self.walls:
             new = w.copy()
-            if self.shift > 0.0:
+            if self.shift > 0.0 and model.columns is None:
                 H = H.copy()
                 H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
-            if self.follows or self.before <= _SECOND * abs(self.value):
+            near = self.follows or self.before <= _SECOND * abs(self.value)
+            if near and model.columns is None:  # else so exact a step costs more than another one
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
-            numerics.boxed_quadratic(
-                H,
-                r,
-                new,
-                model.of(self.lower),
-                model.of(self.upper),
-                ridge,
-                tol,
-                _ROUNDS,
-                self.monitor.stop,
-            )
+            walls, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
+            if model.columns is None:
+                boxed_quadratic(H, r, new, *walls, ridge, *ends)
+            else:
+                about = model.h, model.mean, model.mass
+                boxed_columns(model.columns, *about, r, new, *walls, ridge, *ends)
             return new - w
         if self.systems is not None:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w))
             self.monitor.passes += passes * self.cost
             return d
-        if self.splitting is not None and self.rows:
-            away = w - self.R.prox(w - self.g, 1.0)
-            tol = _EXACT * float(np.abs(away).max())
-            return self.splitting.through_rows(H, r, w, tol) - w
+        if self.joint is not None:
+            B = H if self.rows else _root(H)
+            top = float(np.einsum("ij,ij->j", B, B).max()) or 1.0
+            away = w - self.R.prox(w - r / top, 1.0 / top)
+            return self.joint.solve(B, r, w, _EXACT * top * float(np.abs(away).max())) - w
         H = H.copy()
-        if self.splitting is not None:
-            top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
-            away = w - self.R.prox(w - self.g / top, 1.0 / top)
-            np.einsum("ii->i", H)[...] += _PROXIMAL * mean
-            return self.splitting.solve(H, r, w, _EXACT * top * float(np.abs(away).max())) - w
         np.einsum("ii->i", H)[...] += ridge
         return -ridge_solve(H, r + ridge * w)
+
+    def _late(self) -> bool:
+        return self.monitor.late
+
+    def _by_columns(self, order: int) -> bool:
+        """Whether so many features enter that coordinate descent goes by the samples."""
+        return self.walls and self.Q is None and order > _ORDER
 
     def _doubt(self, model: _Model) -> bool:
         """The next model is an exact one; answers whether this was none."""
@@ -461,13 +472,19 @@ class Step:
 
     def _penalty(self, w: Vec, model: _Model) -> float:
         """R of the features that enter; the others are 0."""
-        if self.splitting is not None:
+        if self.joint is not None:
             return self.R.value(w)
         height = self.c * float(w @ w)
         if self.walls:
             wall = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))
             height += float(wall[w != 0.0] @ w[w != 0.0])
         return height
+
+
+def _root(H: Matrix) -> Matrix:
+    """Return B with `B'B = H + ridge I`, a ridge that makes H positive definite beyond rounding."""
+    ridge = _PROXIMAL * (float(np.mean(np.diagonal(H))) or 1.0)
+    return np.linalg.cholesky(H + ridge * np.eye(H.shape[0])).T.astype(np.float64, copy=False)
 
 
 def _spread(bound: Bound, n: int) -> Vec:

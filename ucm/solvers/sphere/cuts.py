@@ -19,7 +19,7 @@ from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import LinearProgram
-from ucm.solvers.sphere.radial import Reached
+from ucm.solvers.sphere.ray_shooting import Reached
 
 __all__ = ["Cuts"]
 

@@ -13,7 +13,7 @@ from ucm.forms.answer import Answer, Witness
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.cuts import Cuts
-from ucm.solvers.sphere.radial import Reach, radial
+from ucm.solvers.sphere.ray_shooting import Reach, radial
 
 __all__ = ["Faces"]
 

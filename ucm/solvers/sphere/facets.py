@@ -23,6 +23,7 @@ _FLAT = 1e-9  # of the width of the polytope
 _TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
 _PARALLEL = 0.95  # cosine of normals, above which one of them is pushed out in a round
 _SEVERAL = 1000  # nearest facets, several of which may be parts of one
+_FARTHEST = 500  # points that may carry the one nearest to 0
 
 
 @dataclass(frozen=True)
@@ -208,10 +209,14 @@ class _Polytope:
 def _nearest(
     form: UnitNorm, v: Vec, f: float, points: np.ndarray, blocks: list[list[Vec]]
 ) -> list[Vec]:
-    """Blocks of the point of the polytope nearest to `-f n`, n the normal of the unit ball at v."""
+    """Blocks of the point of the polytope nearest to `-f n`, n the normal of the unit ball at v, among
+    the points that reach farthest along -v: a stationary point lies in their face."""
+    far = np.argsort(points @ v)[:_FARTHEST]
     shares, _ = least_norm(
-        f * form.normal(v), points, np.ones(len(points)), np.zeros(len(points), dtype=np.int64),
-        np.ones(1),
+        f * form.normal(v), points[far], np.ones(far.size), np.zeros(far.size, dtype=np.int64), np.ones(1)
     )  # fmt: skip
     used = np.flatnonzero(shares)
-    return [np.sum([shares[k] * blocks[k][j] for k in used], axis=0) for j in range(len(blocks[0]))]
+    shares, blocks = shares[used], [blocks[k] for k in far[used]]
+    return [
+        np.sum([t * q[j] for t, q in zip(shares, blocks)], axis=0) for j in range(len(blocks[0]))
+    ]

@@ -14,14 +14,16 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver, solver_of
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.sphere.radial import radial
+from ucm.solvers.sphere.ray_shooting import radial
 
 __all__ = ["Linearize"]
 
 
 @dataclass(frozen=True)
 class Linearize(UnitSolver):
-    """`min f(w)` over `<g_k, w> = 1`, g_k a subgradient of `||.||_p` at w_k; then `w / ||w||_p`.
+    """Successive linearisation of the norm.
+
+    `min f(w)` over `<g_k, w> = 1`, g_k a subgradient of `||.||_p` at w_k; then `w / ||w||_p`.
 
     As `||w||_p >= <g_k, w> = 1` and f >= 0 the objective never increases, and where it stays w_k is
     stationary. Each problem is solved in its dual, `max {s : -s g_k in U}`: for sums of reduced hulls one

@@ -16,7 +16,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.faces import SumOfHulls, Tied, least_norm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.sphere.radial import Radial
+from ucm.solvers.sphere.ray_shooting import Radial
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Rapminos"]
@@ -42,7 +42,7 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class Rapminos(UnitSolver):
-    """Algorithm 2 of Barbero, Takeda and Lopez (2015), for every norm.
+    """RAPMINOS, Algorithm 2 of Barbero, Takeda and Lopez (2015), for every norm.
 
     From w go along `-N g`, g the subgradient of f with the least norm after the part along the normal n of
     the unit ball is taken out (`N = I - n n' / n'n`), then back to `||w||_p = 1` along the ray. The sets S

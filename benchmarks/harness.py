@@ -1,0 +1,234 @@
+"""The command line of a script, and its rows: printed as they come, and kept in a file line by line.
+
+A part of a script is a function that yields rows. Its keyword arguments are its options:
+`python -m benchmarks.papers.unified table-9 --sets heart,diabetes --save rows.jsonl` calls
+`table_9(sets=("heart", "diabetes"))`. A row is a dictionary; its `within` is True or False where a figure is
+held against a target, None where none is set. The exit status is 1 if a row is not within.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TextIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data import datasets
+from ucm.errors import DataError
+
+__all__ = [
+    "Part",
+    "Row",
+    "Runs",
+    "dense",
+    "fresh",
+    "in_turns",
+    "main",
+    "missing",
+    "over",
+    "scaled",
+    "standardised",
+    "timed",
+]
+
+T = TypeVar("T")
+Row = dict[str, Any]
+Part = Callable[..., Iterator[Row]]
+
+_FORMATS = {"gap": ".1e"}
+_READ: dict[str, Callable[[str], Any]] = {
+    "sets": lambda text: tuple(text.split(",")),
+    "peers": lambda text: tuple(text.split(",")),
+    "repeats": int,
+    "limit": float,
+}
+_HELP = {
+    "sets": "some of the sets, with commas between",
+    "peers": "some of the peers, with commas between",
+    "repeats": "how often something is repeated: splits, draws, starts or runs",
+    "limit": "seconds for one peer on one set",
+}
+# of sets by name, or by the beginning of their names; of the others "libsvm"
+_ORIGINS = {
+    "uci": "UCI Machine Learning Repository",
+    "ida": "the IDA benchmark sets of Raetsch, Onoda and Mueller (2001)",
+    "usps": "LIBSVM Data, multi-class",
+    "arcene": "the NIPS 2003 feature selection challenge, at UCI",
+    "libsvm": "LIBSVM Data",
+}
+
+
+# --- the command line -----------------------------------------------------------------------------
+def main(what: str, parts: Mapping[str, Part], arguments: list[str] | None = None) -> int:
+    """Run some parts of a script; returns the exit status."""
+    known = {name: inspect.signature(part).parameters for name, part in parts.items()}
+    text = "\n".join(f"  {name}: {_first_line(part)}" for name, part in parts.items())
+    parser = argparse.ArgumentParser(
+        description=f"{what}\n\n{text}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="+", choices=list(parts), metavar="PART")
+    for option, read in _READ.items():
+        parser.add_argument(f"--{option}", type=read, help=_HELP[option])
+    parser.add_argument("--save", metavar="FILE", help="append the rows as JSON lines")
+    options = parser.parse_args(arguments)
+    given = {name: getattr(options, name) for name in _READ if getattr(options, name) is not None}
+    for name in options.parts:
+        for option in given.keys() - known[name].keys():
+            parser.error(f"{name} takes no --{option}")
+    good = True
+    with open(options.save or os.devnull, "a", encoding="utf-8") as file:
+        for name in options.parts:
+            print(f"\n{name}: {_first_line(parts[name])}", flush=True)
+            good &= _print(name, parts[name](**given), file)
+    return 0 if good else 1
+
+
+def _first_line(part: Part) -> str:
+    words = getattr(part, "func", part).__doc__ or ""
+    return " ".join(words.partition("\n\n")[0].split())
+
+
+def _print(name: str, rows: Iterator[Row], file: TextIO) -> bool:
+    """Print the rows, a head wherever the columns change; returns whether all are within."""
+    heads: list[str] = []
+    good = True
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # the rows tell of them
+        for row in rows:
+            plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in row.items()}
+            good &= plain.get("within") is not False
+            print(json.dumps({"part": name, **_jsonable(plain)}), file=file, flush=True)
+            shown = [k for k in plain if k != "note"]
+            widths = [max(len(k), 20 if isinstance(plain[k], str) else 8) for k in shown]
+            if shown != heads:
+                heads = shown
+                print("  ".join(_placed(k, w, plain[k]) for k, w in zip(shown, widths)))
+            cells = (_placed(_cell(k, plain[k]), w, plain[k]) for k, w in zip(shown, widths))
+            print("  ".join(cells).rstrip(), plain.get("note") or "", flush=True)
+    return good
+
+
+def _cell(name: str, entry: Any) -> str:
+    if entry is None:
+        return ""
+    if isinstance(entry, bool):
+        return "yes" if entry else "NO"
+    return format(entry, _FORMATS.get(name, ".4g")) if isinstance(entry, float) else str(entry)
+
+
+def _placed(text: str, width: int, entry: Any) -> str:
+    return text.ljust(width) if isinstance(entry, str) else text.rjust(width)
+
+
+def _jsonable(row: Row) -> Row:
+    """The row without NaN and infinities, which JSON does not have."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+# --- data -----------------------------------------------------------------------------------------
+def over(
+    names: Iterable[str],
+    rows: Callable[..., Iterator[Row]],
+    load: Callable[[str], tuple[Any, ...]] = datasets.load,
+) -> Iterator[Row]:
+    """The rows of every set, `rows(name, *load(name))`; a row with a note for a set that is not at hand."""
+    for name in names:
+        try:
+            data = load(name)
+        except DataError as error:
+            yield {"set": name, "note": missing(error, name), "within": None}
+        else:
+            yield from rows(name, *data)
+
+
+def missing(error: DataError, name: str) -> str:
+    """Where a set is from that is not at hand."""
+    told = re.match(r"data set '([^']+)'", str(error))
+    name = told[1] if told else name
+    origin = _ORIGINS.get(name) or _ORIGINS.get(name.partition("_")[0]) or _ORIGINS["libsvm"]
+    return f"not at hand: {origin}; as {name}.npz in the folder UCM_DATA"
+
+
+def dense(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """A set as an array."""
+    X, y = datasets.load(name)
+    return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64), y
+
+
+def scaled(X: Any) -> NDArray[np.float64]:
+    """Features of mean 0 and deviation 1; constant features 0."""
+    from sklearn.preprocessing import scale
+
+    return np.ascontiguousarray(scale(X))
+
+
+def standardised(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """A set as an array, its features scaled."""
+    X, y = dense(name)
+    return scaled(X), y
+
+
+# --- time -----------------------------------------------------------------------------------------
+def timed(work: Callable[[], T], clock: Callable[[], float] = time.perf_counter) -> tuple[T, float]:
+    """The result of `work()` and the seconds it took; of the processor with `time.process_time`."""
+    start = clock()
+    result = work()
+    return result, clock() - start
+
+
+@dataclass
+class Runs(Generic[T]):
+    """The seconds of several runs of one work, and the result of the last."""
+
+    result: T
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def least(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def in_turns(
+    works: Mapping[str, Callable[[], T]],
+    repeats: int,
+    warm: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Runs[T]]:
+    """`repeats` runs of every work, after one that is not counted where `warm`; the works take turns, so
+    that a busy machine slows all of them."""
+    runs = {}
+    for turn in range(repeats + warm):
+        for name, work in works.items():
+            result, seconds = timed(work, clock)
+            found = runs.setdefault(name, Runs(result))
+            found.result = result
+            if turn >= warm:
+                found.seconds.append(seconds)
+    return runs
+
+
+def fresh(code: str, **environment: str) -> list[float]:
+    """The numbers that a new process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return [float(number) for number in done.stdout.split()]

@@ -1,0 +1,1 @@
+"""One script for each paper: its tables and figures beside what they print."""

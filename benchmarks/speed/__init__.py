@@ -1,0 +1,1 @@
+"""Seconds, passes and memory beside the solvers that people use."""

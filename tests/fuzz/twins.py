@@ -1,0 +1,437 @@
+"""What declarations mean, written once more: sets and domains in CVXPY, objectives in NumPy and CVXPY."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+import ucm
+from ucm.extend import value
+
+TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+Twin = tuple[Any, list[Any]]
+
+
+def solve(problem: cp.Problem) -> str:
+    """Clarabel's word: "optimal", "empty" or "failed"."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            problem.solve(solver=cp.CLARABEL, **TIGHT)
+        except (cp.error.SolverError, ArithmeticError, ValueError):
+            return "failed"
+    if problem.status == "optimal":
+        return "optimal"
+    return "empty" if problem.status == "infeasible" else "failed"
+
+
+def norm(x: Any, p: float) -> Any:
+    return cp.norm(x, p) if p in (1.0, 2.0, math.inf) else cp.pnorm(x, p, approx=False)
+
+
+def units(X: np.ndarray) -> np.ndarray:
+    """The largest entry of every feature; of one without entries the least of the others."""
+    tops = np.abs(X).max(axis=0)
+    some = tops[tops > 0.0]
+    return np.where(tops > 0.0, tops, some.min() if some.size else 1.0)
+
+
+# --- samples --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Bound:
+    """Samples with what they weigh: `c` with the factor of the class, `copies` without it, `m` the sum of
+    these; their groups `g`; `units` of the features, their largest entries, in which points are written."""
+
+    X: np.ndarray
+    y: np.ndarray
+    c: np.ndarray
+    copies: np.ndarray
+    m: float
+    g: np.ndarray
+    units: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> Bound:
+        copies = np.asarray(options.get("sample_weight", np.ones(y.size)))
+        kept = copies > 0.0
+        X, y, copies = X[kept], y[kept], copies[kept]
+        given, m = options.get("class_weight", (1.0, 1.0)), float(copies.sum())
+        if given == "balanced":
+            given = [m / (2.0 * copies[y == o].sum()) for o in (1, -1)]
+        elif isinstance(given, dict):
+            given = [given.get(o, 1.0) for o in (1, -1)]
+        groups = np.asarray(options.get("subgroup", np.full(kept.size, None)))[kept]
+        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups, units(X))
+
+    def in_units(self, dim: int) -> np.ndarray:
+        """The units of a space of this dimension: those of the features where it is theirs."""
+        return self.units if dim == self.units.size else np.full(dim, self.units.max())
+
+    def rows(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The samples of `pos`, `neg` or `signed`, or of a group of them, and what they weigh."""
+        own, kind = self.which(samples), samples.kind
+        return (self.y[own, None] if kind == "signed" else 1.0) * self.X[own], self.c[own]
+
+    def which(self, samples: Any) -> np.ndarray:
+        """Which they are."""
+        mine = (self.y > 0) | (samples.kind != "pos")
+        mine &= (self.y < 0) | (samples.kind != "neg")
+        return mine if samples.label is None else mine & (self.g == samples.label)
+
+
+# --- statistics -----------------------------------------------------------------------------------
+def statistic(v: Any, data: Bound, dim: int) -> np.ndarray:
+    """A vector or a matrix of feature space."""
+    kind = type(v).__name__
+    if kind == "Origin":
+        return np.zeros(dim)
+    if kind == "Mean":
+        R, c = data.rows(v.samples)
+        return c @ R / c.sum()
+    if kind == "Covariance":
+        R, c = data.rows(v.samples)
+        R = R - c @ R / c.sum()
+        return (c * R.T) @ R / c.sum()
+    if kind in ("VectorSum", "MatrixSum"):
+        return sum(value(c) * statistic(term, data, dim) for c, term in v.terms)  # type: ignore[return-value]
+    return np.asarray(v.entries, float)
+
+
+# --- domains --------------------------------------------------------------------------------------
+def conjugate(loss: Any, s: Any, c: Any = 1.0) -> tuple[Any, list[Any]]:
+    """The sum of `c_i l*(s_i)`, and what s must satisfy."""
+    kind = type(loss).__name__
+    if kind == "ScaledLoss":  # (a l)*(s) = a l*(s / a)
+        a = value(loss.factor)
+        inner, inside = conjugate(loss.term, s / a, c)
+        return a * inner, inside
+
+    def total(each: Any) -> Any:
+        return cp.sum(cp.multiply(c, each))
+
+    if kind == "Exponential":
+        return total(-cp.entr(s) - s), [s >= 0]
+    if kind == "Logistic":
+        return total(-cp.entr(s) - cp.entr(1 - s)), []
+    if loss.p == 1.0:
+        return cp.Constant(0.0), [s >= 0, s <= 1]
+    dual = loss.p / (loss.p - 1.0)
+    return (loss.p - 1.0) * total(cp.power(s / loss.p, dual, approx=False)), [s >= 0]
+
+
+def confined(
+    domain: Any, q: Any, c: np.ndarray | None = None, t: Any = 1.0, number: float | None = None
+) -> list[Any]:
+    """That q lies in t times a domain; c_i is how often entry i counts, and `number` how many there are, the
+    weights of classes left out. Of entropies t is 1."""
+    kind = type(domain).__name__
+    c = np.ones(q.size) if c is None else c
+    N = c.sum()
+    each = cp.multiply(1.0 / c, q)
+    if kind == "DomainIntersection":
+        return [x for D in (domain.left, domain.right) for x in confined(D, q, c, t, number)]
+    if kind == "Simplex":
+        return [q >= 0, cp.sum(q) == t]
+    if kind == "CappedSimplex":
+        return [q >= 0, cp.sum(q) == t, *capped(domain, q, c, t)]
+    if kind == "NormBall":
+        p, middle = domain.p, 0.0 if domain.around is None else 1.0 / N
+        shares = 1.0 if math.isinf(p) else c ** (1.0 / p)
+        return [norm(cp.multiply(shares, each - middle * t), p) <= value(domain.radius) * t]
+    if kind == "ChiSquareBall":
+        at = domain.level
+        rho = (
+            value(domain.rho)
+            if at is None
+            else NormalDist().inv_cdf(value(at)) ** 2 / (number or N)
+        )
+        return [cp.norm(cp.multiply(np.sqrt(c), N * each - 1), 2) <= math.sqrt(rho * N)]
+    if kind == "Box":
+        return [each >= value(domain.lower), each <= value(domain.upper)]
+    if kind == "KLBall":
+        return [cp.sum(cp.multiply(c, -cp.entr(N * each))) / N <= -math.log(value(domain.alpha))]
+    total, inside = conjugate(domain.loss, N * each, c)
+    return [total / N <= value(domain.radius), *inside]
+
+
+def simplex(domain: Any, q: Any, t: Any) -> list[Any]:
+    """That q lies in t times the simplex, where a domain is a set of distributions."""
+    if type(domain).__name__ == "DomainIntersection":
+        return simplex(domain.left, q, t) + simplex(domain.right, q, t)
+    divergence = type(domain).__name__ in ("ChiSquareBall", "KLBall", "LossBall")
+    return [q >= 0, cp.sum(q) == t] if divergence else []
+
+
+def cap(domain: Any, N: float) -> float:
+    return value(domain.cap) / (N if domain.relative else 1)
+
+
+def capped(domain: Any, q: Any, c: np.ndarray, t: Any = 1.0) -> list[Any]:
+    return [q <= c * cap(domain, c.sum()) * t]
+
+
+def weighed(
+    domain: Any,
+    q: Any,
+    y: np.ndarray | None,
+    c: np.ndarray | None = None,
+    t: Any = 1.0,
+    number: float | None = None,
+) -> list[Any]:
+    """That q is a distribution in a domain; over both classes half of it on each, and caps as given."""
+    c = np.ones(q.size) if c is None else c
+    halves = [(q >= 0), cp.sum(q) == t]
+    if y is not None:
+        halves = [q >= 0, cp.sum(q[y > 0]) == 0.5 * t, cp.sum(q[y < 0]) == 0.5 * t]
+    if domain is None or type(domain).__name__ == "Simplex":
+        return halves
+    if type(domain).__name__ == "DomainIntersection":
+        return [x for D in (domain.left, domain.right) for x in weighed(D, q, y, c, t, number)]
+    if type(domain).__name__ == "CappedSimplex":
+        return [*halves, *capped(domain, q, c, t)]
+    return halves + confined(domain, q, c, t, number)
+
+
+# --- sets -----------------------------------------------------------------------------------------
+def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> Twin:
+    """An expression for the points of t times a set in R^dim, and the constraints on its variables."""
+    kind = type(U).__name__
+    if kind == "Point":
+        return cp.Constant(statistic(U.vector, data, dim)) * t, []
+    if kind == "Ball":
+        u = cp.Variable(dim)
+        return statistic(U.center, data, dim) * t + u, [norm(u, U.p) <= value(U.radius) * t]
+    if kind == "Ellipsoid":
+        values, vectors = np.linalg.eigh(statistic(U.shape, data, dim))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        u = cp.Variable(dim)
+        return statistic(U.center, data, dim) * t + root @ u, [cp.norm(u, 2) <= value(U.radius) * t]
+    if kind == "Hull":
+        R, c = data.rows(U.samples)
+        q = cp.Variable(len(R))
+        y = data.y[data.which(U.samples)] if U.samples.kind == "signed" else None
+        number = float(data.copies[data.which(U.samples)].sum())
+        return R.T @ q, weighed(U.weights, q, y, c, t, number)
+    if kind == "ReducedHull":
+        R, c = data.rows(U.samples)
+        q = cp.Variable(len(R))
+        cap = value(U.eta) if U.nu is None else 2.0 / (data.m * value(U.nu))
+        return R.T @ q, [q >= 0, q <= c * cap * t, cp.sum(q) == t]
+    if kind == "AffineImage":
+        A = np.asarray(U.A)
+        q = cp.Variable(A.shape[1])
+        inside = confined(U.domain, q, None, t) + simplex(U.domain, q, t)
+        return statistic(U.center, data, dim) * t + A @ q, inside
+    if kind == "ConvexUnion":
+        shares = cp.Variable(len(U.sets), nonneg=True)
+        parts = [points(V, data, dim, shares[g]) for g, V in enumerate(U.sets)]
+        inside = [cp.sum(shares) == t, *(c for _, own in parts for c in own)]
+        return sum(x for x, _ in parts), inside
+    if kind == "Scaled":
+        x, inside = points(U.operand, data, dim, t)
+        return value(U.factor) * x, inside
+    if kind == "LinearImage":
+        M = np.asarray(U.matrix)
+        x, inside = points(U.operand, data, M.shape[1], t)
+        return M @ x, inside
+    (a, in_a), (b, in_b) = points(U.left, data, dim, t), points(U.right, data, dim, t)
+    if kind == "Sum":
+        return a + b, in_a + in_b
+    if kind == "Intersection":
+        unit = data.in_units(dim)
+        return a, [*in_a, *in_b, cp.multiply(1.0 / unit, a - b) == 0]
+    raise NotImplementedError(kind)
+
+
+def slack(inside: list[Any], *, equations: bool) -> float:
+    """The least t for which every inequality holds up to t (negative: with room to spare); with
+    `equations`, every operand of an `&` may also miss the other by t."""
+    t = cp.Variable()
+    relaxed: list[Any] = [t >= -1.0]
+    for c in inside:
+        if isinstance(c, cp.constraints.Inequality):
+            relaxed.append(c.expr <= t)
+        elif equations:
+            relaxed.append(cp.norm(cp.vec(c.expr, order="F"), 2) <= t)
+        else:
+            relaxed.append(c)
+    solve(cp.Problem(cp.Minimize(t), relaxed))
+    return math.inf if t.value is None else float(t.value)
+
+
+# --- objectives -----------------------------------------------------------------------------------
+def counted(term: Any, data: Bound) -> np.ndarray:
+    """What the samples weigh in a loss, those that `on` leaves out nothing."""
+    on = getattr(term, "on", None)
+    return data.c if on is None else data.c * data.which(on)
+
+
+def loss(term: Any, t: Any, data: Bound) -> float:
+    """The sum of a loss over the margins t."""
+    kind = type(term).__name__
+    if kind in ("ScaledLoss", "ScaledDifference"):
+        return value(term.factor) * loss(term.term, t, data)
+    if kind == "LossSum":
+        return sum(loss(one, t, data) for one in term.terms)
+    c = counted(term, data)
+    t, c = t[c > 0.0], c[c > 0.0]
+    with np.errstate(over="ignore"):
+        if kind == "Exponential":
+            each = np.exp(-t)
+        elif kind == "Logistic":
+            each = np.logaddexp(0.0, -t)
+        elif kind == "LeastSquares":
+            each = (1.0 - t) ** 2
+        elif kind == "HuberHinge":
+            delta, u = value(term.delta), np.maximum(0.0, 1.0 - t)
+            each = np.where(u <= delta, u * u / (2.0 * delta), u - delta / 2.0)
+        elif kind == "Ramp":
+            mu = value(term.mu)
+            both = np.maximum(0.0, mu - t) - np.maximum(0.0, -(mu**2) - t)
+            each = np.where(t < -(mu**2), mu + mu**2, both) / mu
+        else:
+            each = np.maximum(0.0, 1.0 - t) ** term.p
+        return float(c @ each)
+
+
+def penalty(term: Any, w: np.ndarray) -> float:
+    kind, a = type(term).__name__, np.abs(w)
+    if kind in ("ScaledPenalty", "ScaledFolded", "ScaledSplit"):
+        return value(term.factor) * penalty(term.term, w)
+    if kind == "PenaltySum":
+        return sum(penalty(one, w) for one in term.terms)
+    if kind == "L1":
+        return float(a.sum() if term.weights is None else term.weights @ a)
+    if kind == "Norm":
+        top = float(a.max(initial=0.0)) or 1.0
+        return top * float(np.linalg.norm(a / top, term.p))
+    if kind == "NonNegative":
+        return 0.0 if w.min() >= 0.0 else math.inf
+    if kind == "Quadratic":
+        sizes, axes = np.linalg.eigh(np.asarray(term.Q))  # no cancellation where w is far along 0
+        sizes[sizes < 1e-14 * sizes[-1]] = 0.0
+        return float(sizes @ (axes.T @ w) ** 2)
+    if kind in ("GroupLasso", "GroupMCP"):
+        sizes = np.array([np.linalg.norm(w[term.groups == g]) for g in np.unique(term.groups)])
+        if kind == "GroupLasso":
+            return float(sizes.sum())
+        return penalty(ucm.MCP(term.lam, term.gamma), sizes)
+    if kind == "L2":
+        return float(a @ a)
+    if kind == "LInf":
+        return float(a.max())
+    if kind == "Lp":
+        return float((a**term.p).sum())
+    if kind == "ElasticNet":
+        ratio = value(term.ratio)
+        return float(ratio * a.sum() + (1.0 - ratio) * (a @ a))
+    if kind == "ExpL0":
+        return float((1.0 - np.exp(-value(term.a) * a)).sum())
+    if kind == "CappedL1":
+        return float(np.minimum(a, value(term.a)).sum())
+    lam = value(term.lam)
+    if kind == "MCP":
+        gamma = value(term.gamma)
+        flat = gamma * lam**2 / 2.0
+        return float(np.where(a <= gamma * lam, lam * a - a * a / (2.0 * gamma), flat).sum())
+    if kind == "SCAD":
+        c = value(term.a)
+        middle = (2.0 * c * lam * a - a * a - lam**2) / (2.0 * (c - 1.0))
+        tail = lam**2 * (c + 1.0) / 2.0
+        return float(np.where(a <= lam, lam * a, np.where(a <= c * lam, middle, tail)).sum())
+    raise NotImplementedError(kind)
+
+
+def objective(model: Any, data: Bound, w: np.ndarray, b: float) -> float:
+    return loss(model.loss, data.y * (data.X @ w + b), data) + penalty(model.penalty, w)
+
+
+def intercept(model: Any, data: Bound, w: np.ndarray) -> tuple[float, float]:
+    """The best b found for w on the kinks of the losses and between them, and the value there."""
+    reach, scores = [0.0, 1.0, 0.5, 0.25, 0.01, -1e-4], data.X @ w
+    kinks = {float(c) for k in reach for c in (data.y * k - scores)}
+    tries = sorted(kinks | {b + d for b in kinks for d in (-1e-3, 1e-3)} | {-3.0, 3.0, -30.0, 30.0})
+    best = min(tries, key=lambda b: objective(model, data, w, b))
+    if not math.isfinite(objective(model, data, w, best)):
+        return best, math.inf
+    with np.errstate(all="ignore"):
+        near: Any = minimize_scalar(
+            lambda b: objective(model, data, w, b), bracket=(best - 0.1, best + 0.1)
+        )
+    candidates = [(objective(model, data, w, b), b) for b in (best, float(near.x))]
+    least = min(c for c in candidates if math.isfinite(c[0]))
+    return least[1], least[0]
+
+
+def convex(term: Any) -> bool:
+    folded = (ucm.Ramp, ucm.extend.FoldedConcave, ucm.GroupMCP)
+    return not any(isinstance(node, folded) for node in term.walk())
+
+
+def loss_expression(term: Any, t: Any, data: Bound) -> Any:
+    kind = type(term).__name__
+    if kind == "ScaledLoss":
+        return value(term.factor) * loss_expression(term.term, t, data)
+    if kind == "LossSum":
+        return sum(loss_expression(one, t, data) for one in term.terms)
+    c = counted(term, data)
+    t, c = t[np.flatnonzero(c > 0.0)], c[c > 0.0]
+    if kind == "Exponential":
+        return c @ cp.exp(-t)
+    if kind == "Logistic":
+        return c @ cp.logistic(-t)
+    if kind == "LeastSquares":
+        return c @ cp.square(1 - t)
+    short = cp.pos(1 - t)
+    if kind == "HuberHinge":  # cp.huber(u, M) is u^2 up to M, then 2 M u - M^2
+        delta = value(term.delta)
+        return c @ cp.huber(short, delta) / (2.0 * delta)
+    return c @ (short if term.p == 1.0 else cp.power(short, term.p, approx=False))
+
+
+def penalty_expression(term: Any, w: Any) -> Any:
+    kind = type(term).__name__
+    if kind == "ScaledPenalty":
+        return value(term.factor) * penalty_expression(term.term, w)
+    if kind == "PenaltySum":
+        return sum(penalty_expression(one, w) for one in term.terms)
+    if kind == "L1":
+        return cp.norm1(w if term.weights is None else cp.multiply(term.weights, w))
+    if kind == "Norm":
+        return norm(w, term.p)
+    if kind == "NonNegative":
+        return cp.transforms.indicator([w >= 0])
+    if kind == "Quadratic":
+        return cp.quad_form(w, cp.psd_wrap(np.asarray(term.Q)))
+    if kind == "GroupLasso":
+        return sum(cp.norm2(w[np.flatnonzero(term.groups == g)]) for g in np.unique(term.groups))
+    if kind == "L2":
+        return cp.sum_squares(w)
+    if kind == "LInf":
+        return cp.norm_inf(w)
+    if kind == "Lp":
+        return cp.sum(cp.power(cp.abs(w), term.p, approx=False))
+    ratio = value(term.ratio)
+    return ratio * cp.norm1(w) + (1.0 - ratio) * cp.sum_squares(w)
+
+
+def minimum(model: Any, data: Bound) -> tuple[str, float, np.ndarray, float]:
+    """What Clarabel says of a convex objective, the value there by its definition, w and b."""
+    n, scale = data.X.shape[1], data.units
+    v, b = cp.Variable(n), cp.Variable()
+    losses = loss_expression(model.loss, cp.multiply(data.y, (data.X / scale) @ v + b), data)
+    w = cp.multiply(1.0 / scale, v)
+    said = solve(cp.Problem(cp.Minimize(losses + penalty_expression(model.penalty, w))))
+    if said != "optimal" or v.value is None:
+        return "failed", math.inf, np.zeros(n), 0.0
+    w, at = v.value / scale, float(b.value)
+    if any(isinstance(node, ucm.NonNegative) for node in model.walk()):
+        w = np.maximum(w, 0.0)
+    return said, objective(model, data, w, at), w, at

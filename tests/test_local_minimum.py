@@ -1,0 +1,109 @@
+"""`plan.certify_local`: strict local minima of losses plus penalties."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import bundled
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import ucm
+from ucm.errors import ParameterError
+from ucm.evidence.local_minimum import strict_local_minimum
+
+NAMES = ("zero_norm_svm", "cap_one_norm_svm", "rlsvm0", "rlsvmc1")
+
+
+def samples(seed: int, n: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
+    return rng.standard_normal((40, n)) + 0.6 * y[:, None], y
+
+
+def value(model: Any, X: np.ndarray, y: np.ndarray, w: Any, b: Any) -> float:
+    return model.loss.value(y * (X @ w + b)) + model.penalty.value(w)
+
+
+def least_growth(model: Any, X: np.ndarray, y: np.ndarray, w: Any, b: Any) -> float:
+    """The least directional derivative over the 2 (n + 1) faces of the cube, for hinge and ExpL0 with a lam:
+    min of sum_kinks max(-tau_i, 0) + lam a sum_{w_j = 0} |d_j| + slopes'd, by linear programs."""
+    lam, a = model.penalty.split()[0][0].norms()[0] / 4.0, 4.0
+    t = y * (X @ w + b)
+    Z = y[:, None] * np.c_[X, np.ones(len(y))]
+    kink, wrong = np.abs(t - 1.0) <= 1e-7, t < 1.0 - 1e-7
+    zero = np.abs(w) <= 1e-7
+    g = -Z[wrong].sum(axis=0)
+    g[:-1] += np.where(zero, 0.0, lam * a * np.exp(-a * np.abs(w)) * np.sign(w))
+    k, n = int(kink.sum()), w.size
+    E = np.eye(n, n + 1)[zero]
+    p = len(E)
+    cost = np.concatenate([g, np.ones(k), lam * a * np.ones(p)])
+    rows = np.vstack([
+        np.hstack([-Z[kink], -np.eye(k), np.zeros((k, p))]),
+        np.hstack([E, np.zeros((p, k)), -np.eye(p)]),
+        np.hstack([-E, np.zeros((p, k)), -np.eye(p)]),
+    ])  # fmt: skip
+    found = []
+    for j, sign in itertools.product(range(n + 1), (-1.0, 1.0)):
+        box: list[Any] = [(-1.0, 1.0)] * (n + 1) + [(0.0, None)] * (k + p)
+        box[j] = (sign, sign)
+        found.append(linprog(cost, rows, np.zeros(len(rows)), bounds=box).fun)
+    return min(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_point_near_a_proven_minimum_is_as_good(name: str, seed: int) -> None:
+    X, y = samples(seed)
+    model = getattr(ucm.models, name)(2.0)
+    plan = ucm.compile(model, X, y)
+    found: Any = plan.solve()
+    certificate = plan.certify_local(found)
+    if certificate.kind != "strict local":
+        assert certificate == found.certificate
+        return
+    rng = np.random.default_rng(seed)
+    best = value(model, X, y, found.w, found.b)
+    for d in rng.standard_normal((2000, 4)):
+        d *= 10.0 ** rng.uniform(-5, -2.5) / np.linalg.norm(d)
+        assert value(model, X, y, found.w + d[:3], found.b + d[3]) > best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_proof_agrees_with_linear_programs_over_the_faces_of_a_cube(seed: int) -> None:
+    X, y = samples(seed)
+    model = ucm.models.zero_norm_svm(2.0)
+    plan = ucm.compile(model, X, y)
+    found: Any = plan.solve()
+    growth = least_growth(model, X, y, found.w, found.b)
+    assert (strict_local_minimum(model, plan.data, found.w, found.b) is None) == (growth > 1e-6)
+
+
+def test_points_that_are_no_minima_are_not_proven() -> None:
+    X, y = samples(0)
+    model = ucm.models.zero_norm_svm(2.0)
+    plan = ucm.compile(model, X, y)
+    found: Any = plan.solve()
+    assert strict_local_minimum(model, plan.data, found.w + 0.01, found.b) is not None
+    assert strict_local_minimum(model, plan.data, found.w, found.b + 0.01) is not None
+
+
+def test_a_real_set_is_proven() -> None:
+    X, y = bundled.load("breast_cancer")
+    plan = ucm.compile(ucm.models.zero_norm_svm(1.0), X, y)
+    certificate = plan.certify_local(plan.solve())
+    assert certificate.kind == "strict local"
+    assert str(certificate).startswith("strict local: ")
+
+
+@pytest.mark.parametrize(
+    "model", [ucm.models.nu_svm(0.3), ucm.Hinge() + ucm.LInf(), ucm.Hinge() + ucm.Norm(2)], ids=repr
+)
+def test_other_models_are_refused(model: Any) -> None:
+    X, y = samples(1)
+    plan = ucm.compile(model, X, y)
+    with pytest.raises(ParameterError, match="certify_local"):
+        plan.certify_local(plan.solve())

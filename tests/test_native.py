@@ -1,0 +1,536 @@
+"""The C library: each function against a different computation, refusals, building and loading."""
+
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import softmax, wrightomega
+
+import ucm
+from ucm import native
+from ucm.native.binding import library
+
+NONE = np.empty(0)
+ROOT = Path(ucm.__file__).resolve().parent.parent
+SIZES = [1, 2, 3, 7, 8, 9, 64, 1000, 4096 * 4 + 1]
+
+
+def by_bisection(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
+    """The projection on the capped simplex by bisection, relative to the largest entry."""
+    u = v - v.max()
+    low, high = u.min() - min(cap, mass) - mass, 0.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.clip(u - middle, 0.0, cap).sum() > mass else (low, middle)
+    return np.clip(u - low, 0.0, cap)
+
+
+# --- the binding -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.ones(6)[::2], np.ones(3, "f4"), np.ones(3, ">f8"), np.ones(3, int), [1.0, 1.0, 1.0], None,
+        np.ones(3, object), np.ma.ones(3)[::-1],
+    ],
+)  # fmt: skip
+def test_an_array_that_is_not_what_the_declaration_says(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"threshold: v must be a contiguous array of float64.*got"):
+        library.threshold(3, wrong, 1.0, 1.0, np.empty(2), np.empty(3))
+
+
+def test_an_output_that_cannot_be_written() -> None:
+    root = np.empty(2)
+    root.flags.writeable = False
+    with pytest.raises(TypeError, match="threshold: root must be a contiguous, writable array"):
+        library.threshold(3, np.ones(3), 1.0, 1.0, root, np.empty(3))
+    v = np.ones(3)
+    v.flags.writeable = False  # what is only read may be
+    library.threshold(3, v, 1.0, 1.0, np.empty(2), np.empty(3))
+
+
+def test_functions_that_are_not_there_and_arguments_that_are_missing() -> None:
+    with pytest.raises(AttributeError, match=r"declarations.h has no function nothing"):
+        library.nothing
+    with pytest.raises(TypeError, match="threshold takes 6 arguments, got 2"):
+        library.threshold(3, np.ones(3))
+
+
+@pytest.mark.skipif(not (ROOT / "build_native.py").exists(), reason="no checkout")
+def test_every_declared_function_is_in_the_library() -> None:
+    text = (ROOT / "ucm/native/declarations.h").read_text(encoding="utf-8")
+    names = re.findall(r"(\w+)\(", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+    for name in set(names) - {"built_from", "use_blas"}:  # which the binding itself calls
+        assert callable(getattr(library, name))
+
+
+# --- the capped simplex ----------------------------------------------------------------------------
+@pytest.mark.parametrize("n", SIZES)
+def test_the_capped_simplex_against_bisection(n: int) -> None:
+    rng = np.random.default_rng(n)
+    v = rng.standard_normal(n) * 10.0 ** rng.uniform(-3, 3)
+    v[rng.integers(0, n, n // 3)] = v[0]
+    for cap in (1.0 / n, 1.5 / n, 3.0 / n, 0.4, np.inf):
+        if cap * n < 1.0:
+            continue
+        out = np.empty(n)
+        native.project_capped(v, NONE, cap, cap, out)
+        assert_allclose(out, by_bisection(v, cap, 1.0), atol=1e-12 * max(1.0, np.abs(v).max()))
+        ref, shift = native.threshold(v, cap, 1.0)
+        assert_allclose(np.clip((v - ref) - shift, 0.0, cap), out, atol=0)
+        native.project_capped(v.copy(), NONE, cap, cap, v_ := v.copy())
+        assert_allclose(v_, out, atol=0)
+
+
+@pytest.mark.parametrize("n", [2, 9, 1000])
+def test_two_classes_have_half_the_mass_each(n: int) -> None:
+    rng = np.random.default_rng(n)
+    v, y = rng.standard_normal(n), np.where(np.arange(n) < max(1, n // 3), 1.0, -1.0)
+    out = np.empty(n)
+    native.project_capped(v, y, 2.0 / n, 0.6, out)
+    for sign, cap in ((1.0, 2.0 / n), (-1.0, 0.6)):
+        assert_allclose(out[y == sign], by_bisection(v[y == sign], cap, 0.5), atol=1e-14)
+
+
+def test_far_entries_keep_their_differences() -> None:
+    """`(v - ref) - shift` near 1e12, where one double for theta would be off by 1e-4."""
+    v = 1e12 + np.array([0.0, 0.25, 0.5, -3.0])
+    out = np.empty(4)
+    native.project_capped(v, NONE, np.inf, np.inf, out)
+    assert_allclose(out, by_bisection(v - 1e12, np.inf, 1.0), atol=1e-15)
+
+
+def test_empty_arrays_nan_and_inf() -> None:
+    assert native.threshold(NONE, 1.0, 1.0) == (-np.inf, 0.0)
+    native.project_capped(NONE, NONE, 1.0, 1.0, NONE.copy())
+    out = np.empty(3)
+    for bad in (np.nan, np.inf, -np.inf):  # ends, and leaves NaN where it was
+        native.project_capped(np.array([1.0, bad, 2.0]), NONE, np.inf, np.inf, out)
+    native.project_capped(np.array([1.0, np.nan, 2.0]), NONE, np.inf, np.inf, out)
+    assert not np.isfinite(out).all() or abs(out.sum() - 1.0) < 1e-12
+
+
+# --- the simplex in balls --------------------------------------------------------------------------
+def halves(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Signs of two classes, neither empty."""
+    return np.where(np.arange(n) < max(1, n // 3), 1.0, -1.0)[rng.permutation(n)]
+
+
+def simplex(v: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The projection on the simplex, or on a half in each class, by bisection."""
+    if not y.size:
+        return by_bisection(v, np.inf, 1.0)
+    q = np.empty_like(v)
+    for sign in (1.0, -1.0):
+        q[y == sign] = by_bisection(v[y == sign], np.inf, 0.5)
+    return q
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("n", [2, 9, 300])
+def test_the_simplex_in_a_ball_against_bisection_in_t(n: int, labelled: bool) -> None:
+    rng = np.random.default_rng(n)
+    v, y = rng.standard_normal(n), halves(rng, n) if labelled else NONE
+    least = np.linalg.norm(simplex(0.0 * v, y))
+    most = np.linalg.norm(simplex(1e6 * v, y))
+    for radius in (least + 1e-3 * (most - least), 0.5 * (least + most), 2.0):
+        for limit in (1.0, np.inf):
+            low, high = 0.0, min(limit, 1e6)
+            for _ in range(200):
+                t = 0.5 * (low + high)
+                inside = np.linalg.norm(simplex(t * v, y)) <= radius
+                low, high = (t, high) if inside else (low, t)
+            out = np.empty(n)
+            t, *_ = native.project_ball_simplex(v, y, radius, limit, out)
+            assert_allclose(out, simplex(low * v, y), atol=1e-6)
+            assert t == pytest.approx(low, rel=1e-6) or t > 1e5
+    one = np.empty(1)
+    assert native.project_ball_simplex(np.ones(1), NONE, 2.0, 1.0, one)[0] == 1.0 and one[0] == 1.0
+    native.project_ball_simplex(NONE, NONE, 1.0, 1.0, NONE.copy())
+    for bad in (np.nan, np.inf):  # ends
+        native.project_ball_simplex(np.array([1.0, bad, 2.0]), NONE, 0.8, 1.0, np.empty(3))
+
+
+@pytest.mark.parametrize("n", [5, 300])
+def test_entries_that_differ_by_rounding_keep_the_simplex_and_the_ball(n: int) -> None:
+    v = 1.0 + 1e-12 * np.random.default_rng(n).standard_normal(n)
+    out, radius = np.empty(n), 1.4 / np.sqrt(n)
+    native.project_ball_simplex(v, NONE, radius, np.inf, out)
+    assert out.sum() == pytest.approx(1.0, abs=1e-12)
+    assert np.linalg.norm(out) == pytest.approx(radius, rel=1e-9)
+
+
+def entropy(q: np.ndarray) -> float:
+    return float(np.sum(q * np.log(np.maximum(q.size * q, 1e-300))))
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("n", [2, 9, 40])
+def test_the_simplex_in_an_entropy_ball_against_nested_roots(n: int, labelled: bool) -> None:
+    rng = np.random.default_rng(n)
+    v, y = 0.3 * rng.standard_normal(n), halves(rng, n) if labelled else NONE
+    parts = [y > 0, y < 0] if labelled else [np.ones(n, bool)]
+    mass = 1.0 / len(parts)
+    uniform = sum(p * mass / p.sum() for p in parts)
+    least = entropy(uniform)
+    if np.ptp(v) == 0.0:
+        return
+    radius = least + 0.02
+
+    def q_of(lam: float) -> np.ndarray:
+        q = np.zeros(n)
+        for p in parts:
+
+            def excess(theta: float, p: np.ndarray = p) -> float:
+                q[p] = lam * wrightomega((v[p] - theta) / lam - 1.0 - np.log(n * lam)).real
+                return q[p].sum() - mass
+
+            brentq(excess, v[p].min() - 50.0 - 50 * lam, v[p].max() + 50.0 + 50 * lam, xtol=1e-15)
+        return q
+
+    out = np.empty(n)
+    if entropy(q_of(1e-4)) > radius:
+        lam = brentq(lambda x: entropy(q_of(x)) - radius, 1e-4, 1e4, xtol=1e-14, rtol=1e-13)
+        found, *_, good = native.project_entropy(v, y, radius, least, 1.0 / n, out)
+        assert good == 1.0 and found == pytest.approx(lam, rel=1e-7)
+        assert_allclose(out, q_of(lam), atol=1e-9)
+
+    def soft(lam: float) -> np.ndarray:
+        q = np.zeros(n)
+        for p in parts:
+            q[p] = mass * softmax(v[p] / lam)
+        return q
+
+    if entropy(soft(1e-3)) > radius:
+        lam = brentq(lambda x: entropy(soft(x)) - radius, 1e-3, 1e4, rtol=1e-14)
+        found, *_ = native.support_entropy(v, y, radius, least, out)
+        assert found == pytest.approx(lam, rel=1e-7)
+        assert_allclose(out, soft(lam), atol=1e-10)
+
+
+def test_entropy_balls_of_nothing_and_of_nan() -> None:
+    for v in (NONE, np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
+        native.project_entropy(v, NONE, 0.1, 0.0, 0.5, np.empty(v.size))
+        native.support_entropy(v, NONE, 0.1, 0.0, np.empty(v.size))
+    assert (
+        native.project_entropy(np.array([np.nan, 1.0]), NONE, 0.1, 0.0, 0.5, np.empty(2))[3] == 0.0
+    )
+
+
+# --- powers ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("e", [0.3, 0.5, 1.0, 1.7, 2.0, 5.0])
+@pytest.mark.parametrize("n", [1, 8, 50])
+def test_the_power_equation_against_brent(n: int, e: float) -> None:
+    rng = np.random.default_rng(n)
+    u, c = rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 2, n), 10.0 ** rng.uniform(-2, 2, n)
+    out = np.empty(n)
+    for k in (c, c[:1], np.zeros(1)):
+        native.power_root(u, k, e, out)
+        for x, ui, ki in zip(out, u, np.broadcast_to(k, n)):
+            if ui <= 0.0:
+                assert x == 0.0
+            else:
+                root = brentq(lambda t: t + ki * t**e - ui, 0.0, ui, xtol=1e-300, rtol=1e-15)  # noqa: B023
+                assert x == pytest.approx(root, rel=1e-12)
+    native.power_root(np.array([np.nan, np.inf]), np.ones(1), e, out := np.empty(2))
+    assert out[0] == 0.0 and not out[1] < 1e300
+    native.power_root(NONE, np.ones(1), e, NONE.copy())
+
+
+@pytest.mark.parametrize("p", [1.1, 1.5, 2.0, 3.0, 8.0])
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_the_projection_on_a_ball_of_a_p_norm_against_its_conditions(n: int, p: float) -> None:
+    rng = np.random.default_rng(n)
+    u, c = rng.uniform(1.0, 4.0, n), rng.uniform(0.3, 2.0, n)
+    q, w, normal = (np.empty(n) for _ in range(3))
+    native.project_power(u, c, p, q, w, normal)
+    assert np.sum(c * (q / c) ** p) == pytest.approx(1.0, abs=1e-12)
+    lam = (u - q) / (q / c) ** (p - 1.0)  # one multiplier
+    assert lam.min() > 0.0 and np.ptp(lam) <= 1e-9 * lam.max()
+    assert_allclose(normal, (q / c) ** (p - 1.0), rtol=1e-12)
+
+    def moved(v: np.ndarray) -> np.ndarray:
+        """The entries at this multiplier."""
+        out = np.empty(n)
+        native.power_root(v / c, lam.mean() / c, p - 1.0, out)
+        return c * out
+
+    h = 1e-6 * u
+    assert_allclose(w, (moved(u + h) - moved(u - h)) / (2.0 * h), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("p", [1.001, 1.01, 1.5, 3.0, 30.0])
+@pytest.mark.parametrize("n", [2, 4, 50, 3000])
+def test_points_on_a_sphere_but_for_rounding_stay(n: int, p: float) -> None:
+    for u in (np.full(n, n ** (-1.0 / p)), np.random.default_rng(n).uniform(0.1, 1.0, n)):
+        u /= np.sum(u**p) ** (1.0 / p)
+        for beyond in (-1e-14, 0.0, 1e-16, 2e-16, 4e-16, 1e-15, 1e-14):
+            q, w, normal = (np.empty(n) for _ in range(3))
+            native.project_power((1.0 + beyond) * u, np.ones(n), p, q, w, normal)
+            assert_allclose(q, u, rtol=1e-13)
+            assert_allclose(normal, u ** (p - 1.0), rtol=1e-12)
+            assert_allclose(w, 1.0, rtol=1e-9)
+
+
+# --- mixtures --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(8))
+def test_the_shares_of_a_mixture_against_a_search(seed: int) -> None:
+    """Two operands: a capped simplex, and another one or a ball."""
+    rng = np.random.default_rng(seed)
+    m, k = int(rng.integers(1, 12)), int(rng.integers(1, 12))
+    a, b = (np.sort(rng.standard_normal(s))[::-1].copy() for s in (m, k))
+    ball = seed % 2 == 1
+    caps = np.array([rng.uniform(1.0 / m, 1.2), 1.0 if ball else rng.uniform(1.0 / k, 1.2)])
+    unit, radius, length, at = 1.3, 0.7, 1.1, 0.4
+
+    def cost(t: float) -> float:
+        first = np.sum((by_bisection(a, caps[0] * t, t) - a) ** 2) if t > 0.0 else np.sum(a**2)
+        s = 1.0 - t
+        if ball:
+            return first + max(0.0, length - radius * s) ** 2 + (unit * s - at) ** 2
+        return first + (
+            np.sum((by_bisection(b, caps[1] * s, s) - b) ** 2) if s > 0.0 else np.sum(b**2)
+        )
+
+    best = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
+    found = np.zeros((2, 3))
+    v = a if ball else np.concatenate([a, b])
+    ends = np.array([m, m if ball else m + k])
+    two = np.ones(2)
+    native.shares(
+        v, ends, caps, np.array([0.0, unit if ball else 0.0]), radius * two, length * two, at * two, found
+    )  # fmt: skip
+    t = found[:, 2]
+    assert t.sum() == pytest.approx(1.0, abs=1e-12) and t.min() >= 0.0
+    assert cost(float(np.clip(t[0], 0.0, 1.0))) <= best.fun + 1e-9
+    if t[0] > 1e-6:
+        q = np.clip(a - found[0, 0], 0.0, found[0, 1])
+        assert_allclose(q, by_bisection(a, caps[0] * t[0], t[0]), atol=1e-9)
+
+
+# --- reduced hulls from one direction --------------------------------------------------------------
+def filled(s: np.ndarray, c: np.ndarray, mass: float) -> tuple[float, float]:
+    """The largest <q, s>, and the threshold, by sorting."""
+    order = np.argsort(-s, kind="stable")
+    total = np.minimum(np.cumsum(c[order]), mass)
+    q = np.diff(total, prepend=0.0)
+    last = min(int(np.searchsorted(np.cumsum(c[order]), mass * (1 - 1e-12))), s.size - 1)
+    return float(q @ s[order]), float(s[order][last])
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 500])
+def test_the_threshold_score_and_a_line_against_sorting(n: int) -> None:
+    rng = np.random.default_rng(n)
+    s, d, c = rng.standard_normal(n), rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
+    s[rng.integers(0, n, n // 2)] = s[0]
+    for share in (0.01, 0.4, 1.0):
+        assert native.top_threshold(s, c, share * c.sum()) == filled(s, c, share * c.sum())[1]
+    bounds = np.array([0, n // 2, n])
+    parts = [slice(0, n // 2), slice(n // 2, n)] if n > 1 else [slice(0, 1)]
+    bounds = bounds if n > 1 else np.array([0, 1])
+    masses = np.array([0.4 * c[p].sum() for p in parts])
+    slope = -0.5 * sum(filled(d[p], c[p], m)[0] for p, m in zip(parts, masses))
+
+    def value(t: float) -> float:
+        return slope * t + sum(filled(s[p] + t * d[p], c[p], m)[0] for p, m in zip(parts, masses))
+
+    if (
+        value(1e-9) < value(0.0)
+        and slope + sum(filled(d[p], c[p], m)[0] for p, m in zip(parts, masses)) > 0.0
+    ):
+        t = native.line_minimum(s, d, c, bounds, masses, 0.0, slope, 1.0)
+        best = minimize_scalar(
+            value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10}
+        )
+        assert value(t) <= best.fun + 1e-9 * (1.0 + abs(best.fun))
+    assert np.isnan(native.top_threshold(NONE, NONE, 1.0))
+    native.top_threshold(np.array([np.nan, 1.0, np.inf]), np.ones(3), 1.5)  # ends
+
+
+# --- checksums -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 1000])
+def test_checksums_against_whole_numbers(n: int, kind: type) -> None:
+    rng = np.random.default_rng(n)
+    limits = np.iinfo(kind)
+    words = rng.integers(limits.min, limits.max, n, dtype=kind)
+    total = 0
+    for i, word in enumerate(words.tolist()):
+        moved = (word + i * 0x5851F42D4C957F2D) % 2**64
+        total += word + (moved % 2**32) * (moved >> 32)
+    total = (total + 2**63) % 2**64 - 2**63
+    top = max([0, *(w & (2**63 - 1) for w in words.tolist())])
+    assert native.checksum(words) == (total, top)
+    if n > 1:
+        assert native.checksum(words[::-1].copy())[0] != total
+
+
+# --- sums of outer products ------------------------------------------------------------------------
+@pytest.mark.parametrize(("m", "n"), [(0, 3), (1, 1), (30, 8)])
+def test_outer_products_of_csr_rows_against_numpy(m: int, n: int) -> None:
+    rng = np.random.default_rng(m)
+    A = sparse.csr_array(rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.4))
+    indices, starts = A.indices.astype(np.int32), A.indptr.astype(np.int32)
+    d, H, s = rng.standard_normal(m), np.zeros((n, n)), np.zeros(n)
+    native.add_outer(A.data, indices, starts, d, H, s)
+    dense = A.toarray()
+    full = H + H.T - np.diag(np.diag(H))
+    assert_allclose(full, dense.T @ (d[:, None] * dense), atol=1e-13)
+    assert_allclose(s, d @ dense, atol=1e-13)
+
+
+def test_every_sample_left_out_against_the_nearest_point_itself() -> None:
+    """`min |x|` over `x = z + radius S_i^(1/2) u`, |u| <= 1: `x = (I + s S_i)^-1 z`, s by Brent's method."""
+    rng = np.random.default_rng(0)
+    m, n = 12, 4
+    V = rng.standard_normal((m, n))
+    V = np.ascontiguousarray(V @ np.linalg.eigh(V.T @ V)[1])
+    e = np.diag(V.T @ V / m).copy()
+    d, h = rng.standard_normal(n) * 5.0, rng.standard_normal(n)
+    shift, rho, own = 0.02, 0.03, -0.1
+    radii = np.array([0.0, 0.5, 1.0, 1e3])
+    starts = np.array([0.0, 0.3, 0.5, 1.0])
+    out = np.empty((m, 4))
+    native.leave_one_out(V, e, d, h, shift, rho, own, radii, starts, out)
+    for i, v in enumerate(V):
+        S, z = np.diag(e) - rho * np.outer(v, v), d + shift * v
+        for k, radius in enumerate(radii[:3]):
+
+            def point(s: float) -> np.ndarray:
+                return np.linalg.solve(np.eye(n) + s * S, z)  # noqa: B023
+
+            def excess(s: float) -> float:
+                return s * np.sqrt(point(s) @ S @ point(s)) - radius  # noqa: B023
+
+            s = 0.0 if radius == 0.0 else brentq(excess, 0.0, 1e6)
+            x = point(s)
+            assert out[i, k] == pytest.approx(x @ (own * v + h) / np.linalg.norm(x), rel=1e-8)
+    assert np.isnan(out[:, 3]).all()
+    native.leave_one_out(
+        np.empty((0, n)), e, d, h, shift, rho, own, radii, starts, np.empty((0, 4))
+    )
+
+
+# --- building and loading --------------------------------------------------------------------------
+def test_an_import_loads_no_library() -> None:
+    code = (
+        "import sys, ucm, ucm.cli\n"
+        "print('ucm.native.binding' in sys.modules, 'scipy.linalg.cython_blas' in sys.modules)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert told.stdout == "False False\n", told.stderr
+
+
+def test_the_library_is_not_taken_for_a_module() -> None:
+    assert "_kernels" not in {m.name for m in pkgutil.iter_modules(native.__path__)}
+
+
+def imported_from(folder: Path, **environment: str) -> str:
+    """What a fresh process says that imports the binding from a copy: nothing where it loads."""
+    code = "import ucm.native.binding"
+    env = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True
+    )
+    return done.stderr.strip().rpartition("\n")[2]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A checkout with nothing but what the binding needs."""
+    (tmp_path / "ucm").mkdir()
+    (tmp_path / "ucm/__init__.py").touch()
+    shutil.copytree(
+        ROOT / "ucm/native",
+        tmp_path / "ucm/native",
+        ignore=shutil.ignore_patterns("__pycache__", ".build*"),
+    )
+    return tmp_path  # fmt: skip
+
+
+def test_a_library_that_is_not_built(copy: Path) -> None:
+    assert imported_from(copy) == ""
+    (copy / "ucm/native/_declarations.py").unlink()
+    told = imported_from(copy)
+    assert "the C library of ucm is not built: run `pip install -e .`" in told
+
+
+def test_a_library_of_another_machine(copy: Path) -> None:
+    file = copy / "ucm/native/_kernels.bin"
+    binary = bytearray(file.read_bytes())
+    binary[18:20] = b"\xf3\x00"  # RISC-V in an ELF header
+    file.write_bytes(bytes(binary))
+    told = imported_from(copy)
+    assert "_kernels.bin does not load on this machine" in told and "Install ucm here again" in told
+    file.unlink()
+    assert "does not load on this machine" in imported_from(copy)
+
+
+def test_sources_that_are_newer_than_the_library(copy: Path) -> None:
+    if not list((copy / "ucm/native").glob("*.c")):
+        pytest.skip("an installed wheel has no C sources")
+    with open(copy / "ucm/native/capped.c", "a", encoding="utf-8") as file:
+        file.write("\n/* changed */\n")
+    told = imported_from(copy)
+    assert "the C sources of ucm differ" in told and "pip install -e ." in told
+
+
+def builds(copy: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    shutil.copy(ROOT / "build_native.py", copy)
+    env = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, str(copy / "build_native.py")], env=env, capture_output=True, text=True
+    )
+
+
+@pytest.mark.skipif(not (ROOT / "build_native.py").exists(), reason="no checkout")
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"CC": "/nowhere/cc"}, "CC=/nowhere/cc does not compile"),
+        ({"CC": "true"}, "does not compile and link two lines.*wrote no program"),
+        ({"CC": "cl"}, "A driver in the style of gcc is needed"),
+        (
+            {"CFLAGS": "-fno-such-flag-at-all"},
+            "the C compiler fails at .*no-such-flag|no C compiler",
+        ),
+        ({"UCM_TARGET": "pdp11"}, "UCM_TARGET=pdp11 is unknown"),
+    ],
+)
+def test_a_build_that_fails_says_why(copy: Path, environment: dict[str, str], message: str) -> None:
+    done = builds(copy, **environment)
+    assert done.returncode == 1
+    assert re.search(message, done.stderr, re.S), done.stderr
+
+
+@pytest.mark.skipif(not (ROOT / "build_native.py").exists(), reason="no checkout")
+def test_no_compiler_at_all(copy: Path) -> None:
+    done = builds(copy, PATH="", CC="")
+    if done.returncode == 0:
+        pytest.skip("ziglang is installed here and compiles")
+    assert "no C compiler" in done.stderr and "ziglang" in done.stderr
+
+
+@pytest.mark.skipif(
+    shutil.which("cc") is None or not (ROOT / "build_native.py").exists(), reason="no compiler"
+)
+def test_two_processes_build_at_once(copy: Path) -> None:
+    shutil.copy(ROOT / "build_native.py", copy)
+    with open(copy / "ucm/native/capped.c", "a", encoding="utf-8") as file:
+        file.write("\n/* changed */\n")
+    command = [sys.executable, str(copy / "build_native.py")]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    assert imported_from(copy) == "" and not list((copy / "ucm/native").glob(".build*"))

@@ -1,0 +1,100 @@
+"""Coordinate descent on quadratic functions with walls, of a matrix and of columns, beside its conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm.native.coordinate import boxed_columns, boxed_quadratic
+from ucm.solvers.objective import l1_newton, proximal_step
+
+
+def _missed(H: Any, r0: Any, x: Any, lower: Any, upper: Any, ridge: float) -> float:
+    """By how much the slopes at x leave the walls: 0 at the minimum."""
+    slope = H @ x + r0 + ridge * x
+    if x.size == 0:
+        return 0.0
+    at = np.where(x > 0.0, np.abs(slope + upper), np.abs(slope + lower))
+    inside = np.maximum(np.maximum(-slope - upper, slope + lower), 0.0)
+    return float(np.where(x == 0.0, inside, at).max())
+
+
+def _problem(n: int, seed: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    m = 3 * n + 2
+    X = np.where(rng.random((m, n)) < 0.4, rng.standard_normal((m, n)), 0.0)
+    h = np.where(rng.random(m) < 0.2, 0.0, rng.uniform(0.1, 2.0, m))
+    mean = h @ X / h.sum()
+    H = (X - mean).T @ (h[:, None] * (X - mean))
+    r0 = 3.0 * rng.standard_normal(n)
+    return X, h, mean, H, r0, -rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 60])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_the_slopes_keep_to_their_walls(n: int, ridge: float) -> None:
+    *_, H, r0, lower, upper = _problem(n, n)
+    x, r = np.zeros(n), r0.copy()
+    boxed_quadratic(H, r, x, lower, upper, ridge, 1e-10, 200, lambda: False)
+    assert _missed(H, r0, x, lower, upper, ridge) <= 1e-8
+    np.testing.assert_allclose(r, H @ x + r0, atol=1e-8)  # the gradient is kept
+
+
+def test_what_is_not_finite_ends_it() -> None:
+    *_, H, r0, lower, upper = _problem(7, 3)
+    for bad in (np.nan, np.inf):
+        r, x = r0.copy(), np.zeros(7)
+        r[2] = bad
+        boxed_quadratic(H, r, x, lower, upper, 0.1, 1e-10, 50, lambda: False)
+
+
+def test_small_steps_of_the_whole_method_take_the_same_course(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = ucm.datasets.load("wine")
+    model = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
+    grid = np.geomspace(20.0, 0.1, 12)
+    one, path = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
+    monkeypatch.setattr(l1_newton, "_BUDGET", 0.0)
+    again, stepwise = ucm.solve(model, X, y), ucm.path(model, X, y, lam=grid)
+    assert again.objective == one.objective and again.stats.systems == one.stats.systems
+    assert [s.objective for s in stepwise] == [s.objective for s in path]
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, 60])
+@pytest.mark.parametrize("form", [np.asfortranarray, sparse.csc_matrix])
+def test_columns_in_place_of_a_matrix(n: int, form: Any) -> None:
+    X, h, mean, H, r0, lower, upper = _problem(n, n)
+    x = np.zeros(n)
+    boxed_columns(
+        form(X), h, mean, float(h.sum()), r0, x, lower, upper, 0.5, 1e-10, 500, lambda: False
+    )
+    assert _missed(H, r0, x, lower, upper, 0.5) <= 1e-8
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.SquaredHinge()], ids=repr)
+def test_many_features_without_a_matrix(
+    loss: Any, form: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elastic nets with thousands of weights that are not 0 were left unproven."""
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((300, 150)) < 0.2, rng.standard_normal((300, 150)), 0.0)
+    y = np.where(X[:, :9].sum(axis=1) + 0.5 * rng.standard_normal(300) > 0.0, 1.0, -1.0)
+    model = loss + 0.01 * ucm.L1() + 0.3 * ucm.L2()
+    expected = ucm.solve(model, form(X), y, solver="prox-newton")
+    monkeypatch.setattr(proximal_step, "_ORDER", 20)
+    calls: list[int] = []
+
+    def counted(*given: Any) -> None:
+        calls.append(given[0].shape[1])
+        boxed_columns(*given)
+
+    monkeypatch.setattr(proximal_step, "boxed_columns", counted)
+    found = ucm.solve(model, form(X), y, solver="prox-newton")
+    assert calls and found.status == "optimal"
+    assert found.objective == pytest.approx(expected.objective, rel=2e-6)

@@ -1,0 +1,130 @@
+"""The active-set kernel of hulls and boxes, beside interior points and beside itself in small steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from bundled import load
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer
+
+import ucm
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, Tilt
+from ucm.language.losses.ramp import RampPart
+from ucm.native.binding import library
+from ucm.solvers import ActiveSet, sample_layout
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet
+
+
+def _tilted(seed: int) -> tuple[Any, ...]:
+    """Samples, labels, caps, c, o and a linear function, bounded from below."""
+    rng = np.random.default_rng(seed)
+    m, n = [(2, 1), (3, 2), (9, 4), (40, 3), (60, 8), (200, 5)][seed % 6]
+    y = np.where(np.arange(m) % 3 == 0, 1.0, -1.0)
+    X = rng.standard_normal((m, n)) + rng.uniform(0.0, 1.0) * y[:, None]
+    tops = rng.uniform(0.2, 2.0, m) if seed % 2 else np.where(y > 0.0, 1.5, 0.7)
+    margin = -rng.uniform(0.1, 0.9, m) * tops if seed % 3 else np.zeros(m)
+    normal = rng.standard_normal(n) if seed % 4 else np.zeros(n)
+    return X, y, tops, 10.0 ** rng.uniform(-1.0, 1.0), rng.uniform(0.5, 1.0), Tilt(margin, normal)
+
+
+def _form(X: Any, y: Any, tops: Any, c: float, offset: float) -> Composite:
+    """`sum tops max(0, offset - t) + c ||w||^2`."""
+    return Composite(X, y, (RampPart(offset),), (c * ucm.L2(),), (offset * tops,))
+
+
+def _clarabel(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: Tilt) -> float:
+    w, b = cp.Variable(X.shape[1]), cp.Variable()
+    t = cp.multiply(y, X @ w + b)
+    value = c * cp.sum_squares(w) + tops @ cp.pos(offset - t) - tilt.margin @ t - tilt.normal @ w
+    return float(cp.Problem(cp.Minimize(value)).solve(solver=cp.CLARABEL))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_boxes_of_each_sample_and_linear_terms(seed: int) -> None:
+    X, y, tops, c, offset, tilt = _tilted(seed)
+    table = sparse.csr_matrix(X) if seed % 5 == 0 else X
+    form = _form(table, y, tops, c, offset)
+    method = HingeActiveSet(form)
+    answer = method.solve(form, tilt, 1e-9, None, Monitor(1e-9), None)
+    w, b, alpha = answer.w, answer.b, answer.slopes
+    assert w is not None and alpha is not None
+    t = y * (X @ w + b)
+    value = c * w @ w + tops @ np.maximum(offset - t, 0.0) - tilt.margin @ t - tilt.normal @ w
+    expected = _clarabel(X, y, tops, c, offset, tilt)
+    assert answer.status == "converged"
+    assert value == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    assert (alpha >= 0.0).all() and (alpha <= tops * (1.0 + 1e-12)).all()
+    assert y @ (alpha + tilt.margin) == pytest.approx(0.0, abs=1e-9 * tops.sum())
+    pull = X.T @ (y * (alpha + tilt.margin)) + tilt.normal
+    assert offset * alpha.sum() - pull @ pull / (4.0 * c) == pytest.approx(
+        value, rel=1e-7, abs=1e-7
+    )
+
+
+@pytest.mark.parametrize("near", [0.0, 1e-3, 10.0])
+def test_boxes_from_a_near_problem(near: float) -> None:
+    X, y, tops, c, offset, tilt = _tilted(5)
+    form = _form(X, y, tops, c, offset)
+    method = HingeActiveSet(form)
+    first = method.solve(form, tilt, 1e-10, None, Monitor(1e-10), None)
+    (w, b), alpha = first.plane, first.slopes
+    assert alpha is not None
+    rng = np.random.default_rng(0)
+    start = (
+        np.clip(alpha + near * rng.standard_normal(alpha.size), 0.0, tops),
+        w + near * rng.standard_normal(w.size), b + near,
+    )  # fmt: skip
+    again = method.solve(form, tilt, 1e-10, start, Monitor(1e-10), None)
+    assert again.status == "converged"
+    np.testing.assert_allclose(again.plane[0], w, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["nu", "svm"])
+def test_small_steps_take_the_same_course(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that stops after every Newton step goes on where it stopped."""
+    X, y = load("wine")
+    model = {"nu": ucm.models.nu_svm(0.3), "svm": ucm.models.svm(1.0)}[name]
+    at_once = ucm.solve(model, X, y)
+    calls: list[int] = []
+    whole = library.solve_hulls
+
+    def counted(state: Any, count: int, log: Any, budget: float) -> int:
+        calls.append(1)
+        done: int = whole(state, count, log, 0.0)
+        return done
+
+    monkeypatch.setattr(
+        sample_layout, "library", type("Library", (), {"solve_hulls": staticmethod(counted)})
+    )
+    stepwise = ucm.solve(model, X, y)
+    assert len(calls) > at_once.stats.systems
+    assert stepwise.objective == at_once.objective
+    assert stepwise.stats.systems == at_once.stats.systems
+    assert stepwise.stats.iterations == at_once.stats.iterations
+
+
+@pytest.mark.parametrize("nu", [0.2, 0.25, 0.4])
+@pytest.mark.parametrize("away", [1e9, 1e10])
+def test_a_negative_gap_proves_nothing(away: float, nu: float) -> None:
+    """So far from 0, rounding leaves gaps on both sides of it."""
+    answer, gaps = _far(away, nu)
+    counts_as_zero = gaps[-1] > 1.0
+    assert answer.status != "converged" or counts_as_zero or -1e-9 <= gaps[-1] <= 1e-10
+
+
+def test_it_ends_where_the_gap_falls_no_more() -> None:
+    answer, gaps = _far(1e7, 0.1)  # 150 outer steps leave 1e-3
+    assert answer.status == "stalled" and len(gaps) < 100
+
+
+def _far(away: float, nu: float) -> tuple[Any, list[float]]:
+    X, labels = load_breast_cancer(return_X_y=True)
+    form = ucm.compile(ucm.models.nu_svm(nu), X + away, np.where(labels > 0, 1.0, -1.0)).form
+    monitor = Monitor(1e-10)
+    answer = ActiveSet().solve(form, monitor)
+    return answer, [record["gap"] for record in monitor.history]

@@ -1,0 +1,316 @@
+"""Pair updates behind kernels: against coordinates, CVXPY and scikit-learn, small caches, hard inputs."""
+
+# pyright: reportArgumentType=false, reportCallIssue=false
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.svm import SVC, NuSVC
+from typed import known
+
+import ucm
+from ucm import native
+from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel
+from ucm.language.models import nu_svm, psvm
+from ucm.solvers import SMO
+
+SMALL = {"coarse": 30, "stride": 3}
+
+
+def samples(
+    m: int = 300, n: int = 4, seed: int = 0, shift: float = 0.6
+) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(m) < 0.4, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + shift * y[:, None], y
+
+
+@pytest.mark.parametrize("gamma", [0.1, 3.0])
+def test_pairs_reach_the_optimum(gamma: float) -> None:
+    X, y = samples()
+    options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "tol": 1e-9}
+    for nu in (0.2, 0.6):
+        found = ucm.solve(nu_svm(nu), X, y, solver=SMO(**SMALL), **options)
+        exact = ucm.solve(nu_svm(nu), X, y, solver="ssnal", **options)
+        assert found.status == exact.status == "optimal"
+        assert found.objective == pytest.approx(exact.objective, rel=1e-8)
+        assert found.b == pytest.approx(exact.b, abs=1e-6)
+        assert found.certificate.violation <= 1e-9
+
+
+@pytest.mark.parametrize("gamma", [1e-4, 0.1, 30.0, 1e4])
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_a_gap_below_the_rounding_of_single_precision(gamma: float, shift: float) -> None:
+    """Rows are float32; a gap of 1e-9 needs the gradient in float64."""
+    X, y = samples()
+    for model in (nu_svm(0.6), psvm(1.0, 5.0), psvm(1.5, 5.0)):
+        found = ucm.solve(model, X + shift, y, kernel="rbf", gamma=gamma, tol=1e-9, solver="smo")
+        assert found.status == "optimal", found.message
+        assert abs(found.certificate.relative_gap) <= 1e-9
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("gamma", [0.1, 3.0])
+def test_multipliers_reach_the_optimum_at_every_level(p: float, gamma: float) -> None:
+    X, y = samples(m=240)
+    options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "tol": 1e-7}
+    for C in (0.3, 10.0):
+        found = ucm.solve(psvm(p, C), X, y, solver=SMO(**SMALL), **options)
+        whole = ucm.solve(psvm(p, C), X, y, solver=SMO(coarse=1000), **options)
+        assert found.status == whole.status == "optimal"
+        assert found.objective == pytest.approx(whole.objective, rel=1e-6)
+        assert found.b == pytest.approx(whole.b, abs=1e-2)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5])
+def test_multipliers_agree_with_cvxpy(p: float) -> None:
+    X, y = samples(m=70)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 70)
+    plan = ucm.compile(
+        psvm(p, 2.0), X, y, kernel="rbf", gamma=0.5, sample_weight=weights, class_weight="balanced",
+        solver=SMO(**SMALL),
+    )  # fmt: skip
+    assert plan.solve(tol=1e-8).status == "optimal"
+    assert plan.verify().agrees
+
+
+@pytest.mark.parametrize(
+    "U",
+    [
+        ucm.ReducedHull(ucm.pos, eta=0.05) - 0.5 * ucm.ReducedHull(ucm.neg, eta=0.02),
+        ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(0.03)),
+        ucm.ReducedHull(ucm.pos, eta=0.05) - 0.5 * ucm.neg.mean,
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_other_hulls_agree_with_cvxpy(U: Any, weighted: bool) -> None:
+    X, y = samples(m=120)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 120) if weighted else None
+    plan = ucm.compile(U, X, y, kernel="rbf", gamma=0.5, solver=SMO(**SMALL), sample_weight=weights)
+    assert plan.solve(tol=1e-8).status == "optimal"
+    assert plan.verify().agrees
+
+
+def test_weights_of_samples_are_repetitions() -> None:
+    X, y = samples(m=200)
+    c = np.random.default_rng(2).integers(1, 4, 200)
+    plan = ucm.compile(nu_svm(0.4), X, y, kernel="rbf", sample_weight=c)
+    assert plan.solver.name == "smo"
+    found = plan.solve(tol=1e-8)
+    copies = ucm.solve(
+        nu_svm(0.4), np.repeat(X, c, 0), np.repeat(y, c), kernel="rbf",
+        gamma=known(plan.data.gram).kernel.gamma, tol=1e-8,
+    )  # fmt: skip
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(copies.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("kernel", ["poly", "linear", "callable", "precomputed"])
+def test_every_kernel_and_sparse_rows(kernel: str) -> None:
+    X, y = samples(m=150)
+    options: dict[str, Any] = {"kernel": kernel, "tol": 1e-7}
+    if kernel == "callable":
+        options["kernel"] = lambda A, B: np.exp(-abs(A[:, None] - B[None]).sum(2))
+    if kernel == "precomputed":
+        X = Kernel("rbf", 0.5)(X, X)
+    exact = ucm.solve(nu_svm(0.55), X, y, solver="ssnal", **options)
+    found = ucm.solve(nu_svm(0.55), X, y, solver=SMO(**SMALL), **options)
+    assert found.objective == pytest.approx(exact.objective, rel=1e-6)
+    if kernel in ("poly", "linear"):
+        thin = ucm.solve(nu_svm(0.55), sparse.csr_matrix(X), y, solver=SMO(**SMALL), **options)
+        assert thin.objective == pytest.approx(exact.objective, rel=1e-6)
+
+
+def test_sparse_rows_that_memory_does_not_hold_densely() -> None:
+    """1.2 GB as dense samples, far beyond cache_size."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
+    noise = sparse.random(300, 500_000, density=2e-4, random_state=rng)
+    X = sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(y[:, None]), noise]))
+    found = ucm.solve(psvm(1.0, 1.0), X, y, kernel="rbf", gamma=0.1, cache_size=2)
+    K = Kernel("rbf", 0.1)(X, X)
+    given = ucm.solve(psvm(1.0, 1.0), K, y, kernel="precomputed")
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(given.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("memory", [1e-5, 0.02, 0.2, 1.0])
+def test_caches_of_few_rows(memory: float) -> None:
+    X, y = samples(m=600)
+    options: dict[str, Any] = {"kernel": "rbf", "gamma": 3.0, "tol": 1e-6}
+    for model in (nu_svm(0.6), psvm(1.0, 10.0)):
+        found = ucm.solve(model, X, y, cache_size=memory, **options)
+        whole = ucm.solve(model, X, y, **options)
+        assert found.status == "optimal"
+        assert found.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("solver", ["smo", SMO(**SMALL)], ids=str)
+def test_a_set_near_to_0_against_its_size_is_solved_to_a_large_tolerance(solver: Any) -> None:
+    """The hulls lie 6 from 0 and .1 to .4 apart."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = np.where(np.arange(120) % 2 > 0, 1.0, -1.0)
+        X = rng.normal(size=(120, 3)) + np.array([0.0, 0.0, 4.0])
+        X[:, 0] = (np.abs(X[:, 0]) + 0.05) * y
+        best = ucm.solve(nu_svm(0.1), X, y).objective
+        found = ucm.solve(nu_svm(0.1), X, y, kernel="linear", solver=solver, tol=0.1)
+        assert found.status == "optimal"
+        assert best * 1.1 <= found.objective <= best + 1e-6
+
+
+def test_beside_scikit_learn() -> None:
+    """Its answer is in the set, its objective is between ours and ours times one and a bit."""
+    X, y = samples(m=1000)
+    for gamma in (0.05, 1.0):
+        theirs = NuSVC(nu=0.5, gamma=gamma, tol=1e-6).fit(X, y)
+        ours = ucm.solve(nu_svm(0.5), X, y, kernel="rbf", gamma=gamma, tol=1e-8)
+        w = np.zeros(1000)
+        w[theirs.support_] = np.abs(theirs.dual_coef_[0])
+        for o in (1.0, -1.0):
+            w[y == o] /= w[y == o].sum()
+        K = Kernel("rbf", gamma)(X, X)
+        norm = float(np.sqrt((w * y) @ K @ (w * y)))
+        assert -ours.objective <= norm * (1.0 + 1e-9) <= -ours.objective * (1.0 + 1e-4)
+        machine = SVC(C=2.0, gamma=gamma, tol=1e-6).fit(X, y)
+        ours = ucm.solve(psvm(1.0, 2.0), X, y, kernel="rbf", gamma=gamma, tol=1e-9)
+        scores = machine.decision_function(X)
+        assert np.abs(ours.decision(X) - scores).max() <= 2e-4
+
+
+def test_it_stops_when_asked_and_goes_on() -> None:
+    X, y = samples()
+    plan = ucm.compile(nu_svm(0.3), X, y, kernel="rbf", solver=SMO(**SMALL))
+    with pytest.warns(ucm.errors.ConvergenceWarning):
+        early = plan.solve(tol=1e-9, max_iter=1)
+    assert early.status == "max_iter"
+    assert early.certificate.dual <= early.certificate.primal
+    first = plan.solve(tol=1e-8)
+    again = plan.solve(tol=1e-8, warm_start=first)
+    assert again.status == "optimal"
+    assert again.stats.iterations == 0
+
+
+def test_nothing_that_is_given_changes() -> None:
+    X, y = samples()
+    a, b = X.copy(), y.copy()
+    K = Kernel("rbf", 0.5)(X, X)
+    L = K.copy()
+    ucm.solve(nu_svm(0.3), X, y, kernel="rbf")
+    ucm.solve(psvm(1.0, 1.0), K, y, kernel="precomputed")
+    assert np.array_equal(X, a) and np.array_equal(y, b) and np.array_equal(K, L)
+
+
+def test_duplicates_of_both_classes_and_one_sample_each() -> None:
+    X, y = samples(m=200)
+    X[100:], y[100:] = X[:100], -y[:100]  # the curvature of a pair is 0
+    found = ucm.solve(psvm(1.0, 10.0), X, y, kernel="rbf", tol=1e-8)
+    assert found.status == "optimal"
+    two = ucm.solve(nu_svm(1.0), np.array([[0.0], [1.0]]), np.array([-1.0, 1.0]), kernel="rbf")
+    assert two.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda A, B: A @ B.T + A[:, :1], lambda A, B: A @ np.triu(np.ones((4, 4))) @ B.T],
+    ids=["of one side", "of a triangle"],
+)
+def test_a_kernel_that_is_not_symmetric_is_refused(function: Any) -> None:
+    X, y = samples()
+    with pytest.raises(ucm.errors.DataError, match="symmetric"):
+        ucm.compile(nu_svm(0.3), X, y, kernel=function)
+
+
+# --- kernel values in C ----------------------------------------------------------------------------
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 1000])
+def test_exponentials(n: int) -> None:
+    x = np.random.default_rng(n).uniform(-87.3, 88.3, n).astype(np.float32)
+    exact = np.exp(x.astype(np.float64))
+    ulp = np.spacing(exact.astype(np.float32)).astype(np.float64)
+    assert (np.abs(native.exponentials(x) - exact) <= 2.0 * ulp).all()
+    x = -np.exp(np.random.default_rng(n).uniform(-20.0, 6.5, n))
+    np.testing.assert_allclose(native.exponentials(x), np.exp(x), rtol=1e-13)
+
+
+def test_exponentials_at_every_exponent_and_beyond() -> None:
+    x = np.concatenate([np.linspace(-87.3, 88.3, 200_001), [0.0, -0.0, -1e-30]]).astype(np.float32)
+    exact = np.exp(x.astype(np.float64))
+    ulp = np.spacing(exact.astype(np.float32)).astype(np.float64)
+    assert (np.abs(native.exponentials(x) - exact) <= 2.0 * ulp).all()
+    ends = native.exponentials(np.array([-np.inf, -1e3, np.nan], dtype=np.float32))
+    assert 0.0 <= ends[0] == ends[1] <= 2e-38 and np.isnan(ends[2])
+    ends = native.exponentials(np.array([-np.inf, -1e3, np.nan]))
+    assert 0.0 <= ends[0] == ends[1] <= 1e-300 and np.isnan(ends[2])
+
+
+@pytest.mark.parametrize(
+    "kernel", [Kernel("rbf", 0.3), Kernel("poly", 0.5, 3, 1.0), Kernel("linear")], ids=str
+)
+@pytest.mark.parametrize("zeros", [0.0, 0.9])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (700, 30), (1030, 5)], ids=str)
+def test_sums_are_the_kernel_written_out(
+    kernel: Kernel, zeros: float, shape: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal(shape)
+    X[rng.random(shape) < zeros] = 0.0
+    X += 0.0 if zeros or kernel.name != "rbf" else 50.0
+    products = X @ X.T
+    K = {
+        "rbf": np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(axis=2)) if shape[0] < 800 else None,
+        "poly": (0.5 * products + 1.0) ** 3,
+        "linear": products,
+    }[kernel.name]
+    if K is None:
+        K = np.exp(-0.3 * sum((X[:, None, k] - X[None, :, k]) ** 2 for k in range(shape[1])))
+    rows = np.arange(0, shape[0], 2)
+    c = rng.standard_normal(rows.size)
+    columns = known(Gram(kernel, X).columns)
+    size = np.abs(c) @ np.abs(K[rows]) + 1e-300
+    for some in (None, np.arange(0, shape[0], 3)):
+        expected = c @ K[rows] if some is None else c @ K[np.ix_(rows, some)]
+        bound = size if some is None else size[some]
+        assert (np.abs(columns.sums(rows, c, some) - expected) <= 1e-12 * bound).all()
+        assert (np.abs(columns.sums(rows, c, some, single=True) - expected) <= 1e-4 * bound).all()
+
+
+def test_sums_of_far_samples_are_zero_and_no_nan() -> None:
+    X = np.array([[0.0], [1e3]])
+    found = known(Gram(Kernel("rbf", 1.0), X).columns).sums(np.array([0]), np.array([2.0]))
+    assert found == pytest.approx([2.0, 0.0], abs=1e-300)
+
+
+def test_sums_of_one_thread_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ucm.data.kernel_sums._LONG", 1)
+    monkeypatch.setattr("ucm.data.kernel_sums.processors", lambda: 2)
+    monkeypatch.setattr("ucm.data.kernel_sums.ThreadPoolExecutor", None)
+    columns = known(Gram(Kernel("rbf", 0.3), samples(m=30, n=3)[0]).columns)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    columns.sums(np.arange(30), np.ones(30))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    with pytest.raises(TypeError):
+        columns.sums(np.arange(30), np.ones(30))
+
+
+# --- exchanges on a given Gram matrix --------------------------------------------------------------
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 40])
+def test_exchanges_find_the_nearest_point(n: int) -> None:
+    """The optimality condition: in each group F is at most theta where q > 0, at least where q < cap."""
+    rng = np.random.default_rng(n)
+    points, fixed = rng.standard_normal((n, 3)), rng.standard_normal(3)
+    group, cap = np.arange(n) % 2, rng.uniform(0.3, 1.0, n)
+    q = 0.5 * cap
+    K, F = points @ points.T, points @ (fixed + points.T @ q)
+    sums = [q[group == g].sum() for g in (0, 1)]
+    steps = native.exchanges(K, group, cap, 1e-10, 100_000, q, F)
+    assert steps < 100_000
+    np.testing.assert_allclose(F, points @ (fixed + points.T @ q), atol=1e-9)
+    assert (q >= 0.0).all() and (q <= cap).all()
+    for g in (0, 1):
+        own = group == g
+        np.testing.assert_allclose(q[own].sum(), sums[g])
+        high = F[own & (q > 0.0)].max(initial=-np.inf)
+        assert high <= F[own & (q < cap)].min(initial=np.inf) + 1e-9

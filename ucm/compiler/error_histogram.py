@@ -1,0 +1,80 @@
+"""Training errors over rows: a histogram of scores, then the scores between which the least error lies."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.data.row_metadata import magnitudes
+from ucm.data.source import RowSource, as_double
+
+__all__ = ["around_least", "undecided"]
+
+_BINS = 1 << 16
+
+
+def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray[np.intp]]:
+    scores = np.asarray(as_double(X) @ normal).ravel()
+    return scores, np.clip(np.floor((scores - first) / width), 0, _BINS - 1).astype(np.intp)
+
+
+def _count(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
+    positive, (_, bins) = np.asarray(y) > 0.0, _bins(X, normal, first, width)
+    c = magnitudes(y)
+    own = [None if c is None else c[rows] for rows in (positive, ~positive)]
+    counts = [
+        np.bincount(bins[rows], v, _BINS)
+        for rows, v in zip((positive, ~positive), own, strict=True)
+    ]
+    return np.array(counts, dtype=np.float64)
+
+
+def _bring(
+    X: Any, y: Any, normal: Vec, first: float, width: float, low: int, high: int
+) -> tuple[Vec, NDArray[Any]]:
+    scores, bins = _bins(X, normal, first, width)
+    rows = (bins >= low) & (bins <= high)
+    return scores[rows], np.asarray(y)[rows]
+
+
+def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
+    """The first and the last of the parts of the scores between which the least error lies, the error with
+    all from the first on called positive, and the least that is known.
+
+    Before a part the error is known; within it falls by the cost of its class -1 at most. One part more comes
+    on either side.
+
+    Parameters
+    ----------
+    P, N : the costs of class +1 and class -1 in every part, in order
+    """
+    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
+    filled = np.flatnonzero(N + P)
+    least = float(error[filled].min()) + 1e-12 * float(P.sum() + N.sum())
+    near = np.flatnonzero((error - N)[filled] <= least)
+    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    return int(first), int(last), float(error[first]), least
+
+
+def undecided(
+    source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
+) -> tuple[Vec, NDArray[Any], float]:
+    """The scores between which the least error lies, their labels times weights, and the error with all of
+    them called positive: two rounds.
+
+    Parameters
+    ----------
+    costs : of an error in class +1 and class -1
+    center, spread : where the scores are about; those far out share the first or the last bin
+    """
+    width = 16.0 * max(spread, 1e-280) / _BINS
+    first = center - 0.5 * _BINS * width
+    counts = source.map_reduce(_count, normal, first, width, merge=operator.add)
+    low, high, before, _ = around_least(costs[0] * counts[0], costs[1] * counts[1])
+    found = source.map_reduce(_bring, normal, first, width, low, high)
+    scores = np.concatenate([s for s, _ in found])
+    return scores, np.concatenate([p for _, p in found]), before

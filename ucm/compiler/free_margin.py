@@ -1,0 +1,127 @@
+"""Generalised nu-SVMs whose bound of the norm is inactive: as they are written, over w, b and rho."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.compiler.lowering import (
+    ExternalAnswer,
+    Lowering,
+    Proof,
+    Recovered,
+    Regime,
+    other_shape,
+)
+from ucm.compiler.recover import bias
+from ucm.compiler.robust import minimum_norm
+from ucm.data.bound import Data
+from ucm.data.gram import Expansion
+from ucm.errors import ParameterError
+from ucm.evidence.free_margin import Bounds, bounds, free_margin_twin, verify_free_margin
+from ucm.evidence.radius_from_lambda import KnownRadius, hulls_by_lam, posed
+from ucm.evidence.verify import Verification
+from ucm.forms.answer import Answer
+from ucm.forms.free_margin import FreeMargin
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Solver
+from ucm.language.robust import RobustMargin
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["FreeMarginLowering"]
+
+
+class FreeMarginLowering(Lowering[FreeMargin]):
+    """`min -rho + (1/m) sum l(rho - margin_i)` over `||w|| <= lam`, where the optimum has `||w|| < lam`.
+
+    0 lies on the boundary of the set of its radius, which then says nothing of the length of w, and no gap
+    relative to the distance 0 proves its direction.
+
+    Parameters
+    ----------
+    found : the model with its radius
+    declared : the model by lam
+    """
+
+    model: RobustMargin
+    bias_rules = ("auto", "multipliers", "means", "min_error", "odds", "zero")
+    bias_refusal = "there are no nearest points where the bound of the norm is inactive"
+
+    def __init__(
+        self,
+        found: KnownRadius,
+        declared: RobustMargin,
+        data: Data,
+        asked: str | Solver[Any] = "auto",
+    ) -> None:
+        self.model, self.declared, self.data, self.asked = found.model, declared, data, asked
+        self.form = posed(declared, data)[1]
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(
+            True, "the bound lam of the norm of w is inactive: the same w for every larger one"
+        )
+
+    def describe(self) -> list[str]:
+        data = self.data
+        behind = "" if data.gram is None else f"; {data.gram.kernel}, features spanning it"
+        return [
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries{behind}",
+            "form      min -rho + mean of l(rho - margin) over w, b and rho, as declared by lam",
+        ]
+
+    def warm_start(self, warm: Solution) -> Answer | None:
+        if warm.w is not None and warm.w.shape != (self.data.n,):
+            raise other_shape("over the same features")
+        return None
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        w = answer.plane[0] / self.form.unit
+        found = bounds(self.declared, self.data, w)
+        x = np.asarray(self.data.X.T @ (found.q * self.data.y)).ravel()
+        certificate = found.certificate
+        return Proof(answer, certificate, certificate.primal, found.w, found.b, x)
+
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        data = self.data
+        given.refuse("b is the best one for w", "b")
+        given.refuse("the weights of the samples give the lower bound", "x")
+        if data.gram is None:
+            given.refuse("there is no kernel; give w", "coefficients")
+        else:
+            given.refuse("a kernel hides the features; give coefficients", "w")
+        w, c = given.vector("w", data.n), given.per_sample("coefficients", data)
+        weights = given.per_sample("weights", data)
+        if w is None and c is None:
+            raise ParameterError(
+                "certify: w: expected the normal of this problem, of its own length, got none; give it"
+            )
+        w = np.asarray(data.X.T @ c).ravel() if w is None else w
+        own = None if weights is None else weights / len(hulls_by_lam(self.declared))
+        return bounds(self.declared, data, w, own).certificate
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        data, gram = self.data, self.data.gram
+        w: Any = proof.w
+        found: Bounds = bounds(self.declared, data, w)
+        b, rule = found.b, "multipliers"
+        if bias_rule not in ("auto", "multipliers") and found.w.any():
+            b, rule, _ = bias(
+                bias_rule, self.model.set, minimum_norm(self.model, data), data, [], found.w
+            )
+        weights = found.q * len(hulls_by_lam(self.declared))
+        if gram is None:
+            return Recovered(found.w, b, proof.x, weights, rule, rho=found.rho)
+        c = gram.combination(data.X, found.w)
+        expansion = Expansion.of(gram.kernel, gram.X, c)
+        return Recovered(None, b, None, weights, rule, c, expansion, rho=found.rho)
+
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return free_margin_twin(self.declared, self.data, scaled)
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return verify_free_margin(self.declared, self.data, solution, tol, **options)

@@ -1,0 +1,407 @@
+"""Models over row sources: two reduced hulls by an active set, and what every other one would need."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
+from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, translation_factors
+from ucm.compiler.robust import DistanceLowering, separates
+from ucm.data.bound import Data, refuse_squares
+from ucm.data.first_pass import OutOfCoreMap, RowData, refuse_gathering, rows_here
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import ComposedMap
+from ucm.data.row_metadata import Factors
+from ucm.data.source import of_all_groups, spread
+from ucm.errors import EmptySetError, ParameterError
+from ucm.evidence.certificate import at_zero, is_proven
+from ucm.evidence.inside import INSIDE
+from ucm.evidence.outside import of_weights
+from ucm.evidence.reference import twin
+from ucm.evidence.row_hulls import hulls_proven
+from ucm.evidence.verify import Verification, verify
+from ucm.forms.answer import Answer
+from ucm.forms.lazy import LazyVector
+from ucm.forms.monitor import Monitor
+from ucm.forms.rows import RowHulls
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Solver
+from ucm.language.contracts import SimplexDomain, UncertaintySet
+from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simplex
+from ucm.language.loss_sets import as_loss_ball
+from ucm.language.losses import Hinge
+from ucm.language.node import Node
+from ucm.language.robust import RobustMargin
+from ucm.language.sets.affine_image import AffineImage
+from ucm.language.sets.combination import Combination, LinearImage, is_number
+from ucm.language.sets.hull import Hull, ReducedHull
+from ucm.language.sets.point import Point
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
+from ucm.language.terms import ConvexLoss
+from ucm.solvers.out_of_core.active_set import WRITTEN
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = [
+    "OutOfCoreHullsLowering",
+    "hull_factors",
+    "of_hulls",
+    "of_statistics",
+    "row_hulls",
+    "stays",
+]
+
+_RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
+
+
+def of_statistics(U: Node) -> bool:
+    """Whether the samples of a set stand under means and covariances only."""
+    if isinstance(U, Mean | Covariance):
+        return isinstance(U.samples, Samples)
+    return not isinstance(U, SampleNode) and all(
+        of_statistics(x) for x in U.below() if isinstance(x, Node)
+    )
+
+
+def stays(U: UncertaintySet) -> bool:
+    """Whether a set stays where it is while all samples move by one vector."""
+    if any(isinstance(V, LinearImage | AffineImage) for V in U.walk()):
+        return False
+    found = list(translation_factors(U))
+    return all(kind != "signed" for kind, _ in found) and sum(f for _, f in found) == 0.0
+
+
+def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
+    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none; or,
+    where it may be curved, in a ball."""
+    if isinstance(U, Combination):
+        return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
+    if not isinstance(U, Hull | ReducedHull) or not isinstance(U.samples, Samples):
+        return False
+    capped = CappedSimplex | Simplex | None
+    kinds = capped | SimplexDomain | NormBall | Box if curved else capped
+    return isinstance(U, ReducedHull) or isinstance(U.weights, kinds)
+
+
+def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
+    """Which rows count in hulls of groups, one of each class; None where a class has several."""
+    sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
+    for c, kind in enumerate(("pos", "neg")):
+        labels = [label for k, label in named if k in (kind, "signed")]
+        if len(labels) > 1:
+            return None
+        sides[c] = dict.fromkeys(labels, 1.0) or sides[c]
+    return Factors(sides[0], sides[1], named)
+
+
+def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
+    """Two hulls of rows, from the declared set lowered over samples that are elsewhere: their weights below
+    caps, or in balls of conjugates of losses.
+
+    Raises
+    ------
+    EmptySetError
+        The set has no point for these parameters.
+    DataError
+        The set is another one.
+    """
+    what = f"{model!r}"
+    if model.norm != 2.0 or not of_hulls(model.set, curved=True):
+        refuse_gathering(data.source, what)
+    model.set.dimension(data.n)
+    why = model.set.emptiness(data)  # type: ignore[arg-type]
+    if why is not None:
+        raise EmptySetError(why)
+    image = model.set.lower(data)  # type: ignore[arg-type]
+    found: dict[str, tuple[float, float, float, int]] = {}  # factor, mass, share, place of the ball
+    balls: list[tuple[ConvexLoss, float]] = []
+    for b in image.blocks:
+        kind, factor = _kind(b.map)
+        kinds = ("pos", "neg") if kind == "signed" else (kind,)
+        groups = b.groups
+        ball = None if groups is not None else as_loss_ball(b.domain)
+        known = groups is not None or ball is not None
+        if not known or not factor or any(not k or k in found for k in kinds):
+            refuse_gathering(data.source, what)
+        for i, k in enumerate(kinds):
+            c, sign = ("pos", "neg").index(k), -1.0 if kind == "signed" and k == "neg" else 1.0
+            if groups is not None:
+                mass = groups[i].mass
+                share = min(groups[i].cap / data.means[c], mass / data.least)
+                balls.append((Hinge(), 0.0))
+                place = len(balls) - 1
+            else:
+                mass, share = 1.0 / len(kinds), data.weighing.classes[c] / data.count(kind)
+                place = len(balls)
+            found[k] = sign * factor, mass, share, place
+        balls += [] if ball is None else [ball]
+    capped = {loss == Hinge() for loss, _ in balls}
+    if len(found) < 2 or len(capped) > 1:
+        refuse_gathering(data.source, what)
+    factors, masses, shares, places = zip(found["pos"], found["neg"], strict=True)
+    of = int(places[0]), int(places[1])
+    form = RowHulls(data, factors, masses, shares, tuple(balls), of)
+    return form if form.capped else _below_caps(form) or form
+
+
+def _below_caps(form: RowHulls) -> RowHulls | None:
+    """The form with caps, if each ball holds all weights below the steepest slope of its loss."""
+    room, caps = form.radii.copy(), []
+    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.totals, strict=True):
+        loss = form.balls[k][0]
+        cap = min(share * loss.steepest(), mass / form.data.least)
+        full, last = min(mass / cap * (1.0 + 1e-14), m), 0.0
+        if form.data.plain:
+            full, last = float(int(full)), 1.0  # else a bound: rows in part
+        ends = np.array([cap, max(mass - full * cap, 0.0), 0.0]) / share  # a vertex: the highest
+        counts = np.array([full, last, m - full - last]) if full < m else np.array([m, 0.0, 0.0])
+        room[k] -= share * float(counts @ loss.conjugate(ends))
+        caps.append(cap)
+    if min(room) < 0.0:
+        return None
+    hinges = (Hinge(), 0.0), (Hinge(), 0.0)
+    return RowHulls(form.data, form.factors, form.masses, (caps[0], caps[1]), hinges, (0, 1))
+
+
+def _kind(A: LinearMap) -> tuple[str, float]:
+    """Which samples a map is of, and the number in front; "" for no samples alone."""
+    factor = 1.0
+    while isinstance(A, ComposedMap) and A.M is None:
+        A, factor = A.inner, factor * A.factor
+    return (A.kind, factor) if isinstance(A, OutOfCoreMap) else ("", factor)
+
+
+class OutOfCoreHullsLowering(Lowering[RowHulls]):
+    """`min ||x||_2` over two reduced hulls of rows that are read block by block.
+
+    Parameters
+    ----------
+    whole : the same samples where they are in memory; what leads beyond two hulls goes on with them
+    """
+
+    bias_rules = _RULES
+    bias_refusal = "over rows that are read block by block it is not known"
+
+    def __init__(
+        self,
+        model: RobustMargin,
+        rows: RowData,
+        asked: str | Solver[Any] = "auto",
+        whole: Data | None = None,
+    ) -> None:
+        self.model, self.asked, self.rows = model, asked, rows
+        self.data: Any = rows if whole is None else whole
+        self.form = row_hulls(model, rows)
+        if whole is None:
+            refuse_squares(rows.scale, "hulls of rows")
+        self.bias_rules = _RULES if whole is None else BIAS_RULES
+
+    @functools.cached_property
+    def memory(self) -> DistanceLowering | None:
+        """The same over samples in memory, by their weights."""
+        whole = self.data
+        return DistanceLowering(self.model, whole) if isinstance(whole, Data) else None
+
+    def describe(self) -> list[str]:
+        data, form = self.rows, self.form
+        each = [
+            f"0 ≤ q ≤ {share:.4g}" if form.capped else f"q in ball {k}"
+            for share, k in zip(form.shares, form.of, strict=True)
+        ]
+        hulls = ", ".join(
+            f"{size} samples of class {sign}, {where}, Σ q = {mass:g}"
+            for size, sign, where, mass in zip(
+                data.sizes, ("+1", "-1"), each, form.masses, strict=True
+            )
+        )
+        return [
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
+            f"form      min ||x||_2 over hulls of rows, {hulls}",
+            f"a pass    every block of rows once, {2 * data.stored:,} multiplications",
+        ]
+
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        if not isinstance(self.data, Data):
+            return None
+        if proof is None:  # who watches sees the iterations
+            watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
+            return self.memory if watched or monitor.max_iter is not None else None
+        done = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
+        return None if done or monitor.late else self.memory
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        found = answer.rows
+        if found is None:
+            nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
+            return Proof(answer, nothing, math.nan, np.zeros(self.form.n))
+        certificate, points = hulls_proven(self.form, found), found.points
+        if points is None:
+            return Proof(answer, certificate, certificate.primal, answer.w)
+        x = np.array(self.form.factors) @ points
+        norm = self.data.space.norm(x)
+        size = sum(
+            abs(f) * float(np.linalg.norm(p))
+            for f, p in zip(self.form.factors, points, strict=True)
+        )
+        near = self.data.space.resolution
+        small = certificate.violation <= INSIDE and norm <= near * size
+        if small and not separates(certificate, tol, size, near, 0.0):
+            certificate = at_zero(norm, size, certificate.violation)
+            return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
+        objective = -norm if np.isfinite(certificate.dual) else certificate.primal
+        return Proof(answer, certificate, objective, answer.w, None, x, size)
+
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        if self.memory is None:
+            refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
+        return self.memory.certify_external(given)
+
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        if proof.certificate.kind == "none":
+            return Verdict(
+                proof.answer.status, f"{proof.answer.message}; {proof.certificate}", warns=True
+            )
+        if proof.w is None or proof.w.any():
+            return None
+        return Verdict(
+            "zero_in_set",
+            "0 lies in U, so no direction has a positive worst-case margin and w = 0. Make the sets smaller; "
+            f"the non-convex side needs all samples in memory, {self.rows.source.nbytes / 1e9:.3g} GB: "
+            "X, y = ucm.open_rows(X, y).gather()",
+        )
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        form, found, w = self.form, proof.answer.rows, proof.w
+        points = None if found is None else found.points
+        if found is None or points is None or w is None or not w.any():
+            return Recovered(w, None, proof.x, None, "none")
+        of_rows = functools.partial(found.rows.weights, form.factors)
+        make = functools.partial(spread, self.rows.source, of_rows)
+        parts = functools.partial(self._parts, points)
+        weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.rows.given, make)
+        if bias_rule not in _RULES and self.memory is not None:
+            image = self.memory.image
+            b, rule, _ = bias(
+                bias_rule, self.model.set, image, self.data, of_weights(image, weights), w
+            )
+            return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts)
+        if bias_rule in ("auto", "multipliers"):
+            alpha, beta = self._levels(found, points, w)
+            b, rule, rho = -0.5 * (alpha + beta), "multipliers", 0.5 * (alpha - beta)
+        else:
+            (b, rule), rho = self._bias(bias_rule, points, w), None
+        return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts, rho=rho)
+
+    def _levels(self, found: Any, points: Any, w: Vec) -> tuple[float, float]:
+        """The scores at which the weights of each class leave their bounds; where a class has one such score,
+        or its ball is one point, that of its point."""
+        form = self.form
+        balls = form.rooms[list(form.of)] > 0.0
+        free = np.array(form.shares) < form.masses if form.capped else balls
+        own = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
+        means = [float(w @ x) / mass for x, mass in zip(points, form.masses, strict=True)]
+        alpha, beta = np.where(free, own, means).tolist()
+        return alpha, beta
+
+    def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
+        """As `ucm.compiler.recover.bias`: half-way between the thresholds or the points, or by errors."""
+        form = self.form
+        if rule == "zero":
+            return 0.0, "zero"
+        if rule == "min_error":
+            X, y = self.rows.sample
+            scores = [np.asarray(X @ w).ravel()[s * y > 0.0] for s in (1.0, -1.0)]
+            means = [float(v.mean()) for v in scores]
+            spread = max(float(v.std()) for v in scores) + abs(means[0] - means[1])
+            costs = self.rows.weighing.classes
+            every = of_all_groups(self.rows.source)
+            return error_over_rows(every, w, costs, 0.5 * sum(means), spread), "min_error"
+        if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
+            raise ParameterError(
+                f"bias_rule={rule!r} does not apply to {self.model.set!r} over rows; use bias_rule='auto'"
+            )
+        return -0.5 * float(sum(w @ point for point in points)), "midpoint"
+
+    def _parts(self, points: Any) -> tuple[Vec, ...]:
+        """The points of the summands, in the order in which they are written."""
+        place = {"pos": 0, "neg": 1}
+        signed = points[0] - points[1]
+        return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
+
+    # --- the twin ----------------------------------------------------------------------------------
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        if self.memory is not None:
+            return self.memory.reference(at, scaled)
+        if at is None or at.answer is None or at.answer.rows is None:
+            raise ParameterError(
+                "reference: over rows it is the program of the band and of the point that the other rows "
+                "make, which a solution knows; give one, reference(solution)"
+            )
+        return twin(*self._band(at), scaled).problem
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        if self.memory is not None:
+            return self.memory.verify(solution, tol, **options)
+        if solution.answer is None or solution.answer.rows is None or solution.x is None:
+            raise ParameterError("verify: expected a solution with a point, got none; solve first")
+        model, data = self._band(solution)
+        return verify(model, data, replace(solution, weights=None), tol, **options)
+
+    def _band(self, solution: Solution) -> tuple[RobustMargin, Data]:
+        """The declared set with the rows outside of the band held where they are: a point, and two hulls."""
+        found, form = solution.answer.rows, self.form
+        if not form.capped:
+            return self._some(solution, form)
+        band = found.rows.band
+        X, y = band.table()
+        held, U = solution.x.copy(), []
+        for c, kind in enumerate((pos, neg)):
+            p, f = band.p[c], form.factors[c]
+            held -= f * (band.X[c].T @ p)
+            left = form.masses[c] - form.shares[c] * found.rows.counts[c]
+            cap = max(form.shares[c] / left, 1.0 / float(band.c[c].sum()))
+            U.append((f * left) * Hull(kind, weights=CappedSimplex(cap)))
+        return RobustMargin(U[0] + U[1] + Point(held)), rows_here(X, y)
+
+    def _some(self, solution: Solution, form: RowHulls) -> tuple[RobustMargin, Data]:
+        """The set with the rows outside of a sample held: what they leave of the masses and of the balls."""
+        found, (X, y) = solution.answer.rows, self.rows.sample  # type: ignore[union-attr]
+        step = -(-y.size // WRITTEN)
+        X, y = X[::step], y[::step]
+        side, q = np.where(y > 0.0, 0, 1), found.rows.of(X, y)
+        share = np.array(form.shares)[side] * np.abs(y)
+        s = q / share  # near 1, which conic solvers need
+        A = (sparse.diags_array(np.array(form.factors)[side] * share) @ X).T
+        room, left = form.radii.copy(), []
+        for c in (0, 1):
+            own = side == c
+            left.append((own, float(q[own].sum())))
+            height = form.balls[form.of[c]][0].conjugate(s[own])
+            room[form.of[c]] += share[own] @ height - found.heights[c]
+
+        def build(v: Any) -> list[Any]:
+            rows = [v >= 0.0, *(share[own] @ v[own] == mass for own, mass in left)]
+            for k, (loss, _) in enumerate(form.balls):
+                own = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
+                height, inside = loss.conjugate_cvxpy(v[own])
+                rows += [*inside, share[own] @ height <= room[k]]
+            return rows
+
+        center = solution.x - A @ s
+        return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
+
+
+def _kinds(U: UncertaintySet) -> Iterator[str]:
+    if isinstance(U, Combination):
+        for V, _ in U.terms():
+            yield from _kinds(V)
+    else:
+        yield from (s.kind for s in U.walk() if isinstance(s, Samples))

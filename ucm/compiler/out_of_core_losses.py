@@ -1,0 +1,254 @@
+"""Convex losses with the squared l2 norm over row sources."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Regime, Verdict
+from ucm.data.bound import Data
+from ucm.data.first_pass import RowData, refuse_gathering, rows_here
+from ucm.data.linear import Vec
+from ucm.data.row_metadata import Factors
+from ucm.data.source import spread
+from ucm.errors import ParameterError
+from ucm.evidence.majorant import majorant
+from ucm.evidence.row_losses import at_rest, losses_proven
+from ucm.evidence.verify import Verification, compared, solved
+from ucm.forms.answer import Answer
+from ucm.forms.lazy import LazyVector
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import relaxed, unit_of, weighed
+from ucm.forms.rows import RowLosses, Weighed
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Solver
+from ucm.language.node import Node
+from ucm.language.objective import Objective
+from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.statistics.samples import Samples
+from ucm.language.term_sums import LossSum, split_scalar
+from ucm.language.terms import ConvexLoss, ForFeatures
+from ucm.solvers.out_of_core.active_set import WRITTEN, ActiveSetWeights
+from ucm.solvers.out_of_core.hinge import TiltedRows
+from ucm.solvers.out_of_core.newton_rows import curve
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+_AT_KINK = 1e-9  # of a margin, or a weight
+
+
+__all__ = ["OutOfCoreLossesLowering", "groups_in", "loss_factors", "loss_terms"]
+
+
+class Terms(NamedTuple):
+    """The terms of an objective that has a route over rows: convex losses and those that are subtracted, the
+    same of penalties, and the penalties of the convex problem to start from."""
+
+    losses: tuple[ConvexLoss, ...]
+    less: tuple[ConvexLoss, ...]
+    penalties: tuple[Any, ...]
+    taken: tuple[Any, ...]
+    start: tuple[Any, ...]
+
+
+def loss_terms(model: Objective) -> Terms | None:
+    """Convex losses with `lam * L2()`; hinge or ramp losses with any penalty; where one is of a group all of
+    one kind. None for any other objective."""
+    losses, less = model.loss.split()
+    penalties, taken = model.penalty.split()
+    named, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, less))
+    if less or taken or Gathered(penalties).square is None:
+        straight = all(loss.slope() is not None for loss in (*kinds, *tails))
+        if len(kinds) > 1 or len(tails) > 1 or not straight:
+            return None
+    if named and (
+        len(kinds) > 1 or (less and loss_factors(less, named) != loss_factors(losses, named))
+    ):
+        return None
+    return Terms(losses, less, penalties, taken, relaxed(model.penalty))
+
+
+def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
+    """Kind and label of every group that a model names."""
+    parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
+    return tuple(dict.fromkeys(parts))
+
+
+def _base(loss: Any) -> Any:
+    """What a loss of some samples is a multiple of, over all."""
+    base = split_scalar(loss)[1]
+    return base if base.counted is None else replace(base, on=None)
+
+
+def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], ...]) -> Factors:
+    """What a row counts in losses of groups that are all of one kind."""
+    sides: tuple[dict[Any, float], dict[Any, float]] = {}, {}
+    for loss in losses:
+        own, c = loss.counted, split_scalar(loss)[0]
+        kind, label = ("signed", None) if own is None else own.part
+        for side, k in zip(sides, ("pos", "neg"), strict=True):
+            if kind in ("signed", k):
+                side[label] = side.get(label, 0.0) + c
+    return Factors(*sides, named)
+
+
+class _Ends(NamedTuple):
+    """A sample of class +1 and one of class -1, with their weights; as `ucm.data.bound.Data`."""
+
+    y: Vec
+    factors: Vec
+    weights: Vec | None
+    groups: None = None
+
+
+def _form(terms: Terms, data: RowData) -> RowLosses:
+    factors = np.array(data.weighing.classes)
+    ends = _Ends(np.array([1.0, -1.0]), factors, None if data.weighing.plain else factors)
+
+    def by_kind(losses: tuple[ConvexLoss, ...]) -> Weighed:
+        found: dict[ConvexLoss, Vec] = {}
+        for loss, C in zip(*weighed(losses, ends), strict=True):  # type: ignore[arg-type]
+            c, base = split_scalar(loss)
+            found[base] = found.get(base, np.zeros(2)) + c * (np.ones(2) if C is None else C)
+        return tuple((base, (float(C[0]), float(C[1]))) for base, C in found.items())
+
+    losses = by_kind(terms.losses)
+    unit = unit_of(loss for loss, _ in losses)
+    return RowLosses(
+        data, losses, terms.penalties, by_kind(terms.less), terms.taken, terms.start, unit
+    )
+
+
+class OutOfCoreLossesLowering(Lowering[RowLosses]):
+    """Losses and penalties over rows that are read block by block."""
+
+    def __init__(
+        self,
+        model: Objective,
+        terms: Terms,
+        data: RowData,
+        asked: str | Solver[Any] = "auto",
+    ) -> None:
+        self.model, self.asked, self.bias_rules = model, asked, ("auto",)
+        self.data: Any = data  # of rows elsewhere
+        for penalty in model.those(ForFeatures):
+            penalty.check_features(data.n)
+        if groups_in(model):  # what the rows weigh says in which group they are
+            first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
+            self.written = _base(first) + model.penalty
+            losses, less = self.written.loss.split()
+            terms = terms._replace(losses=losses, less=less)
+        else:
+            self.written = model
+        self.form = _form(terms, data)
+
+    @property
+    def regime(self) -> Regime:
+        if self.form.convex:
+            return Regime(True, "the answer is the global optimum")
+        return Regime(False, "DCA from a convex start, to a critical point")
+
+    def describe(self) -> list[str]:
+        data = self.data
+        return [
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
+            f"form      {self.model}",
+            f"a pass    every block of rows once, {2 * data.stored:,} multiplications",
+        ]
+
+    def run(
+        self, solver: Solver[RowLosses], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        if starts != 1 and not self.form.convex:
+            raise ParameterError(
+                f"solve: n_starts: expected 1 over rows that are read block by block, got {starts}; leave it "
+                "out, or bring all samples into memory, X, y = ucm.open_rows(X, y).gather()"
+            )
+        return [self.answer(solver, monitor, start)]
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        w, b = answer.plane
+        if answer.rows is None:  # stopped before a pass was over
+            nothing = Certificate(np.inf, 0.0, np.inf, np.inf, np.nan, "none")
+            return Proof(answer, nothing, np.nan, w, b)
+        certificate = losses_proven(self.form, answer.rows)
+        return Proof(answer, certificate, certificate.primal, w, b)
+
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        refuse_gathering(self.data.source, "a certificate of an answer from elsewhere")
+
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        certificate, found = proof.certificate, proof.answer.rows
+        if certificate.kind != "local" or proof.answer.status != "converged":
+            return None
+        gap, w = certificate.relative_gap, found.w
+        if gap > monitor.tol or certificate.violation > monitor.tol:
+            return None
+        if found.near > _AT_KINK and all(h.affine(w, _AT_KINK) for h in self.form.taken):
+            return Verdict(
+                "local",
+                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine there",
+            )
+        return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        found, data = proof.answer.rows, self.data
+        weights: Any = None
+        if found is not None and found.slopes is not None:
+            weights = LazyVector(
+                data.given, functools.partial(spread, data.source, found.rows.weights)
+            )
+        return Recovered(proof.w, proof.b, None, weights, "variable")
+
+    # --- the twin ----------------------------------------------------------------------------------
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        if at is None:
+            raise ParameterError(
+                "reference: over rows it is the program of some of them, and of what the slopes of the "
+                "others bound, which a solution knows; give one, reference(solution)"
+            )
+        data, others = self._written(at)
+        return majorant(self.written, data, at.w, at.b or 0.0, scaled=scaled, others=others)
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        problem = self.reference(solution, True)
+        least = min(loss.lowest() for loss, _ in self.form.losses)
+        unit = at_rest(self.form)
+        return compared(
+            solution,
+            solved(problem, options),
+            tol,
+            objective=solution.objective,
+            unit=unit,
+            least=least,
+        )
+
+    def _written(self, solution: Solution) -> tuple[Data, tuple[Vec, float, float]]:
+        """Samples that are written out, of a band all, and the bound of the others by their slopes."""
+        found = None if solution.answer is None else solution.answer.rows
+        if found is None or found.slopes is None or solution.w is None:
+            raise ParameterError("verify: expected a solution with slopes, got none; solve first")
+        slopes, points, gains = found.slopes, found.points, float(np.sum(found.gains))
+        if isinstance(found.rows, ActiveSetWeights):
+            X, y = found.rows.band.table()
+            a = np.concatenate(found.rows.band.p)
+            gain = self.form.losses[0][0].offset * float(a.sum())
+        elif isinstance(found.rows, TiltedRows):
+            X, y, a, gain = found.rows.here(self.form.losses[0][0].offset)
+            slopes, points = slopes - found.rest[0], points - found.rest[1]
+            gains -= found.tangent
+        else:
+            X, y = self.data.sample
+            step = -(-y.size // WRITTEN)
+            X, y = X[::step], y[::step]
+            own = curve(X, y, found.w, found.b, self.form.losses)
+            a, gain = found.rows.of(X, y), float(own.gains.sum())
+        sign = np.sign(y)
+        normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
+        slope = float(slopes[0] - slopes[1] - sign @ a)
+        rest = normal, slope, gains - gain
+        return rows_here(X, y, self.data.weighing), rest

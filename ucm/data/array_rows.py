@@ -1,0 +1,240 @@
+"""Row sources over arrays, CSR matrices, memory maps and their files, datasets of HDF5 and Zarr."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.columns import RowColumns
+from ucm.data.source import BlockSource, block_rows
+from ucm.data.validation import SAID, refuse_unsound
+from ucm.errors import DataError, MissingExtraError, brief
+
+__all__ = [
+    "ArrayRows",
+    "FileRows",
+    "Unchanged",
+    "array_in_file",
+    "library",
+    "of_arrays",
+    "of_group",
+    "opened",
+]
+
+_MANY = 1 << 20  # labels at a time
+_IN_MEMORY = 4  # times larger are blocks in memory: threads wait for each other between blocks
+
+
+def opened(path: Path, read: Callable[[], Any]) -> Any:
+    """What `read()` returns; an error of the library of a format becomes a `DataError`."""
+    try:
+        return read()
+    except (DataError, MissingExtraError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{path}: expected a file of the format {path.suffix}, got an error ({error}); write it anew"
+        ) from error
+
+
+def library(name: str, part: str | None = None) -> Any:
+    """A module of an optional dependency, with one of its parts."""
+    try:
+        found = import_module(name)
+        if part is not None:
+            import_module(f"{name}.{part}")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"open_rows: expected {name}, which is not installed; pip install 'ucm[rows]'"
+        ) from error
+    return found
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """A file, or a folder of files, that must not change while it is read."""
+
+    path: Path
+    signature: tuple[int, int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", _signature(self.path))
+
+    def check(self) -> None:
+        if _signature(self.path) != self.signature:
+            self.refuse("one that was changed since it was opened")
+
+    def refuse(self, got: str) -> NoReturn:
+        raise DataError(
+            f"{self.path}: expected a file that stays as it is, got {got}; finish writing it, and solve again"
+        )
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    """Files, bytes, and the sum of the times of their last changes."""
+    try:
+        parts = [p.stat() for p in path.rglob("*")] if path.is_dir() else [path.stat()]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read any more ({error}); put it back") from error
+    sizes, times = [part.st_size for part in parts], [part.st_mtime_ns for part in parts]
+    return len(parts), sum(sizes), sum(times)
+
+
+def _file_of(X: Any) -> tuple[Unchanged, ...]:
+    """The file of a dataset of HDF5, or the folder of an array of Zarr, where it is known."""
+    library = type(X).__module__.split(".")[0]
+    if library == "h5py":
+        return (Unchanged(Path(X.file.filename)),) if Path(X.file.filename).is_file() else ()
+    root = getattr(getattr(X, "store", None), "root", None) if library == "zarr" else None
+    return (Unchanged(Path(root)),) if root is not None and Path(root).is_dir() else ()
+
+
+class FileRows(BlockSource):
+    """Rows of files that are checked for changes before and after every pass."""
+
+    kept: tuple[Unchanged, ...] = ()
+
+    def check(self) -> None:
+        for file in self.kept:
+            file.check()
+
+
+class ArrayRows(FileRows):
+    """What gives rows by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
+
+    def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
+        self.X, self.beside = _part(X), RowColumns(*map(_part, beside))
+        parts = self.X, *self.beside
+        mapped = [part.file for part in parts if isinstance(part, _MappedFile)]
+        files = [file for part in (X, *beside) for file in _file_of(part)]
+        self.kept, self.tags = (*mapped, *files), beside.tags
+        self.m, self.n = X.shape
+        per_row = X.shape[1] * X.dtype.itemsize
+        if sparse.issparse(X):
+            per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
+        self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
+        dense = isinstance(self.X, np.ndarray) and X.dtype == np.float64  # others are converted
+        there = dense or sparse.issparse(self.X)
+        self.step = block or block_rows(per_row / _IN_MEMORY if there else per_row)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.m // self.step)
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        start, end = block * self.step, min((block + 1) * self.step, self.m)
+        yield self.X[start:end], self.beside.at(start, end)
+
+    def labels(self) -> NDArray[Any]:
+        y = self.beside.label
+        if isinstance(y, np.ndarray):
+            return np.unique(y)
+        parts = [np.unique(np.asarray(y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+
+
+def _part(X: Any) -> Any:
+    """A memory map as the file that it is of: where that shrinks, reading it through the map ends the
+    process."""
+    whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
+    ordered = whole and (X.flags.c_contiguous or X.flags.f_contiguous)
+    return _MappedFile(X) if ordered and X.filename else X
+
+
+class _MappedFile:
+    """The file of a memory map, read by slices of rows."""
+
+    def __init__(self, X: np.memmap) -> None:
+        self.path, self.offset = Path(X.filename), X.offset  # type: ignore[arg-type]
+        self.shape, self.dtype = X.shape, X.dtype
+        self.by_rows = X.flags.c_contiguous
+        X.flush()
+        self.file = Unchanged(self.path)
+
+    def _read(self, first: int, count: int) -> NDArray[Any]:
+        """Entries in the order of the file."""
+        at = self.offset + first * self.dtype.itemsize
+        found = np.fromfile(self.path, self.dtype, count, offset=at)
+        if found.size < count:
+            self.file.refuse(f"one that ends after {_signature(self.path)[1]} bytes")
+        return found
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, end, _ = rows.indices(self.shape[0])
+        count, rest = end - start, self.shape[1:]
+        if self.by_rows:
+            width = int(np.prod(rest, dtype=np.int64))
+            return self._read(start * width, count * width).reshape(count, *rest)
+        columns = [self._read(j * self.shape[0] + start, count) for j in range(rest[0])]
+        return np.column_stack(columns)
+
+
+# --- what is opened ----------------------------------------------------------------------------
+def of_group(group: Any, y: RowColumns, block: int | None) -> ArrayRows:
+    names = {"label": "y"} if y.label is None else {}
+    names |= {k: v for k, v in y._asdict().items() if k != "label" and isinstance(v, str)}
+    missing = [name for name in ("X", *names.values()) if name not in group]
+    if missing:
+        raise DataError(
+            f"open_rows: expected the arrays {' and '.join(('X', *names.values()))}, got "
+            f"{', '.join(group) or 'none'}; give the arrays themselves"
+        )
+    return of_arrays(group["X"], y._replace(**{k: group[v] for k, v in names.items()}), block)
+
+
+def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
+    if beside.label is None:
+        raise DataError("y: expected one label per row of X, got none; give the labels")
+    beside = RowColumns(*map(_read_labels, RowColumns._fields, beside))
+    if sparse.issparse(X):
+        refuse_unsound(X, "X")
+        X = sparse.csr_matrix(X)
+    elif not hasattr(X, "dtype") or not hasattr(X, "shape"):
+        try:
+            X = np.asarray(X)
+        except ValueError as error:
+            raise DataError(
+                f"X: expected a table (samples, features), got {brief(X)} ({error}); give one row of numbers "
+                "per sample, all of one length"
+            ) from error
+    if len(X.shape) != 2 or X.shape[1] == 0:
+        raise DataError(
+            f"X: expected a table (samples, features), got shape {tuple(X.shape)}; give one row per sample"
+        )
+    if np.dtype(X.dtype).kind not in "biuf":
+        raise DataError(
+            f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
+        )
+    return ArrayRows(X, beside.columns(X.shape[0]), block)
+
+
+def _read_labels(name: str, given: Any) -> Any:
+    """What stands beside rows, of a .npy file where a path is given."""
+    if not isinstance(given, str | Path):
+        return given
+    word, what = SAID[name]
+    wanted = f"{word}: expected {what}s or a .npy file of them, got {str(given)!r}"
+    if not Path(given).exists():
+        raise DataError(f"{wanted}; save them with numpy.save")
+    try:
+        return np.load(given, mmap_mode="r")
+    except (ValueError, OSError) as error:
+        raise DataError(f"{wanted} ({error}); save them as .npy") from error
+
+
+def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None) -> ArrayRows:
+    """A file of NumPy, HDF5 or Zarr."""
+    if kind == "numpy":
+        return of_arrays(opened(path, lambda: np.load(path, mmap_mode="r")), y, block)
+    stored = library("h5py" if kind == "hdf5" else kind)
+    opener = stored.File if kind == "hdf5" else stored.open
+    found = opened(path, lambda: opener(str(path), mode="r"))
+    return of_arrays(found, y, block) if hasattr(found, "shape") else of_group(found, y, block)

@@ -1,0 +1,296 @@
+"""The first pass over a row source: validation, counts, and a sample of each class."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.approx import KernelFeatures
+from ucm.data.bound import Data, EuclideanSpace
+from ucm.data.gram import Gram
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.readers import open_rows
+from ucm.data.row_metadata import Factors
+from ucm.data.source import RowSource, Weighed, as_double, gathered, given_rows
+from ucm.data.validation import Look, joined, look, refuse_bad, refuse_empty
+from ucm.data.weighing import UNWEIGHTED, SampleWeights
+from ucm.errors import DataError
+
+__all__ = [
+    "FEATURES",
+    "OutOfCoreMap",
+    "RowData",
+    "first_pass",
+    "in_memory",
+    "refuse_gathering",
+    "rows_here",
+    "some_rows",
+    "taken",
+]
+
+_SAMPLE = 1 << 27  # bytes of the sample at most
+_FEWEST = 1500  # rows of a sample, or all
+
+
+def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[Look, Any]:
+    found, X, y, _ = look(X, y, factors)
+    part = some_rows(X, y > 0.0, y < 0.0, (step, step))
+    return found, (as_double(X[part]), y[part])
+
+
+def some_rows(X: Any, plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
+    """One of every `steps` rows of each class, at places without a period, which differ between blocks: few
+    rows of a class in each are met in some."""
+    chosen = []
+    first = X[:1].data if sparse.issparse(X) else X[:1]
+    rng = np.random.default_rng(zlib.crc32(first.tobytes()))
+    for rows, step in zip((plus, minus), steps, strict=True):
+        index = np.flatnonzero(rows)
+        shift = rng.random(-(-index.size // step))
+        at = ((np.arange(shift.size) + shift) * step).astype(np.intp)
+        chosen.append(index[at[at < index.size]])
+    return np.sort(np.concatenate(chosen))
+
+
+def _take(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Any]:
+    y = np.asarray(y, dtype=np.float64)
+    part = some_rows(X, y > 0.0, y < 0.0, steps)
+    return as_double(X[part]), y[part]
+
+
+def taken(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
+    """One of every `steps` rows of class +1 and of class -1, in memory; all of a class of which that met
+    none."""
+    X, y = gathered(source.map_reduce(_take, steps))
+    met = (y > 0.0).any(), (y < 0.0).any()
+    if all(met):
+        return X, y
+    every = tuple(step if some else 1 for step, some in zip(steps, met, strict=True))
+    return gathered(source.map_reduce(_take, every))
+
+
+_OTHERS = (
+    "a reduced hull of each class, means and covariances, a loss with L2(), or Hinge() or Ramp() with any "
+    "penalty"
+)
+
+
+def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
+    """Raises `DataError`: all samples would have to be brought into memory, which is asked for first;
+    `instead` is what has a route."""
+    raise DataError(
+        f"{what} has no route over rows that are read block by block: it needs all {source.m} x {source.n} "
+        f"samples in memory, {source.nbytes / 1e9:.3g} GB; ask for that with X, y = "
+        f"ucm.open_rows(X, y).gather(), or take {instead}"
+    )
+
+
+FEATURES = (
+    "features of the kernel, as "
+    "kernel_approx=500 (Nystroem), or ucm.open_rows(X, y).mapped(transformer)"
+)
+
+
+class OutOfCoreMap(LinearMap):
+    """The samples of one kind that are read block by block: a map of a known shape, without products."""
+
+    def __init__(self, source: RowSource, kind: str, size: int) -> None:
+        self.source, self.kind = source, kind
+        self.shape = (source.n, size)
+        self.entries, self.squares = source.n * size, 0.5 * size * source.n**2
+
+    def matvec(self, q: Vec) -> NoReturn:
+        refuse_gathering(self.source, "this model")
+
+    def rmatvec(self, w: Vec) -> NoReturn:
+        refuse_gathering(self.source, "this model")
+
+
+@dataclass(frozen=True)
+class RowData:
+    """What is known of the samples of a row source after one pass; a set lowers with it as with
+    `ucm.data.bound.Data`, its samples elsewhere.
+
+    Attributes
+    ----------
+    source : where they are
+    sizes : of class +1 and class -1, those that count
+    totals : the sums of their weights, the class left out
+    whole : of those of all groups
+    least : the least weight
+    scale : the largest absolute entry, 1 where all are 0
+    stored : entries
+    sample : some rows of each class and their labels
+    weighing : factors of the classes
+    approx : the features in place of a kernel that they have
+    """
+
+    source: RowSource
+    sizes: tuple[int, int]
+    totals: tuple[float, float]
+    whole: tuple[float, float]
+    least: float
+    scale: float
+    stored: int
+    sample: tuple[Any, Vec]
+    weighing: SampleWeights = UNWEIGHTED
+    gram: Gram | None = None
+    approx: KernelFeatures | None = None
+    seal: None = None
+    _cache: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def m(self) -> int:
+        return self.source.m
+
+    @property
+    def n(self) -> int:
+        return self.source.n
+
+    @property
+    def kernel(self) -> str:
+        return self.source.mapping
+
+    @property
+    def given(self) -> int:
+        return given_rows(self.source)
+
+    @property
+    def total(self) -> float:
+        return sum(self.whole)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row weighs 1."""
+        return not isinstance(self.source, Weighed)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The mean weight in class +1 and class -1."""
+        plus, minus = (t / max(m, 1) for t, m in zip(self.totals, self.sizes, strict=True))
+        return plus, minus
+
+    @property
+    def space(self) -> EuclideanSpace:
+        return EuclideanSpace(self.n)
+
+    def overflow_guard(self) -> AbstractContextManager[None]:
+        """As for `ucm.data.bound.Data`, which keeps products and looks after seals and overflow."""
+        return nullcontext()
+
+    unchecked = products = overflow_guard
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make()` returns, computed at the first call with this key."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
+    def _size(self, kind: str) -> int:
+        return {"pos": self.sizes[0], "neg": self.sizes[1]}.get(kind, self.m)
+
+    def rows(self, kind: str, group: Any = None) -> None:
+        """Where the samples are is not known."""
+
+    def signs(self, kind: str, group: Any = None) -> Vec | None:
+        """Labels of `signed`, in an order of their own."""
+        if kind != "signed":
+            return None
+        return self.once("signs", lambda: np.repeat([1.0, -1.0], self.sizes))
+
+    def samples(self, kind: str, group: Any = None) -> LinearMap:
+        """Their shape."""
+        return OutOfCoreMap(self.source, kind, self._size(kind))
+
+    def copies(self, kind: str, group: Any = None) -> Vec | None:
+        """The factors of the classes, times the mean of the weights; None where each is 1."""
+        plus, minus = (f * c for f, c in zip(self.weighing.classes, self.means, strict=True))
+        if plus == minus == 1.0:
+            return None
+        if kind == "signed":
+            return np.repeat([plus, minus], self.sizes)
+        return np.broadcast_to(plus if kind == "pos" else minus, self._size(kind))
+
+    def count(self, kind: str, group: Any = None) -> float:
+        """The sum of their weights."""
+        parts = zip(("pos", "neg"), self.totals, self.weighing.classes, strict=True)
+        return float(sum(total * factor for k, total, factor in parts if kind in (k, "signed")))
+
+    def number(self, kind: str, group: Any = None) -> float:
+        """Their number, each as often as its own weight says."""
+        parts = zip(("pos", "neg"), self.totals, strict=True)
+        return float(sum(total for k, total in parts if kind in (k, "signed")))
+
+    def mean(self, kind: str, group: Any = None) -> NoReturn:
+        refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
+
+    def covariance(self, kind: str, group: Any = None) -> NoReturn:
+        refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
+
+    def covariance_factor(self, kind: str, group: Any = None) -> NoReturn:
+        refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
+
+
+def rows_here(X: Any, y: Vec, weighing: SampleWeights = UNWEIGHTED) -> Data:
+    """Bound data of some rows, with their labels times what they weigh."""
+    c = np.abs(y)
+    return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
+
+
+def in_memory(data: Data) -> RowData:
+    """The same of bound samples, without a pass over them: rows of the sample alone are looked at."""
+    plus = int(np.count_nonzero(data.y > 0.0))
+    source = open_rows(data.table, data.y)
+    step = _step(source)
+    sample = _take(data.table, data.y, (step, step))
+    entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
+    top = float(np.abs(entries).max(initial=0.0))
+    sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))
+    return RowData(
+        source, sizes, totals, totals, 1.0, top or 1.0, data.stored, sample, data.weighing
+    )
+
+
+def _step(source: RowSource) -> int:
+    """One of how many rows makes the sample."""
+    most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
+    # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
+    best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
+    want = min(most, max(best, _FEWEST, 20 * source.n))
+    return max(1, source.m // want)
+
+
+def first_pass(source: RowSource, factors: Factors | None = None) -> RowData:
+    """The first pass.
+
+    Parameters
+    ----------
+    factors : of classes and groups, where rows have weights or groups
+
+    Raises
+    ------
+    DataError
+        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none.
+    """
+    if source.m == 0:
+        refuse_empty()
+    step = _step(source)
+    seen = source.map_reduce(_look, step, factors)
+    found = functools.reduce(joined, [found for found, _ in seen])
+    refuse_bad(found, () if factors is None else factors.named)
+    sample = gathered([part for _, part in seen])
+    if factors is not None:
+        source = Weighed(source, factors, sum(found.counts))
+    if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # a class too rare to be met
+        sample = taken(source, (step, step))
+    return RowData(
+        source, found.counts, found.totals, found.whole, found.least, found.top or 1.0, found.entries, sample
+    )  # fmt: skip

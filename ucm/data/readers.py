@@ -1,0 +1,173 @@
+"""`open_rows`: samples in files, tables and collections of Dask, read block by block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ucm.data.array_rows import FileRows, Unchanged, array_in_file, of_arrays, of_group
+from ucm.data.columns import EVERY, Features, RowColumns, Unlabelled
+from ucm.data.dask_rows import dask_rows, is_dask
+from ucm.data.options import COUNT, SECONDS, optional
+from ucm.data.row_metadata import refuse_tags
+from ucm.data.source import RowSource
+from ucm.data.table_rows import table_in_file, table_in_memory
+from ucm.errors import DataError
+
+__all__ = ["SUFFIXES", "feature_rows", "has_columns", "is_stored", "open_rows"]
+
+SUFFIXES = {
+    ".npy": "numpy", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".h5": "hdf5",
+    ".hdf5": "hdf5", ".csv": "csv", ".zarr": "zarr",
+}  # fmt: skip
+_TABLES = ("parquet", "csv", "arrow")
+_LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays like others
+
+
+def is_stored(X: Any) -> bool:
+    """Whether X is read block by block: a source, a path, a large memory map, a table of Arrow, a
+    dataset of HDF5 or Zarr, an array or a frame of Dask."""
+    if isinstance(X, RowSource):
+        return True
+    if isinstance(X, str | Path):
+        return True
+    if isinstance(X, np.memmap):
+        return 8 * X.size > _LARGE
+    return type(X).__module__.split(".")[0] in ("dask", "h5py", "zarr", "pyarrow")
+
+
+def open_rows(
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    columns: Any = None,
+    drop: Any = None,
+    threads: int | None = None,
+    block: int | None = None,
+    timeout: float | None = None,
+) -> RowSource:
+    """Open samples in files or arrays as a source that is read block by block.
+
+    Parameters
+    ----------
+    X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table, array or frame of Dask, or path
+        The samples, one a row; a path ends with .npy, .parquet, .arrow, .feather, .csv, .h5, .hdf5 or .zarr.
+        Any other folder holds files of Parquet, perhaps in partitions as Hive writes them, whose keys are
+        columns. Every column of a table is a feature but those of labels, weights and groups; one named as
+        these are, or as an index, is refused until it is named or left out. A file of HDF5 or a group of Zarr
+        holds the samples as `X`. The blocks of Dask stay on the workers of the current client; without one a
+        block is computed when it is read. CSV is parsed in every pass.
+    y : (m,) labels, or the name of their column
+        In memory or not; a path to a .npy file too; of CSV also "first" and "last". Left out, the column
+        named label, class, target or y; of HDF5 and Zarr the array `y`.
+    sample_weight, subgroup : as y, optional
+        What each sample weighs, and its group, as in `ucm.compile`; names of columns, of HDF5 and Zarr of
+        arrays beside `X`.
+    columns : sequence of names, optional
+        Of a table with names, those of the features.
+    drop : sequence of names, optional
+        Instead, the columns that are no features, such as an identifier.
+    threads : int, optional
+        That read at the same time; four at most by default.
+    block : int, optional
+        Rows of a block; by default some 2 MB of them, of float64 arrays and CSR matrices in memory 8.
+    timeout : float, optional
+        Seconds that workers of Dask may take for a round, or for the next block that they read; 600 by
+        default.
+
+    Raises
+    ------
+    DataError
+        No table of real numbers, no such file or column, lengths that differ.
+    MissingExtraError
+        The library for the format is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, pathlib, tempfile, ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "wine.npy"
+    ...     np.save(file, X)
+    ...     rows = ucm.open_rows(file, y)
+    ...     solution = ucm.solve(ucm.models.nu_svm(0.3), rows)
+    >>> solution.status
+    'optimal'
+    """
+    for name, number in (("threads", threads), ("block", block)):
+        optional(COUNT).check("open_rows", name, number, "leave it out for what fits the processor")
+    optional(SECONDS).check("open_rows", "timeout", timeout, "leave it out for ten minutes")
+    if isinstance(X, RowSource):
+        if y is not None:
+            raise DataError(
+                "y: expected none beside a row source, which has its own, got one; leave it out"
+            )
+        refuse_tags((sample_weight, subgroup))
+        if columns is not None or drop is not None:
+            raise DataError(
+                "open_rows: expected columns and drop where the source is made, got them beside a source; "
+                "give them to the first open_rows(X, y, drop=...)"
+            )
+        return X
+    beside, wanted = RowColumns(y, sample_weight, subgroup), Features.of(columns, drop)
+    if is_dask(X):
+        return dask_rows(X, beside, block, timeout, wanted)
+    found = _opened(X, beside, block, wanted)
+    found.threads = threads
+    return found
+
+
+def has_columns(X: Any) -> bool:
+    """Whether rows that are stored lie in a table with names: a file or a table of Arrow, Parquet or CSV."""
+    if isinstance(X, str | Path):
+        return SUFFIXES.get(Path(X).suffix.lower(), "parquet") in _TABLES
+    return type(X).__module__.split(".")[0] == "pyarrow"
+
+
+def feature_rows(X: Any, names: list[str] | None) -> RowSource:
+    """Rows without labels: of a table with columns those named, or all."""
+    if isinstance(X, RowSource):
+        return X
+    return _opened(X, RowColumns(Unlabelled(names)), None)
+
+
+def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) -> FileRows:
+    module = type(X).__module__.split(".")[0]
+    kind = _kind(Path(X)) if isinstance(X, str | Path) else None
+    if wanted != EVERY and not has_columns(X):
+        raise DataError(
+            "open_rows: columns and drop are of tables with names, got an array; give X[:, indices]"
+        )
+    if kind is not None:
+        path, table = Path(X), kind in _TABLES
+        unchanged = Unchanged(path)  # as it is before anything is read
+        found = (
+            table_in_file(path, kind, y, block, wanted)
+            if table
+            else array_in_file(path, kind, y, block)
+        )
+        found.kept = (unchanged, *(file for file in found.kept if not file.path.samefile(path)))
+        return found
+    if module == "pyarrow":
+        return table_in_memory(X, y, block, wanted)
+    if module in ("h5py", "zarr") and not hasattr(X, "shape"):
+        return of_group(X, y, block)
+    return of_arrays(X, y, block)
+
+
+def _kind(path: Path) -> str:
+    kind = SUFFIXES.get(path.suffix.lower())
+    if kind is None and path.is_dir():
+        kind = "parquet"
+    if kind is None:
+        raise DataError(
+            f"X: expected a path that ends with {', '.join(SUFFIXES)}, or a folder of files of Parquet, "
+            f"got {str(path)!r}; read other files first, as with ucm.datasets"
+        )
+    if not path.exists():
+        raise DataError(f"{path}: no such file; expected samples there")
+    return kind

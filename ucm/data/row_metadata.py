@@ -1,0 +1,114 @@
+"""What rows that are read block by block have beside a label: a weight, and a group.
+
+A source that has them gives structured arrays in place of labels, one entry a row. Models see neither: to
+their kernels the rows of weight 0, and those of groups that are not meant, are not there, and the label of
+any other is +c or -c, c its weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.errors import DataError
+
+__all__ = [
+    "Factors", "group_in", "kept", "label_in", "magnitudes", "members_in", "refuse_tags", "tagged",
+    "weight_in",
+]  # fmt: skip
+
+
+def tagged(y: Any, weight: Any = None, group: Any = None) -> NDArray[Any]:
+    """The labels, weights and groups of rows as one array; the labels alone where there is nothing else."""
+    given = {"label": y, "weight": weight, "group": group}
+    fields = {name: np.asarray(v) for name, v in given.items() if v is not None}
+    if len(fields) == 1:
+        return fields["label"]
+    found = np.empty(len(fields["label"]), [(name, v.dtype) for name, v in fields.items()])
+    for name, v in fields.items():
+        found[name] = v
+    return found
+
+
+def _field(y: Any, name: str) -> Any:
+    y = np.asarray(y)
+    return y[name] if name in (y.dtype.names or ()) else None
+
+
+def label_in(y: Any) -> NDArray[Any]:
+    """The labels of rows."""
+    found = _field(y, "label")
+    return np.asarray(y) if found is None else found
+
+
+def weight_in(y: Any) -> Any:
+    """Their weights; None where they have none."""
+    return _field(y, "weight")
+
+
+def group_in(y: Any) -> Any:
+    """Their groups; None where they have none."""
+    return _field(y, "group")
+
+
+def members_in(group: NDArray[Any], label: Any) -> NDArray[np.bool_]:
+    """Which rows are of a group."""
+    if isinstance(label, str) != (group.dtype.kind in "UT") and group.dtype != object:
+        return np.zeros(group.size, dtype=bool)
+    return np.asarray(group == label, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What weights are multiplied by.
+
+    Attributes
+    ----------
+    plus, minus : in class +1 and in class -1 the number at None, and that at the label of the group too
+    named : kind, `pos`, `neg` or `signed`, and label of the groups that a model names
+    """
+
+    plus: Mapping[Any, float] = field(default_factory=lambda: {None: 1.0})
+    minus: Mapping[Any, float] = field(default_factory=lambda: {None: 1.0})
+    named: tuple[tuple[str, Any], ...] = ()
+
+    def of(self, positive: NDArray[np.bool_], group: Any) -> Vec:
+        """(m,) those of rows."""
+        found = np.where(positive, self.plus.get(None, 0.0), self.minus.get(None, 0.0))
+        for own, rows in ((self.plus, positive), (self.minus, ~positive)):
+            for label, factor in own.items():
+                if label is not None:
+                    found += factor * (rows & members_in(group, label))
+        return found
+
+
+def kept(X: Any, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
+    """The rows that count, their labels times what they weigh, and which they are; None for all."""
+    positive, weight = label_in(y) > 0.0, weight_in(y)
+    c = factors.of(positive, group_in(y))
+    c = c if weight is None else c * np.asarray(weight, dtype=np.float64)
+    v = np.where(positive, c, -c)
+    if (c > 0.0).all():
+        return X, v, None
+    rows = np.flatnonzero(c > 0.0)
+    return X[rows], v[rows], rows
+
+
+def magnitudes(y: Any) -> Vec | None:
+    """What rows weigh, of their labels times that; None where each weighs 1."""
+    c = np.abs(y)
+    return None if (c == 1).all() else c
+
+
+def refuse_tags(given: Sequence[Any]) -> None:
+    """Raises `DataError` where weights or groups come beside a source, which has its own."""
+    if any(v is not None for v in given):
+        raise DataError(
+            "sample_weight, subgroup: expected none beside a row source, which has its own, got some; give "
+            "them to ucm.open_rows(X, y, sample_weight=..., subgroup=...)"
+        )

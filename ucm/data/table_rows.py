@@ -1,0 +1,252 @@
+"""Row sources over tables with named columns: Parquet, Arrow and CSV, by `pyarrow.dataset`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.array_rows import FileRows, library, opened
+from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
+from ucm.data.row_metadata import tagged
+from ucm.data.source import block_rows
+from ucm.data.validation import SAID
+from ucm.errors import DataError, brief
+
+__all__ = ["TableRows", "table_in_file", "table_in_memory"]
+
+_DIGITS = re.compile("([0-9]+)")
+
+
+class TableRows(FileRows):
+    """The rows of a `pyarrow.dataset`. A block is a fragment of it: a row group of Parquet, a file of CSV, a
+    slice of a table in memory.
+
+    Parameters
+    ----------
+    fragments : with the number of their rows; None for a table in memory, which is cut
+    path : of the file or the folder; None for a table in memory
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        fragments: list[tuple[Any, int]] | None,
+        y: RowColumns,
+        block: int | None,
+        wanted: Features,
+        path: Path | None = None,
+    ) -> None:
+        schema = dataset.schema
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise DataError(
+                f"X: expected columns with names of their own, got two named {brief(twice[0])}; rename one"
+            )
+        self.columns, self.names = chosen(_kinds(schema), y, wanted)
+        self.schema, self.path, self.n = schema, path, len(self.columns)
+        self.features, self.tags = self.columns, y.tags
+        self.step = block or block_rows(8 * self.n)
+        self.fragments = _slices(dataset, self.step) if fragments is None else fragments
+        self.starts = np.cumsum([0, *(rows for _, rows in self.fragments)]).tolist()
+        self.m = self.starts[-1]
+        self.nbytes = 8 * self.m * self.n
+        self.beside = y.without(self.names).columns(self.m)
+
+    @property
+    def blocks(self) -> int:
+        return len(self.fragments)
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        start = self.starts[block]
+        names = [name for name in self.names if name is not None]
+        for batch in self._batches(block, [*self.columns, *names]):
+            beside = zip(
+                RowColumns._fields,
+                self.names,
+                self.beside.parts(start, start + batch.num_rows),
+                strict=True,
+            )
+            own = [v if name is None else _column(batch, field, name) for field, name, v in beside]
+            yield _features(batch, self.columns), tagged(*own)
+            start += batch.num_rows
+
+    def _batches(self, block: int, columns: list[str]) -> Iterator[Any]:
+        pyarrow, fragment = library("pyarrow"), self.fragments[block][0]
+        options = {"schema": self.schema, "batch_readahead": 2, "use_threads": False}
+        try:
+            batches = fragment.to_batches(columns=columns, batch_size=self.step, **options)
+            yield from (batch for batch in batches if batch.num_rows)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DataError(
+                f"{self.path or 'X'}: expected the columns of the schema in every row, in a file that stays "
+                f"as it is, got an error ({error}); mend it, or write it anew"
+            ) from error
+
+    def labels(self) -> NDArray[Any]:
+        name = self.names.label
+        if name is None:
+            return np.unique(self.beside.label)
+        parts = [
+            np.unique(_column(batch, "label", name))
+            for block in range(self.blocks)
+            for batch in self._batches(block, [name])
+        ]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+
+
+def _kinds(schema: Any) -> dict[str, str | None]:
+    """The columns, with their type if they hold no real numbers."""
+    types = library("pyarrow").types
+    real = (types.is_integer, types.is_floating, types.is_boolean)
+    return {
+        field.name: None if any(test(field.type) for test in real) else str(field.type)
+        for field in schema
+    }
+
+
+def _features(batch: Any, names: list[str]) -> NDArray[Any]:
+    """The features of a batch; a missing entry is NaN."""
+    found = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
+    return np.column_stack(
+        [np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in found]
+    )
+
+
+def _column(batch: Any, field: str, name: str) -> NDArray[Any]:
+    """Labels, weights or groups of a batch."""
+    found = batch.column(name)
+    if found.null_count:
+        word, what = SAID[field]
+        raise DataError(
+            f"{word}: expected a {what} for every sample, got none in column {name!r} for some; leave these "
+            "samples out"
+        )
+    if type(found.type).__name__ == "DictionaryType":
+        found = found.cast(found.type.value_type)
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+# --- datasets ----------------------------------------------------------------------------------
+def table_in_memory(X: Any, y: RowColumns, block: int | None, wanted: Features) -> TableRows:
+    """A table, a batch or a dataset of Arrow."""
+    arrow = library("pyarrow", "dataset")
+    if isinstance(X, arrow.dataset.Dataset):
+        return TableRows(X, _fragments(X), y, block, wanted)
+    if not isinstance(X, arrow.Table | arrow.RecordBatch):
+        raise DataError(
+            f"X: expected a table of Arrow, got {type(X).__name__}; give pyarrow.table with a name for each "
+            "column"
+        )
+    table = arrow.Table.from_batches([X]) if isinstance(X, arrow.RecordBatch) else X
+    return TableRows(table, None, y, block, wanted)
+
+
+def table_in_file(
+    path: Path, kind: str, y: RowColumns, block: int | None, wanted: Features
+) -> TableRows:
+    """A file of Parquet, Arrow or CSV, or a folder of files of Parquet, whose folders inside may name
+    partitions as Hive does."""
+    if kind == "arrow":
+        feather = library("pyarrow", "feather").feather
+        table = opened(path, lambda: feather.read_table(path, memory_map=True))
+        return TableRows(table, None, y, block, wanted, path)
+    if kind == "parquet":
+        dataset = opened(path, lambda: _parquet(path))
+        return TableRows(dataset, _fragments(dataset), y, block, wanted, path)
+    mark, named = opened(path, lambda: _header(path))
+    dataset = opened(path, lambda: _csv(path, mark, named))
+    names = dataset.schema.names
+    if isinstance(y.label, str) and y.label in {"first", "last"} - set(names):
+        y = y._replace(label=names[0 if y.label == "first" else -1])
+    found = TableRows(dataset, opened(path, lambda: _fragments(dataset)), y, block, wanted, path)
+    found.features = found.columns if named else None
+    return found
+
+
+def _slices(table: Any, step: int) -> list[tuple[Any, int]]:
+    dataset = library("pyarrow", "dataset").dataset
+    parts = [table.slice(start, step) for start in range(0, table.num_rows, step)]
+    return [(next(dataset.dataset(part).get_fragments()), part.num_rows) for part in parts]
+
+
+def _fragments(dataset: Any) -> list[tuple[Any, int]]:
+    found = []
+    for fragment in dataset.get_fragments():
+        if hasattr(fragment, "split_by_row_group"):
+            groups = fragment.split_by_row_group()
+            found += [(group, sum(r.num_rows for r in group.row_groups)) for group in groups]
+        else:
+            found.append((fragment, fragment.count_rows()))
+    return found
+
+
+def _parquet(path: Path) -> Any:
+    """The dataset of a file, or of the files of a folder, part 2 before part 10."""
+    dataset = library("pyarrow", "dataset").dataset
+    if not path.is_dir():
+        return dataset.dataset(path, format="parquet")
+    found = [p.relative_to(path) for p in path.rglob("*.parquet")]
+    found = [p for p in found if not any(part[0] in "._" for part in p.parts)]  # of writers
+    if not found:
+        raise DataError(f"{path}: expected files that end with .parquet in the folder, got none")
+    numbers = {p: [int(s) if s.isdigit() else s for s in _DIGITS.split(str(p))] for p in found}
+    files = [str(path / p) for p in sorted(found, key=numbers.__getitem__)]
+    whole = dataset.dataset(
+        files, format="parquet", partitioning="hive", partition_base_dir=str(path)
+    )
+    schemas = [fragment.physical_schema for fragment in whole.get_fragments()]
+    for file, schema in zip(files, schemas, strict=True):
+        if schema.names != schemas[0].names or schema.types != schemas[0].types:
+            raise DataError(
+                f"{file}: expected the columns of {Path(files[0]).name}, of the same types, got others; "
+                "write the files anew with one schema"
+            )
+    return whole
+
+
+def _header(path: Path) -> tuple[str, bool]:
+    """What separates the cells of a CSV file, and whether its first line holds names."""
+    with path.open("rb") as stream:
+        first = stream.readline()
+    try:
+        text = first.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8 text, got {error}; write it anew") from error
+    mark = next((mark for mark in ",;\t" if mark in text), " ")
+    cells = [cell.strip().strip('"') for cell in text.split(mark)]
+    named = any(cells) and not any(map(_is_number, cells))
+    if named:
+        refuse_unnamed(path, cells)
+    return mark, named
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv(path: Path, mark: str, named: bool) -> Any:
+    """The dataset of a CSV file, its numbers in double precision."""
+    arrow = library("pyarrow", "dataset")
+    csv = library("pyarrow", "csv").csv
+    form = arrow.dataset.CsvFileFormat(
+        parse_options=csv.ParseOptions(delimiter=mark),
+        read_options=csv.ReadOptions(autogenerate_column_names=not named),
+    )
+    schema = arrow.dataset.dataset(path, format=form).schema
+    types = arrow.types
+    fields = [
+        field.with_type(arrow.float64())
+        if types.is_integer(field.type) or types.is_null(field.type)
+        else field
+        for field in schema
+    ]
+    return arrow.dataset.dataset(path, schema=arrow.schema(fields), format=form)

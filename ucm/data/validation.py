@@ -1,0 +1,529 @@
+"""Validation of samples, labels, weights and groups, in memory and block by block, and checksums that detect
+later changes in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm import native
+from ucm.data.linear import Vec
+from ucm.data.row_metadata import Factors, group_in, kept, label_in, members_in, tagged, weight_in
+from ucm.errors import DataError, brief
+
+__all__ = [
+    "SAID", "Fingerprint", "Look", "as_double", "finite", "first_bad", "joined", "label_values", "look",
+    "malformed", "read",
+    "read_groups", "read_weights", "refuse_bad", "refuse_empty", "refuse_entry", "refuse_kind",
+    "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "table", "vector",
+]  # fmt: skip
+
+_INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
+_COMPRESSED = ("csr", "csc", "bsr")
+_SHOWN = 5  # labels in a message
+SAID = {
+    "label": ("y", "label"),
+    "weight": ("sample_weight", "number"),
+    "group": ("subgroup", "label"),
+}  # what messages call them
+_WANTED = {
+    "sample_weight": (
+        "finite numbers that are not negative, one per row of X",
+        "a weight is a repetition, 0 leaves it out",
+    ),
+    "subgroup": (
+        "labels that are strings or numbers",
+        "give every sample one, as 'none' where it is in no group",
+    ),
+}
+
+
+# --- tables ------------------------------------------------------------------------------------
+def malformed(X: Any) -> str | None:
+    """Why the indices of a sparse matrix do not fit its shape, where compiled code would read or write
+    outside of its arrays; None where they do."""
+    if X.format == "coo":
+        return _stray(X)
+    try:
+        if X.format not in _COMPRESSED:  # these become rows one by one
+            X = sparse.csr_matrix(X)
+        same = type(X)(X)  # `check_format` may replace arrays
+        if np.any(np.diff(same.indptr) < 0):  # SciPy does not look where the last one is 0
+            return "the pointers decrease"
+        same.check_format(full_check=True)
+    except (TypeError, ValueError, IndexError) as error:
+        return str(error)
+    return None
+
+
+def _stray(X: Any) -> str | None:
+    indices = (X.row, X.col) if X.ndim == 2 else X.coords
+    for axis, (index, size) in enumerate(zip(indices, X.shape, strict=True)):
+        if index.size != X.data.size:
+            return f"{index.size} indices for {X.data.size} entries"
+        if index.size and not (index.min() >= 0 and index.max() < size):
+            return f"axis {axis} of length {size} has indices from {index.min()} to {index.max()}"
+    return None
+
+
+def refuse_unsound(X: Any, name: str) -> None:
+    """Refuse what would be read as other numbers than are meant: hidden entries, stray indices.
+
+    Raises
+    ------
+    DataError
+        A masked array with masked entries, a sparse matrix whose indices do not fit its shape, or what Dask
+        has, which would be computed and brought here in silence.
+    """
+    if type(X).__module__.split(".")[0] == "dask":
+        raise DataError(
+            f"{name}: expected samples in memory, got {brief(X)} of Dask; give X.compute() where it "
+            "fits into memory"
+        )
+    if _hidden(X):
+        raise DataError(
+            f"{name}: expected every entry, got a masked array with some of them hidden; remove these "
+            "samples or fill them in, for example with sklearn.impute.SimpleImputer"
+        )
+    why = malformed(X) if sparse.issparse(X) else None
+    if why is not None:
+        raise DataError(
+            f"{name}: expected a sparse matrix whose indices fit its shape {X.shape}, got a malformed one "
+            f"({why}); build it anew, for example as scipy.sparse.csr_array((data, indices, indptr))"
+        )
+
+
+def _hidden(X: Any) -> bool:
+    """Whether entries are masked, of an array or of the rows of a list."""
+    return any(map(np.ma.is_masked, X)) if isinstance(X, list | tuple) else np.ma.is_masked(X)
+
+
+def read(X: Any) -> Any:
+    """X as float64, C-contiguous or CSR, without a copy where it is that already; dense float32 stays.
+    Whether its entries are finite a `Seal` tells.
+
+    Raises
+    ------
+    DataError
+        No table of real numbers, with samples and features.
+    """
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size:
+        return np.ascontiguousarray(X)
+    refuse_unsound(X, "X")
+    try:
+        if sparse.issparse(X):
+            if X.dtype.kind not in "biuf":
+                raise TypeError(f"dtype {X.dtype}")
+            X = sparse.csr_matrix(X, dtype=np.float64)
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+        else:
+            X = np.asarray(X)
+            if X.dtype.kind not in "biufO":
+                raise TypeError(f"dtype {X.dtype}")
+            X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"X: expected a table of real numbers, got {error}; encode text and dates first"
+        ) from error
+    if X.ndim != 2:
+        raise DataError(
+            f"X: expected a table (samples, features), got {X.ndim} dimension(s); "
+            "reshape one feature with X.reshape(-1, 1)"
+        )
+    if X.shape[0] == 0:
+        refuse_empty()
+    if X.shape[1] == 0:
+        raise DataError(f"X: expected features, got none (shape {X.shape}); add columns")
+    return X
+
+
+def first_bad(X: Any) -> tuple[int, int, float] | None:
+    """Row, column and value of the first entry that is no finite number."""
+    entries = X.data if sparse.issparse(X) else X
+    low, high = (float(entries.min()), float(entries.max())) if entries.size else (0.0, 0.0)
+    if np.isfinite(low) and np.isfinite(high):
+        return None
+    at = int(np.flatnonzero(~np.isfinite(entries.ravel()))[0])
+    i, j = divmod(at, X.shape[1])
+    if sparse.issparse(X):
+        i, j = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+    return i, j, float(entries.ravel()[at])
+
+
+def refuse_entry(bad: tuple[int, int, float], rows: Any = None) -> NoReturn:
+    """Raise `DataError` for an entry of some rows that is no finite number."""
+    i, j, entry = bad
+    raise DataError(
+        f"X: entry ({i if rows is None else rows[i]}, {j}) is {entry}; remove the sample or fill it in, "
+        "for example with sklearn.impute.SimpleImputer"
+    )
+
+
+def table(X: Any, rows: Any = None) -> Any:
+    """X as float64, C-contiguous or CSR, its entries finite: for samples that are used once.
+
+    Parameters
+    ----------
+    rows : the numbers of the rows among all, for a message
+
+    Raises
+    ------
+    DataError
+        As `read`, or NaN or inf.
+    """
+    X = as_double(read(X))
+    if not finite(X.data if sparse.issparse(X) else X):
+        refuse_entry(first_bad(X) or (0, 0, np.nan), rows)
+    return X
+
+
+def as_double(X: Any) -> Any:
+    """A table in double precision, without a copy if it is that already."""
+    if sparse.issparse(X):
+        return X if X.dtype == np.float64 else X.astype(np.float64)
+    return np.asarray(X, dtype=np.float64)
+
+
+def refuse_empty() -> NoReturn:
+    """Raise `DataError`: there is no row."""
+    raise DataError("X: expected samples, got none (0 rows); add rows")
+
+
+def finite(v: NDArray[np.float64]) -> bool:
+    """Whether all entries are finite numbers; no temporary, and the fastest way for short vectors."""
+    if not v.flags.c_contiguous:
+        return bool(np.isfinite(v).all())
+    flat = v if v.ndim == 1 else v.reshape(-1)
+    return native.checksum(flat.view(np.int64))[1] < _INFINITE
+
+
+class Fingerprint:
+    """Checksums of validated samples, which are not copied: what was computed from them is theirs as long
+    as they stay as they were.
+
+    Parameters
+    ----------
+    X : (m, n) array of float64 or float32, or CSR matrix of float64
+    y : (m,) array of float64
+
+    Attributes
+    ----------
+    finite : whether all entries of X were finite numbers
+    largest : the largest absolute one
+    unchecked : whether nobody can have changed them, within one call
+    """
+
+    def __init__(self, X: Any, y: Vec) -> None:
+        self.X, self.y = X, y
+        self.unchecked = False
+        self._sums = self._taken()
+        if X.dtype == np.float64:
+            self.finite = self._sums[0][1] < _INFINITE
+            self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
+        else:
+            self.largest = float(np.maximum(X.max(), -X.min()))  # NaN where there is one
+            self.finite = bool(np.isfinite(self.largest))
+
+    def _taken(self) -> list[tuple[int, int]]:
+        X = self.X
+        parts = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        return [_sum(part) for part in (*parts, self.y)]
+
+    def check(self) -> None:
+        """Raises `DataError` where the samples or the labels are others now: one pass over them."""
+        if not self.unchecked and self._taken() != self._sums:
+            raise DataError(
+                "X or y: expected the samples that were compiled, got arrays that were changed in place "
+                "since; compile the model anew, or give compile a copy"
+            )
+
+
+def _sum(part: NDArray[Any]) -> tuple[int, int]:
+    flat: Any = part.reshape(-1)
+    return native.checksum(flat.view(np.int32 if flat.itemsize == 4 else np.int64))
+
+
+# --- labels, weights and groups ----------------------------------------------------------------
+def vector(name: str, given: Any, m: int) -> Any:
+    """One entry for each of m rows; None as it is.
+
+    Raises
+    ------
+    DataError
+        Another shape, weights that are no numbers.
+    """
+    word, what = SAID[name]
+    if np.ma.is_masked(given):
+        raise DataError(
+            f"{word}: expected one for every sample, got a masked array with hidden entries; fill them in"
+        )
+    given = given.to_numpy() if hasattr(given, "to_numpy") else given
+    v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
+    if len(v.shape) != 1:
+        raise DataError(
+            f"{word}: expected one {what} per sample, got shape {tuple(v.shape)}; give one dimension"
+        )
+    refuse_lengths(m, v.shape[0], name)
+    refuse_kind(name, v.dtype, m)
+    return v
+
+
+def refuse_lengths(rows: int, given: int, name: str = "label") -> None:
+    """Raises `DataError` where there is not one label, weight or group for each row."""
+    word, what = SAID[name]
+    if rows != given:
+        raise DataError(
+            f"{word}: expected {rows} {what}s, one per row of X, got {given}; both must have the same length"
+        )
+
+
+def refuse_kind(name: str, kind: Any, m: int) -> None:
+    """Raises `DataError` where weights are no numbers."""
+    if name == "weight" and getattr(kind, "kind", "O") not in "biuf":
+        raise DataError(
+            f"sample_weight: expected {m} finite numbers that are not negative, one per row of X, got "
+            f"entries of the type {kind}; give numbers"
+        )
+
+
+def label_values(y: Any) -> Vec:
+    """Labels as numbers.
+
+    Raises
+    ------
+    DataError
+        They are none.
+    """
+    try:
+        if y.dtype.kind == "c":
+            raise TypeError("complex labels")
+        return np.asarray(y, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"y: expected labels -1 and +1, got values that are no numbers ({error}); "
+            "ucm.Classifier takes any two labels"
+        ) from error
+
+
+def read_weights(sample_weight: Any, m: int) -> Vec | None:
+    """The weights of m samples; None where each is 1.
+
+    Raises
+    ------
+    DataError
+        They are no numbers, not one for each sample, negative, NaN or infinite, or all 0.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.array(vector("weight", sample_weight, m), dtype=np.float64)
+    refuse_wrong(_wrong(weights, None))
+    if not weights.any():
+        raise DataError(
+            f"sample_weight: expected {_WANTED['sample_weight'][0]}, got zeros only; give some sample a "
+            "positive weight"
+        )
+    return None if (weights == 1.0).all() else weights
+
+
+def read_groups(subgroup: Any, m: int) -> NDArray[Any]:
+    """The group of each of m samples.
+
+    Raises
+    ------
+    DataError
+        Not one label for each sample, or one that is no string and no number.
+    """
+    groups = np.asarray(vector("group", subgroup, m))
+    refuse_wrong(_wrong(None, groups))
+    return groups
+
+
+def refuse_wrong(wrong: tuple[str, int, Any] | None) -> None:
+    """Raise `DataError` for a weight or a group of a sample that is none."""
+    if wrong is not None:
+        name, i, what = wrong
+        wanted, hint = _WANTED[name]
+        raise DataError(f"{name}: expected {wanted}, got {brief(what)} for sample {i}; {hint}")
+
+
+def refuse_labels(plus: Any, minus: Any, odd: Sequence[float]) -> None:
+    """Raise `DataError` unless there are the labels -1 and +1, and no other."""
+    if odd:
+        shown = ", ".join(f"{v:g}" for v in odd)
+        raise DataError(
+            f"y: expected the labels -1 and +1, got the value(s) {shown}; ucm.Classifier takes any two labels"
+        )
+    if not plus or not minus:
+        raise DataError(
+            f"y: expected two classes, got one (all labels are {'+1' if plus else '-1'}); add samples of the "
+            "other class"
+        )
+
+
+def refuse_weightless(totals: tuple[float, float]) -> None:
+    """Raise `DataError` if all samples of a class have weight 0."""
+    if min(totals) == 0.0:
+        none = "-1" if totals[0] else "+1"
+        raise DataError(
+            f"sample_weight: expected samples of both classes with a positive weight, got zeros for all of "
+            f"class {none}; give some of them a positive weight, or leave the class out"
+        )
+
+
+def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
+    """The first weight or group of a block that is none."""
+    if weight is not None:
+        c = np.asarray(weight, dtype=np.float64)
+        rows = np.flatnonzero(~((c >= 0.0) & (c < np.inf)))
+        if rows.size:
+            return "sample_weight", int(rows[0]), float(c[rows[0]])
+    if group is not None and group.dtype.kind not in "biufUTO" and group.size:
+        return "subgroup", 0, group[:1].tolist()[0]
+    if group is not None and group.dtype.kind in "fO":
+        none: Any = None
+        rows = np.flatnonzero((group != group) | np.equal(group, none))  # of NaN it is not itself
+        if rows.size:
+            return "subgroup", int(rows[0]), group[rows[:1]].tolist()[0]
+    return None
+
+
+# --- the first pass ----------------------------------------------------------------------------
+class Look(NamedTuple):
+    """What rows tell of themselves.
+
+    Attributes
+    ----------
+    labels : rows of class +1 and class -1
+    counts : of these the ones that count
+    met : kind and label of the named groups that a row of positive weight is in
+    totals : the sums of what these weigh
+    whole : the sums of the weights of all rows, of any group
+    least : the least positive weight of a row that counts
+    rows : of all
+    wrong : the first weight or group that is none: which, its row, and what it is
+    bad : row, column and value of the first entry that is no finite number
+    odd : labels that are neither -1 nor +1
+    top : the largest absolute entry
+    entries : stored
+    """
+
+    labels: tuple[int, int]
+    counts: tuple[int, int]
+    met: frozenset[tuple[str, Any]]
+    totals: tuple[float, float]
+    whole: tuple[float, float]
+    least: float
+    rows: int
+    wrong: tuple[str, int, Any] | None
+    bad: tuple[int, int, float] | None
+    odd: tuple[float, ...]
+    top: float
+    entries: int
+
+
+def look(X: Any, y: Any, factors: Factors | None = None) -> tuple[Look, Any, Vec, Any]:
+    """At a block: what it tells, its rows that count, their labels times what they weigh, and their groups.
+
+    Parameters
+    ----------
+    factors : of classes and groups, where rows have weights or groups
+
+    Raises
+    ------
+    DataError
+        The labels are no numbers.
+    """
+    v = label_values(label_in(y))
+    plus, minus = int((v == 1.0).sum()), int((v == -1.0).sum())
+    odd = np.unique(v[np.abs(v) != 1.0])[:_SHOWN] if plus + minus < v.size else ()
+    size, index, wrong, group = v.size, None, None, None
+    counts: tuple[Any, Any] = plus, minus
+    met: frozenset[tuple[str, Any]] = frozenset()
+    totals = whole = float(plus), float(minus)
+    least = 1.0
+    if factors is not None:
+        weight, group = weight_in(y), group_in(y)
+        wrong = _wrong(weight, group)
+        whole = totals if weight is None else _by_class(v, np.asarray(weight, dtype=np.float64))
+        X, v, index = kept(X, tagged(v, weight, group), factors)
+        group = group if group is None or index is None else group[index]
+        counts, totals = _by_class(v, np.ones(v.size)), _by_class(v, np.abs(v))
+        least = float(np.abs(v).min(initial=np.inf))
+        met = frozenset(part for part in factors.named if _has(v, group, *part))
+    bad, entries = first_bad(X), X.data if sparse.issparse(X) else X
+    if bad is not None and index is not None:
+        bad = int(index[bad[0]]), *bad[1:]
+    top = max(float(entries.max()), -float(entries.min())) if entries.size else 0.0
+    found = Look(
+        (plus, minus), (int(counts[0]), int(counts[1])), met, totals, whole, least, size, wrong, bad,
+        tuple(map(float, odd)), top, int(entries.size),
+    )  # fmt: skip
+    return found, X, v, group
+
+
+def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
+    """Whether one of the rows is of a group."""
+    own = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
+    return bool((own & members_in(group, label)).any())
+
+
+def _by_class(v: Vec, weights: Vec) -> tuple[float, float]:
+    return float(weights[v > 0.0].sum()), float(weights[v < 0.0].sum())
+
+
+def joined(a: Look, b: Look) -> Look:
+    """What the rows of a and, after them, of b tell."""
+    bad, wrong = a.bad, a.wrong
+    if bad is None and b.bad is not None:
+        bad = (b.bad[0] + a.rows, *b.bad[1:])
+    if wrong is None and b.wrong is not None:
+        wrong = (b.wrong[0], b.wrong[1] + a.rows, b.wrong[2])
+    return Look(
+        (a.labels[0] + b.labels[0], a.labels[1] + b.labels[1]),
+        (a.counts[0] + b.counts[0], a.counts[1] + b.counts[1]),
+        a.met | b.met,
+        (a.totals[0] + b.totals[0], a.totals[1] + b.totals[1]),
+        (a.whole[0] + b.whole[0], a.whole[1] + b.whole[1]),
+        min(a.least, b.least),
+        a.rows + b.rows,
+        wrong,
+        bad,
+        tuple(sorted({*a.odd, *b.odd}))[:_SHOWN],
+        max(a.top, b.top),
+        a.entries + b.entries,
+    )
+
+
+def refuse_bad(found: Look, named: Sequence[tuple[str, Any]] = ()) -> None:
+    """Refuse what no model can be fitted to.
+
+    Parameters
+    ----------
+    named : kind and label of the groups that a model names
+
+    Raises
+    ------
+    DataError
+        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none.
+    """
+    if found.rows == 0:
+        refuse_empty()
+    refuse_wrong(found.wrong)
+    if found.bad is not None:
+        refuse_entry(found.bad)
+    refuse_labels(*found.labels, found.odd)
+    refuse_weightless(found.whole)
+    lost = [part for part in named if part not in found.met]
+    if lost:
+        kind, label = lost[0]
+        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
+        raise DataError(
+            f"{kind}.group({label!r}): expected samples of {of} in the group, got none; leave the group out, "
+            "or add samples"
+        )

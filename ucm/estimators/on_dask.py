@@ -1,0 +1,135 @@
+"""Predictions for arrays and frames of Dask: block by block, when they are looked at."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ucm.data.columns import Features, RowColumns, refuse_lost
+from ucm.data.dask_rows import lazy_blocks
+from ucm.data.linear import Vec
+from ucm.data.row_metadata import label_in, weight_in
+from ucm.errors import DataError
+
+__all__ = ["lazy_accuracy", "lazy_answers", "light_of", "refuse_width", "right_rows"]
+
+_HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")
+"""What is fitted and predicts nothing: it stays here."""
+
+
+def _answers(classifier: Any, method: str, like: Any, X: Any) -> Any:
+    """What a method says of a block; of an empty one as much as of no row."""
+    if X.shape[0] == 0:
+        return like
+    return np.asarray(getattr(classifier, method)(X))
+
+
+def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
+    """A Dask array of what a method of a fitted classifier says of every row.
+
+    Parameters
+    ----------
+    method : that takes an array in memory
+    X : array or frame of Dask, of which the columns of the fit are taken
+
+    Raises
+    ------
+    DataError
+        Chunks along columns, no such columns. NaN raise it when they are met.
+    """
+    dask: Any = import_module("dask")
+    da: Any = import_module("dask.array")
+    light = light_of(classifier)
+    n, names = classifier.n_features_in_, getattr(classifier, "feature_names_in_", None)
+    frame = hasattr(X, "columns")
+    if frame and names is not None:
+        refuse_lost(names, X.columns)
+        X = X[list(names)]
+    elif not frame and X.ndim == 2 and X.numblocks[1] > 1:
+        raise DataError(
+            f"X: expected chunks of whole rows, got {X.numblocks[1]} chunks along the columns; ask for "
+            "X.rechunk({1: -1})"
+        )
+    shape = (X.shape[1],) if X.ndim == 2 else ()
+    if shape != (n,):
+        raise DataError(
+            f"Classifier.{method}: expected {n} features, got a {type(X).__name__} of shape "
+            f"{tuple(X.shape)}; give those of the fit"
+        )
+    one = np.zeros((1, n))
+    if frame and names is not None:
+        one = import_module("pandas").DataFrame(one, columns=list(names))
+    like = _answers(light, method, None, one)[:0]
+    work = functools.partial(_answers, light, method, like)
+    parts = np.asarray(X.to_delayed(), dtype=object).ravel()
+    sizes = (math.nan,) * len(parts) if frame else X.chunks[0]
+    call = dask.delayed(work, pure=False)
+    return da.concatenate(
+        [
+            da.from_delayed(call(part), shape=(size, *like.shape[1:]), meta=like)
+            for part, size in zip(parts, sizes, strict=True)
+        ],
+        allow_unknown_chunksizes=True,
+    )
+
+
+def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    """The part of rows that `predict` answers right, a Dask array without dimensions.
+
+    Parameters
+    ----------
+    y, sample_weight : of Dask or in memory, or names of columns of a frame
+    """
+    dask: Any = import_module("dask")
+    da: Any = import_module("dask.array")
+    names = list(getattr(classifier, "feature_names_in_", ()))
+    light = light_of(classifier, named=False)
+    wanted = Features(tuple(names) if names and hasattr(X, "columns") else None)
+    blocks, about = lazy_blocks(X, RowColumns(y, sample_weight), wanted)
+    refuse_width(classifier, "score", about.n)
+    call = dask.delayed(_right_of_block, pure=False)
+    parts = [da.from_delayed(call(light, block), shape=(2,), dtype=float) for block in blocks]
+    right, whole = da.stack(parts).sum(axis=0)
+    return right / whole
+
+
+def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
+    return right_rows(*block, classifier, None)
+
+
+def light_of(classifier: Any, named: bool = True) -> Any:
+    """A copy of a fitted classifier that predicts, without what else was fitted; on request for arrays with
+    the columns of the fit."""
+    light = copy.copy(classifier)
+    for name in _HEAVY if named else (*_HEAVY, "feature_names_in_"):
+        vars(light).pop(name, None)
+    return light
+
+
+def refuse_width(classifier: Any, method: str, n: int) -> None:
+    """Raises `DataError` where rows have another number of features than those of the fit."""
+    if n != classifier.n_features_in_:
+        raise DataError(
+            f"Classifier.{method}: expected {classifier.n_features_in_} features, got {n}; give those of the "
+            "fit"
+        )
+
+
+def right_rows(X: Any, y: Any, classifier: Any, places: Any) -> Vec:
+    """A kernel over rows: the weights of those that `predict` answers right, and of all.
+
+    Parameters
+    ----------
+    places : of the columns of the fit; None for all columns
+    """
+    c, y = weight_in(y), label_in(y)
+    c = np.ones(y.size) if c is None else c
+    if y.size == 0:
+        return np.zeros(2)
+    right = np.asarray(classifier.predict(X if places is None else X[:, places])) == y
+    return np.array([float(c @ right), float(c.sum())])

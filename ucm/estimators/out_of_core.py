@@ -1,0 +1,200 @@
+"""The classifier over rows that are read block by block: its fit, and scores of them."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.compiler.compile import compile
+from ucm.compiler.plan import Plan
+from ucm.data.array_rows import library
+from ucm.data.columns import refuse_lost, weights_of
+from ucm.data.first_pass import FEATURES, refuse_gathering
+from ucm.data.linear import Vec
+from ucm.data.readers import feature_rows, has_columns, open_rows
+from ucm.data.row_metadata import label_in, weight_in
+from ucm.data.source import Labelled, RowSource, as_double
+from ucm.data.validation import refuse_empty
+from ucm.errors import DataError, ParameterError
+from ucm.estimators.multiclass import about_pair
+from ucm.estimators.on_dask import light_of, refuse_width, right_rows
+from ucm.estimators.options import kernel_options, solve_options
+from ucm.estimators.validation import class_weights
+from ucm.forms.solution import Solution
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
+
+__all__ = [
+    "accuracy_rows",
+    "fit_rows",
+    "hits_rows",
+    "problems_of",
+    "score_rows",
+    "scored",
+    "write_scores",
+]
+
+
+def fit_rows(
+    classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict[str, Any]
+) -> tuple[RowSource, NDArray[Any], list[Plan], list[Solution]]:
+    """The source, the labels, and of every problem of two classes the plan and its solution.
+
+    Raises
+    ------
+    DataError
+        One class; a kernel that is not approximated, or `read_as`: they need all samples in memory.
+    """
+    began = time.perf_counter()
+    source = open_rows(X, y, **tags)
+    if classifier.kernel not in (None, "linear") and classifier.kernel_approx is None:
+        refuse_gathering(source, "Classifier with a kernel", FEATURES)
+    if classifier.read_as is not None:
+        refuse_gathering(source, "Classifier with read_as")
+    classes = source.labels()
+    if classes.size < 2:
+        raise DataError(
+            f"y: expected two classes, got {classes.size} ({classes.tolist()}); add samples of another class"
+        )
+    _, options = kernel_options(classifier, source, None)
+    plans, solutions = [], []
+    for part, weight in problems_of(source, classes, classifier):
+        with about_pair("" if classes.size == 2 else part.named()):
+            plan = compile(model, part, solver=classifier.solver, class_weight=weight, **options)
+            if classifier.bias_rule not in plan.lowering.bias_rules:
+                raise ParameterError(
+                    f"Classifier: bias_rule={classifier.bias_rule!r} does not apply over rows; take one of "
+                    f"{', '.join(plan.lowering.bias_rules)}"
+                )
+            plans.append(plan)
+            solutions.append(plan.solve(**solve_options(classifier, began)))
+    return source, classes, plans, solutions
+
+
+def problems_of(
+    source: RowSource, classes: NDArray[Any], classifier: Any
+) -> Iterator[tuple[Labelled, Any]]:
+    """The problems of two classes in the order of `ucm.estimators.multiclass.pairs_of`, with the weights of
+    both."""
+    weight = classifier.class_weight
+    if classes.size == 2 and (weight is None or isinstance(weight, str)):
+        yield Labelled(source, classes[1]), weight
+        return
+    rows, met = source.map_reduce(_met, classes, merge=operator.add)
+    weights = class_weights(weight, classes, met)
+    if classes.size == 2:
+        yield Labelled(source, classes[1]), (weights[1], weights[0])
+    elif classifier.multi_class == "ovr":
+        for i, label in enumerate(classes):
+            rest = np.arange(classes.size) != i
+            yield (
+                Labelled(source, label),
+                (weights[i], np.average(weights[rest], weights=met[rest])),
+            )
+    else:
+        for i, j in combinations(range(classes.size), 2):
+            part = Labelled(source, classes[i], classes[j], int(rows[i] + rows[j]))
+            yield part, (weights[i], weights[j])
+
+
+def _met(X: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    c, y = weight_in(y), label_in(y)
+    c = np.ones(y.size) if c is None else c
+    own = [c[y == label] for label in classes]
+    return np.array([[v.size for v in own], [v.sum() for v in own]])
+
+
+def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
+    X = as_double(X)
+    entries = X.data if hasattr(X, "indptr") else X
+    return np.asarray(X @ W.T), label_in(y), bool(np.isfinite(entries).all())
+
+
+def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArray[np.float64]:
+    """`X W'`, block by block.
+
+    Parameters
+    ----------
+    names : the columns that are features, of a table with names; None for all
+
+    Raises
+    ------
+    DataError
+        No rows, another number of features, a column of the fit that is not there, or NaN or inf.
+    """
+    return scored(feature_rows(X, names), W, names)[0]
+
+
+def scored(
+    source: RowSource, W: NDArray[np.float64], names: list[str] | None
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """`X W'` and the labels; raises as `score_rows`."""
+    if source.m == 0:
+        refuse_empty()
+    W = weights_of(W, names, source.features)
+    if source.n != W.shape[1]:
+        raise DataError(
+            f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"
+        )
+    found = source.map_reduce(_scores, W)
+    if not all(sound for *_, sound in found):
+        raise DataError(
+            "Classifier.predict: expected finite numbers, got NaN or inf; remove these samples"
+        )
+    scores, labels = zip(*(block[:2] for block in found), strict=True)
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """The part of the rows that `predict` of a fitted classifier answers right, in one pass.
+
+    Parameters
+    ----------
+    y, sample_weight : as for `ucm.open_rows`, of which a source has its own
+    """
+    names = list(getattr(classifier, "feature_names_in_", ()))
+    if isinstance(X, RowSource):
+        source = open_rows(X, y, sample_weight=sample_weight)
+    else:
+        columns = names if names and has_columns(X) else None
+        source = open_rows(X, y, sample_weight=sample_weight, columns=columns)
+    places, light = None, light_of(classifier, named=False)
+    if names and source.features is not None and names != list(source.features):
+        refuse_lost(names, source.features)
+        places = [source.features.index(name) for name in names]
+    refuse_width(classifier, "score", source.n if places is None else len(places))
+    right, whole = np.sum(source.map_reduce(right_rows, light, places), axis=0)
+    return float(right / whole)
+
+
+def write_scores(
+    out: str | Path, labels: NDArray[Any], scores: NDArray[np.float64], classes: NDArray[Any]
+) -> None:
+    """Write labels and decision values to a file of Parquet.
+
+    Raises
+    ------
+    MissingExtraError
+        pyarrow is not installed.
+    """
+    pyarrow = library("pyarrow", "parquet")
+    names = ["decision"] if scores.shape[1] == 1 else [f"decision_{label}" for label in classes]
+    columns = {"label": labels} | dict(zip(names, scores.T, strict=True))
+    pyarrow.parquet.write_table(pyarrow.table(columns), out)
+
+
+def _right(X: Any, y: Any, w: Vec, b: float) -> int:
+    positive = np.asarray(as_double(X) @ w).ravel() + b > 0.0
+    return int(np.count_nonzero(positive == (label_in(y) > 0.0)))
+
+
+def accuracy_rows(source: RowSource, w: Vec, b: float) -> float:
+    """The share of the rows on their own side, labels -1 and +1."""
+    return sum(source.map_reduce(_right, w, b)) / source.m

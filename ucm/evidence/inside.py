@@ -1,0 +1,226 @@
+"""Points of a declared set near to points that miss it.
+
+A solver of coupled blocks meets the couplings to its own accuracy only. With `q_k` its blocks, `D_k` their
+domains and `B q + o = 0` the couplings, the member of the lowered set nearest to q, in a norm of weights
+`1 / s_k`, is `p_k = P_k(q_k + s_k B_k' mu)`, mu the minimiser of the convex function
+
+    psi(mu) = sum_k max over p in D_k of { <B_k' mu, p> - ||p - q_k||^2 / (2 s_k) } + <o, mu>,
+
+by semismooth Newton steps: its gradient is `B p + o`. Whether the point found lies in the declared set, the
+definition of the set says, not the lowering.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import ZeroMap
+from ucm.forms.steps import line_search
+from ucm.language.contracts import Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet
+from ucm.language.sets.combination import Combination
+from ucm.language.sets.union import ConvexUnion
+from ucm.language.simplex_projection import ROUNDING
+
+__all__ = ["INSIDE", "Moved", "moved_inside"]
+
+INSIDE = 1e-9
+"""The violation up to which a point counts as one of U."""
+
+_NEAR = 1e-2  # violation: a point further outside is no inaccurate answer, but a wrong one
+_ORDER = 3000  # equations of couplings whose systems are formed
+_ENTRIES = 20_000_000  # of their maps
+_NONE = 1e-13  # a share that is taken for none
+_STEPS = 60
+_MET, _SMALL = 1e-16, 1e-13  # of the terms of a coupling: no rounding is left, nothing but rounding
+_PARTS = np.logspace(-14.0, -1.0, 27)  # of the way to the centre
+
+Moved = tuple[list[Vec], Vec, float]
+"""Blocks, the point that they stand for, and its violation."""
+
+
+def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | None:
+    """A point of U near to that of the blocks q; None where none was found, or q is far outside.
+
+    Every operand of a sum and of a union is moved by itself. Of the others these are tried, in this order:
+    the projections of the blocks on their domains; with couplings the nearest member of the lowered set; a
+    point on the way to the centres of the domains.
+    """
+    if not U.rebuild(data, iter(q))[1] <= _NEAR:
+        return None
+    p = _moved(U, data, list(q))
+    x, violation = U.rebuild(data, iter(p))
+    return (p, x, violation) if violation <= INSIDE else None
+
+
+def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
+    """The blocks of a point near to that of q, and as near to U as can be told."""
+    if isinstance(U, Combination):
+        p: list[Vec] = []
+        for V, _ in U.terms():
+            count = len(V.lower(data).blocks)
+            p += _moved(V, data, q[len(p) : len(p) + count])
+        return p
+    if isinstance(U, ConvexUnion):
+        shares, parts = U.apart(data, q[0])
+        shares = np.where(shares > _NONE, shares, 0.0)
+        shares /= shares.sum() or 1.0
+        moved = [
+            _moved(V, data, own) if share > 0.0 else own
+            for V, own, share in zip(U.sets, parts, shares, strict=True)
+        ]
+        return [U.together(data, shares, moved)]
+    return _of_one(U, data, q)
+
+
+def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
+    x, violation = U.rebuild(data, iter(q))
+    if violation == 0.0:
+        return q
+    image = U.lower(data)
+    best: Moved = q, x, violation
+    for way in (_projected, _nearest):
+        p = way(image, q)
+        if p is None:
+            continue
+        x, violation = U.rebuild(data, iter(p))
+        if violation <= best[2]:
+            best = p, x, violation
+        if violation <= ROUNDING:
+            return p
+    return _towards_centre(U, data, image, best)[0]
+
+
+def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
+    """The blocks at the nearest points of their domains, where these have a projection."""
+    return [
+        b.domain.project(v) if isinstance(b.domain, Projectable) else v
+        for b, v in zip(image.blocks, q, strict=True)
+    ]
+
+
+def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, at: Moved) -> Moved:
+    """The first of some points on the way to the centres that is inside to rounding; where none is, `at`."""
+    c = [b.domain.center(b.map.shape[1]) for b in image.blocks]
+    low, high, found = -1, _PARTS.size, at
+    k = high - 1  # the last of all tells whether there is one
+    while high - low > 1:
+        t = float(_PARTS[k])
+        p = [(1.0 - t) * v + t * m for v, m in zip(at[0], c, strict=True)]
+        x, violation = U.rebuild(data, iter(p))
+        if violation <= ROUNDING:
+            high, found = k, (p, x, violation)
+        elif high == _PARTS.size:
+            break
+        else:
+            low = k
+        k = (low + high) // 2
+    return found
+
+
+class _Couplings:
+    """`B q + o` with rows in units of the terms that meet in them, and the matrices `B_k` by block."""
+
+    def __init__(self, image: LoweredSet, q: Sequence[Vec]) -> None:
+        units = []
+        for c in image.couplings:
+            size = np.abs(c.offset) + sum(B.sizes(q[k]) for k, B in c.terms)
+            units.append(np.maximum(size, 1e-12 * float(size.max(initial=0.0)) or 1.0))
+        self.offset = np.concatenate(
+            [c.offset / u for c, u in zip(image.couplings, units, strict=True)]
+        )
+        self.B: list[Any] = []
+        for k, b in enumerate(image.blocks):
+            rows = []
+            for c, u in zip(image.couplings, units, strict=True):
+                own = sparse.csr_array((u.size, b.map.shape[1]))
+                for j, B in c.terms:
+                    if j == k and not isinstance(B, ZeroMap):
+                        own = own + sparse.csr_array(B.matrix())
+                rows.append(sparse.csr_array(sparse.diags_array(1.0 / u) @ own))
+            self.B.append(sparse.vstack(rows, format="csr"))
+
+    def missed(self, p: Sequence[Vec]) -> Vec:
+        return self.offset + sum(B @ v for B, v in zip(self.B, p, strict=True))
+
+    def system(self, J: Sequence[Jacobian], s: Sequence[float]) -> NDArray[np.float64]:
+        """`sum_k s_k B_k J_k B_k'`."""
+        H = np.zeros((self.offset.size, self.offset.size))
+        for B, j, factor in zip(self.B, J, s, strict=True):
+            H += factor * (B @ sparse.diags_array(j.d) @ B.T).toarray()
+            if j.U.shape[1]:
+                BU = B @ j.U
+                H += factor * (BU @ j.S @ BU.T)
+        return H
+
+
+def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
+    """The member of the lowered set nearest to q, by Newton steps; None where they do not apply."""
+    order = sum(c.offset.size for c in image.couplings)
+    entries = sum(B.entries for c in image.couplings for _, B in c.terms)
+    blocks: list[Any] = list(image.blocks)
+    if not 0 < order <= _ORDER or entries > _ENTRIES:
+        return None
+    if not all(isinstance(b.domain, SemiSmooth) for b in blocks):
+        return None
+    meets = _Couplings(image, q)
+    s = []
+    for b, v in zip(blocks, q, strict=True):
+        far = np.abs([v, b.domain.center(v.size)]).max(initial=0.0)
+        s.append(float(far) ** 2 or 1.0)
+
+    def argument(k: int, mu: Vec) -> Vec:
+        return q[k] + s[k] * (meets.B[k].T @ mu)
+
+    def point(mu: Vec) -> list[Vec]:
+        return [b.domain.project(argument(k, mu)) for k, b in enumerate(blocks)]
+
+    def slope(t: float, along: tuple[Vec, Vec]) -> float:
+        start, d = along
+        return float(meets.missed(point(start + t * d)) @ d)
+
+    mu = np.zeros(order)
+    p = point(mu)
+    g = meets.missed(p)
+    best = float(np.linalg.norm(g)), p
+    for _ in range(_STEPS):
+        size = float(np.linalg.norm(g))
+        if size < best[0]:
+            best = size, p
+        if size <= _MET * math.sqrt(order):
+            break
+        J = [b.domain.jacobian(argument(k, mu)) for k, b in enumerate(blocks)]
+        H = meets.system(J, s)
+        d = -_solution(H, g)
+        if not float(g @ d) < 0.0:
+            break
+        full = point(mu + d)
+        after = meets.missed(full)
+        if float(np.linalg.norm(after)) <= 0.5 * size:
+            mu, p, g = mu + d, full, after
+            continue
+        if size <= _SMALL:  # to rounding
+            break
+        mu = mu + line_search(slope, (mu, d), float(g @ d)) * d
+        p = point(mu)
+        g = meets.missed(p)
+    return best[1]
+
+
+def _solution(H: NDArray[np.float64], g: Vec) -> Vec:
+    """`H^-1 g` of a semidefinite H, with the least ridge at which rounding leaves it definite; 0 where none
+    does."""
+    lapack: Any = linalg.lapack
+    unit = float(np.trace(H)) / g.size or 1.0
+    for ridge in (1e-15, 1e-13, 1e-11, 1e-8):
+        _, found, info = lapack.dposv(H + ridge * unit * np.eye(g.size), g)
+        if info == 0:
+            return found
+    return np.zeros_like(g)

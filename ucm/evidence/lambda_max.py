@@ -1,0 +1,176 @@
+"""lambda_max: the least multiple of a penalty with w = 0 as the answer.
+
+w = 0 solves `sum_i c_i l(t_i) + R(w)` when some dual point a has `g = sum_i y_i a_i x_i` in the
+subdifferential of R at 0. At w = 0 all samples of a class have one margin. Where the loss has a slope there,
+g is one point and lambda_max its dual norm; at a kink lambda_max is the largest decrease of the losses over
+the unit ball of R.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.forms.objective import weighed
+from ucm.language import cvx as cp
+from ucm.language.objective import Objective
+from ucm.language.parameter import Numbers
+from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
+from ucm.solvers.programs import attempt
+
+__all__ = ["LambdaMax", "is_multiple", "lambda_max"]
+
+_LARGEST = 1e15  # bias or multiple that is looked at
+_JUMP = 1e-9  # relative: a larger jump of the slopes is a kink
+_ROUNDING = 1e-14  # of a gradient, and of slopes
+_PROGRAM = 1e-7  # relative accuracy of a conic program
+
+
+@dataclass(frozen=True)
+class LambdaMax:
+    """The least value with w = 0.
+
+    Attributes
+    ----------
+    value : the number
+    how : how it is known
+    gap : distance below it at which w = 0 is not yet excluded
+    """
+
+    value: float
+    how: str
+    gap: float = 0.0
+
+
+def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
+    """Return lambda_max of the parameter `name`; None where it multiplies no penalty with a kink at 0, and
+    for losses that are not convex."""
+    losses, subtracted = model.loss.split()
+    if subtracted or name in model.loss.params() or name not in model.penalty.params():
+        return None
+    slopes = _slopes(losses, data) if is_multiple(model.penalty, name, data.n) else None
+    if slopes is None:
+        return None
+    low, high = slopes
+    if (high - low <= _JUMP * np.abs(high)).all():
+        return _at_gradient(model.penalty, name, _gradient(data, 0.5 * (low + high)))
+    return _at_kink(model.penalty, name, data, low, high)
+
+
+def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
+    """True if the penalty is affine in the parameter, which has no largest value."""
+    w = np.full(n, 0.37)
+    try:
+        heights = [penalty.with_params(**{name: x}).value(w) for x in (1.0, 2.0, 3.0)]
+    except CompositionError:
+        return False
+    first, second = np.diff(heights)
+    return bool(first > 0.0) and math.isclose(first, second, rel_tol=1e-9)
+
+
+def _gradient(data: Data, a: Vec) -> Vec:
+    """`sum_i y_i a_i x_i`."""
+    return np.asarray(data.X.T @ (data.y * a)).ravel()
+
+
+def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
+    """(m,) the least and the largest slope of each sample at w = 0 and the best b, by bisection for
+    `sum_i y_i a_i = 0`, which falls in b; None where there is no best b, or all slopes are 0 there."""
+    every, weights = weighed(losses, data)
+    c = [np.ones(data.m) if own is None else own for own in weights]
+    positive = data.y > 0.0
+
+    def slopes(b: float) -> Vec:
+        parts = zip(every, c, strict=True)
+        at = [(loss.offset + np.array([-b, b]), loss, own) for loss, own in parts]
+        return sum(
+            (own * loss.gradient(t)[np.where(positive, 0, 1)] for t, loss, own in at),
+            start=np.zeros(data.m),
+        )
+
+    def rises(b: float) -> bool:
+        return float(data.y @ slopes(b)) > 0.0
+
+    low, high = -1.0, 1.0
+    with np.errstate(over="ignore"):
+        while not rises(low) and low > -_LARGEST:
+            low *= 2.0
+        while rises(high) and high < _LARGEST:
+            high *= 2.0
+        if not rises(low) or rises(high):
+            return None
+        while low < (middle := 0.5 * (low + high)) < high and high - low > 1e-300:
+            low, high = (middle, high) if rises(middle) else (low, middle)
+        first, last = slopes(low), slopes(high)
+        nearby = max(np.abs(slopes(low - 1.0)).max(), np.abs(slopes(high + 1.0)).max())
+    if max(np.abs(first).max(), np.abs(last).max()) <= _ROUNDING * nearby:
+        return None
+    return np.minimum(first, last), np.maximum(first, last)
+
+
+def _parts(penalty: Penalty, name: str) -> tuple[ProximalPenalty | None, list[ProximalPenalty]]:
+    """The one part of the penalty that the parameter multiplies, None unless it is one; the others. Of a
+    difference the part that is subtracted has no slope at 0."""
+    kept, _ = penalty.split()
+    own = [p for p in kept if name in p.params()]
+    return own[0] if len(own) == 1 else None, [p for p in kept if name not in p.params()]
+
+
+def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
+    """By bisection for the least multiple with g in the subdifferential at 0."""
+
+    def trivial(lam: float) -> bool:
+        own, others = _parts(penalty.with_params(**{name: lam}), name)
+        return own is not None and _holds(own, g) and not any(_holds(p, 1e-6 * g) for p in others)
+
+    if not g.any() or trivial(1.0 / _LARGEST):
+        return None
+    low, high = 0.0, 1.0
+    while not trivial(high):
+        high *= 4.0
+        if high > _LARGEST:
+            return None
+    while high - low > 2.0 * _ROUNDING * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if trivial(middle) else (middle, high)
+    high *= 1.0 + _ROUNDING
+    how = "there the penalty outweighs the gradient of the losses at w = 0"
+    return LambdaMax(high, how, high - low)
+
+
+def _holds(penalty: ProximalPenalty, g: Vec) -> bool:
+    """True if g is a subgradient at 0."""
+    return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
+
+
+def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> LambdaMax | None:
+    """The program `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`."""
+    own, others = _parts(penalty.with_params(**{name: 1.0}), name)
+    double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
+    if own is None or double is None or others:
+        return None
+    unit, twice = own.gauge(np.ones(data.n)), double.gauge(np.ones(data.n))
+    if not (unit > 0.0 and math.isclose(unit, 2.0 * twice, rel_tol=1e-9)):
+        return None  # no norm times the parameter
+    jumps = high - low
+    rows = np.flatnonzero(jumps > _JUMP * jumps.max())
+    y, g, scale = data.y[rows], _gradient(data, high), data.scale
+    w, b = cp.Variable(data.n), cp.Variable()
+    Z = sparse.diags_array(y) @ data.X[rows]
+    t = Z @ w + y * b  # CVXPY hands a product with y to solvers with wrong bounds
+    gain = g @ w + float(data.y @ high) * b - jumps[rows] @ cp.pos(t)
+    ball = own.cvxpy(w, 1.0, Numbers()) <= 1.0
+    problem = cp.Problem(cp.Maximize(gain / scale), [ball])
+    if attempt(problem, cp.CLARABEL) or problem.status != "optimal":
+        return None
+    top = scale * float(problem.value) * (1.0 + _PROGRAM)  # type: ignore[arg-type]
+    if not top > 0.0:
+        return None
+    how = "the largest decrease of the losses at w = 0 over the unit ball of the penalty"
+    return LambdaMax(top, how, 2.0 * _PROGRAM * top)

@@ -1,0 +1,162 @@
+"""Proof that a critical point of `loss + penalty` is a strict local minimum.
+
+Near a point (w, b) at which every term is a function of one margin or of one weight, the objective has the
+directional derivative
+
+    F'(d) = sum_i max(l_i tau_i, u_i tau_i) + sum_j max(l'_j d_j, u'_j d_j),   tau_i = y_i (d_w'x_i + d_b),
+
+`[l, u]` the one-sided slopes of each term. Where F' > 0 for every d other than 0, (w, b) is a strict local
+minimum: F is Lipschitz and piecewise smooth. F' is the support function of the set of slopes
+`{sum_i s_i y_i (x_i, 1) + (s', 0) : l <= s <= u, l' <= s' <= u'}`, so this holds exactly when 0 lies in
+the interior of the set: 0 is then the image of a point in the interior of the box of slopes, and the terms
+with a kink span R^(n+1). One linear program and one rank decide. At a concave kink (u < l) the
+derivative takes the smaller of both values: every choice of one slope must pass.
+
+Ong and Le Thi (2013), Theorem 3.1 (IV), proves a local minimum where the subtracted part is affine; here it
+may be any piecewise smooth function, such as that of `ExpL0`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.evidence.objective import weights_in
+from ucm.language.objective import Objective
+from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.terms import ConvexLoss
+
+__all__ = ["refuse_local", "strict_local_minimum"]
+
+_AT_KINK = (
+    1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0
+)
+_JUMP = 1e-4  # difference of one-sided slopes, relative to the largest slope, that counts as a kink
+_INSIDE = 1e-6  # least distance from the walls of the box of slopes, as a fraction of its width
+_MOST_CONCAVE = 8  # concave kinks at one point; each doubles the number of linear programs
+_RANK = 1e-9  # singular values below it, relative to the largest, count as 0
+
+Slopes = tuple[Vec, Vec]
+
+
+def refuse_local(model: Objective) -> str | None:
+    """Return why one-sided slopes of the terms are not available, or None."""
+    _, _, s, others = Gathered(model.dc()[0].penalties).norms  # type: ignore[arg-type]
+    if s or others:
+        return (
+            "certify_local: expected penalties that are sums over the weights w_j (L1, L2, ElasticNet, "
+            f"folded concave ones), got {model.penalty!r}; use plan.certify"
+        )
+    return None
+
+
+def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str | None:
+    """Return why (w, b) is not proven to be a strict local minimum, or None where it is.
+
+    Parameters
+    ----------
+    model : an objective that `refuse_local` does not refuse
+    w : (n,) array
+    """
+    n = w.size
+    margin = data.y * (np.asarray(data.X @ w).ravel() + b)
+    losses, penalties = _loss_slopes(model, data, margin), _penalty_slopes(model, w)
+    # rows of the derivative: one for each sample, one for each weight
+    Z = sparse.csr_array(data.X).multiply(data.y[:, None])
+    rows: Any = sparse.vstack(
+        [sparse.hstack([Z, data.y[:, None]]), sparse.eye_array(n, n + 1)], format="csr"
+    )
+    low, high = (np.concatenate(pair) for pair in zip(losses, penalties, strict=True))
+    jump = high - low
+    steep = max(float(np.abs(low).max()), float(np.abs(high).max()), 1e-300)
+    convex = np.flatnonzero(jump > _JUMP * steep)
+    concave = np.flatnonzero(jump < -_JUMP * steep)
+    if concave.size > _MOST_CONCAVE:
+        return f"{concave.size} terms have concave kinks there, more than {_MOST_CONCAVE} that are examined"
+    kinked = rows[convex]
+    if _rank(kinked, n + 1) < n + 1:
+        return (
+            f"the {convex.size} terms with a kink span fewer than n + 1 = {n + 1} directions, and the "
+            "objective does not grow at first order along the others"
+        )
+    fixed = 0.5 * (low + high)
+    fixed[convex] = 0.0
+    for chosen in itertools.product((0, 1), repeat=concave.size):
+        fixed[concave] = np.where(np.array(chosen, dtype=bool), high[concave], low[concave])
+        if not _interior(kinked, low[convex], high[convex], rows.T @ fixed):
+            return "some direction does not raise the objective at first order"
+    return None
+
+
+def _interior(rows: Any, low: Vec, high: Vec, rest: Vec) -> bool:
+    """Whether `rest + rows' s = 0` for slopes s in the interior of `[low, high]`: the largest
+    margin e with `low + e (high - low) <= s <= high - e (high - low)` by a linear program."""
+    k, width = low.size, high - low
+    # s = low + width r, with e <= r <= 1 - e
+    scaled = rows.T @ sparse.diags_array(width)
+    target = -(rest + rows.T @ low)
+    size = max(float(np.abs(target).max()), float(abs(scaled).max()), 1e-300)
+    eye = sparse.eye_array(k)
+    column = np.ones((k, 1))
+    found: Any = linprog(
+        np.append(np.zeros(k), -1.0),
+        A_ub=sparse.vstack([sparse.hstack([-eye, column]), sparse.hstack([eye, column])]),
+        b_ub=np.concatenate([np.zeros(k), np.ones(k)]),
+        A_eq=sparse.hstack([scaled, np.zeros((target.size, 1))]) / size,
+        b_eq=target / size,
+        bounds=[(None, None)] * (k + 1),
+        method="highs",
+    )
+    return bool(found.status == 0 and -found.fun >= _INSIDE)
+
+
+def _rank(rows: Any, most: int) -> int:
+    """The rank of a table with at most `most` columns, each row of length 1."""
+    if rows.shape[0] < most:
+        return 0
+    table: NDArray[np.float64] = rows.toarray()
+    table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-300)
+    s: Any = np.linalg.svd(table, compute_uv=False)
+    return int((s > _RANK * s[0]).sum())
+
+
+def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
+    """The slopes of the losses to the left and to the right of each margin."""
+    G, H = model.dc()
+    low, high = np.zeros(margin.size), np.zeros(margin.size)
+
+    def add(losses: Sequence[ConvexLoss], sign: float) -> None:
+        for loss in losses:
+            c = weights_in(loss, data)
+            factor = sign if c is None else sign * c
+            u = loss.offset - margin
+            step = 0.0 if loss.smooth() else _AT_KINK * (1.0 + np.abs(u))
+            low[:] -= factor * loss.gradient(u + step)
+            high[:] -= factor * loss.gradient(u - step)
+
+    add(G.losses, 1.0)
+    add(H.losses, -1.0)
+    return low, high
+
+
+def _penalty_slopes(model: Objective, w: Vec) -> Slopes:
+    """The slopes of the penalties to the left and to the right of each weight."""
+    G, H = model.dc()
+    a, c, _, _ = Gathered(G.penalties).norms  # type: ignore[arg-type]
+    step = _AT_KINK * (1.0 + np.abs(w))
+    left, right = w - step, w + step
+    found = []
+    for at in (left, right):
+        slopes = a * np.sign(at) + 2.0 * c * w
+        for h in H.penalties:
+            slopes = slopes - h.subgradient(at)  # type: ignore[union-attr]
+        found.append(slopes)
+    return found[0], found[1]

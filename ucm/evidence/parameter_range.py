@@ -1,0 +1,482 @@
+"""The range of each parameter in which a model is neither empty nor trivial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ucm.data.bound import Data
+from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.evidence.lambda_max import lambda_max
+from ucm.evidence.radius_from_lambda import by_lam, hulls_by_lam, posed
+from ucm.evidence.zero_entry import contains_zero, zero_entry
+from ucm.forms.display import sheet
+from ucm.forms.monitor import Monitor
+from ucm.language import cvx as cp
+from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
+from ucm.language.domains import LossBall
+from ucm.language.losses import Hinge
+from ucm.language.node import Param, value
+from ucm.language.objective import Objective
+from ucm.language.parameter import Derived, Scalar, Tunable, holds
+from ucm.language.robust import RobustMargin
+from ucm.language.sets.combination import Combination
+from ucm.language.sets.union import ConvexUnion
+from ucm.language.term_sums import split_scalar
+from ucm.solvers import BallNewton
+from ucm.solvers.programs import attempt
+
+__all__ = [
+    "Interval",
+    "advice",
+    "as_size",
+    "grows_with",
+    "interval_of",
+    "size_of",
+    "sizes_of",
+    "smallest_feasible",
+]
+
+_ADVICE = 5.0  # seconds for an interval in a message
+_INTERVALS = 4  # parts of the time left for one interval in a message
+_SEVERAL = "{} sets sizes of different kinds; not computed"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The admissible interval of one parameter, with the other parameters at their present values.
+
+    Beyond the closed end U is empty; at the open end 0 enters U.
+
+    Attributes
+    ----------
+    lower, upper : the ends, possibly infinite
+    how : the proof of each end
+    lower_closed, upper_closed : True if the end is admissible
+    gap : the difference between the open end, up to which 0 is proven to lie outside U, and the first value
+        at which U is proven to contain 0; 0 if a conic program gave the end
+    """
+
+    lower: float
+    upper: float
+    how: str
+    lower_closed: bool = False
+    upper_closed: bool = False
+    gap: float = 0.0
+
+    def __contains__(self, number: float) -> bool:
+        above = number > self.lower or (self.lower_closed and number == self.lower)
+        return above and (number < self.upper or (self.upper_closed and number == self.upper))
+
+    @property
+    def empty(self) -> bool:
+        """True if no value is admissible."""
+        return self.lower > self.upper or (
+            self.lower == self.upper and not (self.lower_closed and self.upper_closed)
+        )
+
+    @property
+    def middle(self) -> float:
+        """The middle, as `at(0.5)`."""
+        return self.at(0.5)
+
+    def at(self, fraction: float) -> float:
+        """The point at a fraction of the way from the lower end to the upper one, an infinite upper end
+        replaced by twice the lower (by 2 when that is 0)."""
+        upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
+        return self.lower + fraction * (upper - self.lower)
+
+    @property
+    def bounds(self) -> str:
+        """The interval as it is written: `(0.333, 0.889]`."""
+        left, right = "[" if self.lower_closed else "(", "]" if self.upper_closed else ")"
+        return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}"
+
+    def __str__(self) -> str:
+        return f"{self.bounds}  {self.how}"
+
+    def _repr_html_(self) -> str:
+        bounds = self.bounds.replace("-", "−").replace("inf", "∞")
+        return sheet(
+            f"Interval {'(empty)' if self.empty else bounds}",
+            {"known by": self.how, "gap of the proofs": self.gap or None},
+        )
+
+
+# --- which sets a parameter makes larger ------------------------------------------------------------
+def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
+    """The sizes that a parameter sets."""
+    found = []
+    for node in model.walk():
+        size = None
+        if isinstance(node, UncertaintySet):
+            size = node.size(data)
+        elif isinstance(node, Domain):
+            size = node.size()
+        if size is not None and holds(size.declared, name):
+            found.append(size)
+    return found
+
+
+def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, Any]]:
+    """The sets that the parameter multiplies, each with its factor."""
+    sums = (node for node in model.walk() if isinstance(node, Combination))
+    return [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
+
+
+def _with_direct_parameter(size: Size, name: str) -> Size:
+    """The size as a function of the one parameter, where its declared scalar is derived from it."""
+    declared = size.declared
+    if not isinstance(declared, Derived):
+        return size
+    return Size(
+        Param(name, next(p.value for p in declared.leaves() if p.name == name)),
+        lambda v: size.derived(declared.at(lambda p: v if p.name == name else p.value)),
+        lambda t: declared.inverse(name, size.inverse(t)),
+        (*size.key, declared),
+    )
+
+
+def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
+    """Why the sets do not grow or shrink with the parameter in a known way; None if they do."""
+    sizes = sizes_of(model, data, name)
+    factors = [L for _, L in _multiplied(model, name)]
+    for scalar in (*(size.declared for size in sizes), *factors):
+        if isinstance(scalar, Derived) and not scalar.monotone(name):
+            return f"{scalar.name} does not rise or fall with {name} alone; not computed"
+    used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
+    if not used:
+        return f"{name} stands for a radius, which is found with the data; not computed"
+    if any(isinstance(V, LossBall) and name in V.loss.params() for V in model.walk()):
+        return f"{name} is a factor of the loss of a ball of weights, no size; not computed"
+    if used != len(sizes) + len(factors):
+        unsized = [
+            type(V).__name__
+            for V in model.walk()
+            if isinstance(V, Domain) and V.size() is None and name in V.params()
+        ]
+        if unsized:
+            return (
+                f"{unsized[0]} has the parameter {name} and no size; its method size() tells which of its "
+                "parameters makes it larger"
+            )
+        return f"{name} is no size of a set; not computed"
+    return None
+
+
+def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
+    """The one size that a parameter sets, as a function of it; or why there is none."""
+    why = _why_none(model, data, name)
+    if why is not None:
+        return why
+    sizes = [_with_direct_parameter(size, name) for size in sizes_of(model, data, name)]
+    if len({s.key for s in sizes}) != 1 or _multiplied(model, name):
+        return _SEVERAL.format(name)
+    return sizes[0]
+
+
+def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
+    """True if U grows with the parameter, False if it shrinks; or why neither is known."""
+    why = _why_none(model, data, name)
+    if why is not None:
+        return why
+    directions = {_with_direct_parameter(one, name).grows for one in sizes_of(model, data, name)}
+    for U, L in _multiplied(model, name):
+        inner = replace(model, set=U)
+        if len(getattr(model.set, "terms", tuple)()) == 1 and model.set.terms()[0][0] is U:  # type: ignore[attr-defined]
+            return f"{name} scales a set that is all of U, and the classifier stays the same"
+        if not contains_zero(inner, data):
+            return f"{name} scales a set without 0, which moves with it; not computed"
+        directions.add(_rises(L, name))
+    if len(directions) > 1:
+        return f"{name} makes one set larger and another one smaller; not computed"
+    return directions.pop()
+
+
+def _rises(scalar: Tunable, name: str) -> bool:
+    """True if the absolute value of the scalar rises with the parameter."""
+    present = next(p.value for p in scalar.leaves() if p.name == name)
+    before, after = (
+        abs(scalar.at(lambda p, v=v: v if p.name == name else p.value))  # type: ignore[misc]
+        for v in (present, present * (1.0 + 1e-6) + 1e-12)
+    )
+    return after > before
+
+
+def as_size(grows: bool, x: float) -> float:
+    """The parameter as a size that U grows with: itself or its inverse. The function is its own inverse."""
+    return x if grows else 1.0 / x if x else math.inf
+
+
+# --- the ends ----------------------------------------------------------------------------------------
+def interval_of(
+    model: RobustMargin | Objective, data: Data, name: str, time_limit: float = math.inf
+) -> Interval:
+    """Return the admissible interval of one parameter over bound data.
+
+    Parameters
+    ----------
+    time_limit : seconds for each end
+
+    Raises
+    ------
+    CompositionError, EmptySetError, SolverError
+        As `ucm.admissible`.
+    """
+    if isinstance(model, Objective):
+        return _of_objective(model, data, name)
+    if any(by_lam(node) for node in model.walk()):
+        return _of_lam(model, data, name)
+    return _of_set(model, _in_their_span(model, data), name, time_limit)
+
+
+def _of_objective(model: Objective, data: Data, name: str) -> Interval:
+    """Up to lambda_max, where that is known. Else the range that the terms accept: (0, inf), or up to 1 where
+    2 is refused; every value in it gives a minimum, and none a trivial one by itself."""
+    top = lambda_max(model, data, name)
+    if top is not None:
+        word = "optimal" if model.convex else "critical"
+        how = f"w = 0 is {word} from the upper end on: {top.how}"
+        return Interval(0.0, top.value, how, upper_closed=True, gap=top.gap)
+    try:
+        model.with_params(**{name: 2.0})
+    except CompositionError:
+        return Interval(0.0, 1.0, "declared range", upper_closed=True)
+    return Interval(0.0, math.inf, "declared range: any positive number")
+
+
+def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
+    """Where the bound `||w|| <= lam` of a generalised nu-SVM is active. The norm of w without it is that
+    at the first lam of a growing sequence whose ball is inactive; of a multiple `Hinge(p) / nu` it grows as
+    `nu^(1 / (p - 1))`."""
+    hulls = hulls_by_lam(model)
+    ball: Any = hulls[0].weights
+    factor, base = split_scalar(ball.loss)
+    if base.slope() is not None:
+        how = "a multiple of the hinge loss has the same classifier for every lam; not computed"
+        return Interval(-math.inf, math.inf, how)
+    lam = value(ball.lam)
+    power, how = 1.0, "from the upper end on norm(w) <= lam is inactive, and the solution the same"
+    own = isinstance(ball.lam, Param) and ball.lam.name == name
+    present = lam
+    if not own:
+        present = model.params()[name]
+        other: Any = hulls_by_lam(model.with_params(**{name: 2.0 * present}))[0].weights
+        falls = math.isclose(2.0 * split_scalar(other.loss)[0], factor, rel_tol=1e-12)
+        if len(hulls) > 1 or not isinstance(base, Hinge) or not falls or other.lam != ball.lam:
+            return Interval(
+                -math.inf, math.inf, f"{name} is a factor of the loss beside lam; not computed"
+            )
+        power = base.p - 1.0
+        how = f"{name} is a factor of the loss: up to the lower end norm(w) <= lam is inactive"
+    form = posed(model, data, 1e12)[1]
+    solver = BallNewton()
+    why = solver.refuse(form)
+    if why is not None:
+        raise SolverError(f"admissible: the end of {name} was not found, {why}; give the radius")
+    found, _ = solver.minimise(form, Monitor(), separated=True)
+    reach = data.space.norm(found.w) / form.unit if found.inactive else math.inf
+    if math.isinf(reach):
+        how = "norm(w) <= lam is active at every value, as a w separates the classes"
+        if not found.separates:
+            how = "not found: norm(w) <= lam is active up to 1e12 in units of the largest feature"
+        return Interval(0.0, math.inf, how if own else f"{name} is a factor of the loss; {how}")
+    if own:
+        return Interval(0.0, reach, how, upper_closed=True)
+    return Interval(present * (lam / reach) ** power, math.inf, how)
+
+
+def _in_their_span(model: RobustMargin, data: Data) -> Data:
+    """More features than samples: the samples in coordinates of their own span, from a QR
+    decomposition. Coordinate-free sets only turn with it, and x = 0 needs m equations, not n."""
+    turns = model.set.in_features() is None
+    if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
+        return data
+    factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
+    return data.with_coordinates(np.ascontiguousarray(factor.T))
+
+
+def _of_set(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+    model = model.without_ranges()
+    grows = grows_with(model, data, name)
+    if isinstance(grows, str):
+        return Interval(-math.inf, math.inf, grows)
+    direction = grows
+
+    def at(t: float) -> RobustMargin:
+        return model.with_params(**{name: as_size(direction, t)})
+
+    empty, how_empty = _smallest_nonempty(at, model, data, name, grows, time_limit)
+    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
+    with monitor.alarm():
+        found = zero_entry(at, data, empty, monitor)
+    zero, met = found.lower, found.upper
+    how_zero = "0 separated from U before it, a point x = 0 behind it"
+    if math.isinf(zero):
+        how_zero = "one w separates 0 from U at every size"
+    elif monitor.late and not found.proven:
+        raise SolverError(
+            f"admissible: the end at which 0 enters, for {name}, was not found within {time_limit:g} s; "
+            "raise time_limit, or scale the features"
+        )
+    elif not found.proven:
+        end, how_zero = _program(model, data, name, True, monitor.left)
+        zero = met = math.inf if end is None else as_size(grows, end)
+    if zero - empty <= 1e-8 * max(empty, as_size(grows, model.params()[name])):  # equal to rounding
+        zero = empty
+    start, end = as_size(grows, empty), as_size(grows, zero)
+    gap = 0.0 if math.isinf(zero) else abs(as_size(grows, met) - end)
+    if grows:
+        how = f"lower: {how_empty}; upper: {how_zero}"
+        return Interval(start, end, how, lower_closed=zero > empty, gap=gap)
+    how = f"lower: {how_zero}; upper: {how_empty}"
+    return Interval(end, start, how, upper_closed=zero > empty, gap=gap)
+
+
+def _smallest_nonempty(
+    at: Callable[[float], RobustMargin], model: RobustMargin, data: Data, name: str, grows: bool,
+    time_limit: float,
+) -> tuple[float, str]:  # fmt: skip
+    """The smallest size at which U is not empty."""
+    least = smallest_feasible(at, data, as_size(grows, model.params()[name]), name)
+    how = "closed form" if least > 0.0 else "any size has a point"
+    # only a program can tell whether the operands of an intersection meet
+    for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
+        end, how = _program(replace(model, set=U), data, name, False, time_limit)
+        if end is None:
+            raise EmptySetError(
+                f"admissible: U is empty for every {name}, whatever its size; change another parameter"
+            )
+        least = max(least, as_size(grows, end))
+    return least, how
+
+
+def _operands(U: UncertaintySet) -> list[UncertaintySet]:
+    """The sets that all must have a point for U to have one."""
+    if isinstance(U, Combination):
+        return [V for inner, _ in U.terms() for V in _operands(inner)]
+    if isinstance(U, ConvexUnion):
+        return [V for inner in U.sets for V in _operands(inner)]
+    return [U]
+
+
+def smallest_feasible(
+    at: Callable[[float], RobustMargin], data: Data, present: float, names: str
+) -> float:
+    """The smallest size t at which `at(t)` is not empty by the word of its sets, to rounding.
+
+    Raises
+    ------
+    EmptySetError
+        There is none.
+    """
+    why: str | None = ""
+
+    def nonempty(t: float) -> bool:
+        nonlocal why
+        try:
+            why = at(t).set.emptiness(data)
+        except CompositionError:  # a parameter leaves its range
+            return False
+        return why is None
+
+    high = present if 0.0 < present < math.inf else 1.0
+    while not nonempty(high):
+        high *= 2.0
+        if high > 1e60:
+            raise EmptySetError(
+                f"admissible: U is empty for every {names} ({why}); change another parameter"
+            )
+    if nonempty(0.0):
+        return 0.0
+    low = 0.0
+    while low < (middle := 0.5 * (low + high)) < high and high - low > 4e-16 * high:
+        low, high = (low, middle) if nonempty(middle) else (middle, high)
+    return high * (1.0 + 1e-12)  # the sets forgive a relative 1e-12
+
+
+class _FreeSize(Scope):
+    """The size that one parameter sets is a variable; everything else is a number."""
+
+    def __init__(self, name: str, unit: float) -> None:
+        self.name = self.free = name
+        self.t = unit * cp.Variable(nonneg=True)
+
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
+        if isinstance(x, Size):
+            return self.t if holds(x.declared, self.name) else x.number
+        return value(x)
+
+
+def _program(
+    model: RobustMargin, data: Data, name: str, through_zero: bool, time_limit: float
+) -> tuple[float | None, str]:
+    """The value of the parameter at the least size t for which U(t) has a point, or contains 0 if asked; None
+    where no size does.
+
+    Raises
+    ------
+    CompositionError
+        The program is not convex.
+    SolverError
+        The program was not solved.
+    """
+    sizes = {
+        s.key: s for s in (_with_direct_parameter(s, name) for s in sizes_of(model, data, name))
+    }
+    if len(sizes) > 1 or _multiplied(model, name):
+        raise CompositionError(
+            f"admissible: only a program could find an end for {name}, got sizes of different kinds that it "
+            "sets, whose program is not convex; give each kind a Param of its own"
+        )
+    size = next(iter(sizes.values()), Size(Param(name, 1.0)))
+    unit = size.number if 0.0 < size.number < math.inf else 1.0
+    scope = _FreeSize(name, unit)
+    x, constraints = model.set.cvxpy(data, scope)
+    if through_zero:
+        constraints = [*constraints, x / data.scale == 0]
+    problem = cp.Problem(cp.Minimize(scope.t / unit), constraints)
+    linear = problem.is_lp()
+    how = "linear program by HiGHS" if linear else "conic program by Clarabel"
+    limit = {} if math.isinf(time_limit) else {"time_limit": time_limit}
+    # interior points without crossover have called feasible programs infeasible, or not ended
+    options: Any = {"highs_options": {"solver": "simplex", **limit}} if linear else limit
+    failure = attempt(problem, cp.HIGHS if linear else cp.CLARABEL, **options)
+    if problem.status in ("infeasible", "infeasible_inaccurate") and not failure:
+        return None, f"infeasible {how}: no size contains 0"
+    if failure or scope.t.value is None:
+        raise SolverError(
+            f"admissible: the {how} for {name} failed ({failure[:200] or problem.status}); "
+            "scale the features, or raise time_limit"
+        )
+    return float(size.inverse(max(float(scope.t.value), 0.0))), how
+
+
+def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = False) -> str:
+    """Return a sentence with the values of the parameters that would make the model work, as far as the time
+    allows; of a set that is empty, or contains 0."""
+    names = list(model.params())
+    if not names:
+        change = "one of the sets that meet larger" if empty else "the set smaller"
+        return f"Make {change}: name its size with a Param to be told how far."
+    words = []
+    data = _in_their_span(model, data)
+    for name in names:
+        present = model.params()[name]
+        if monitor.late:
+            words.append(f"{name} (now {present:g}): no time was left to find its range")
+            continue
+        try:
+            interval = _of_set(model, data, name, min(_ADVICE, monitor.left / _INTERVALS))
+        except (SolverError, EmptySetError, CompositionError) as error:
+            words.append(f"{name} (now {present:g}): its range is not known, {error}")
+            continue
+        if interval.empty:
+            words.append(f"no value of {name} works (now {present:g})")
+        else:
+            words.append(f"{name} must lie in {interval.bounds}, now {present:g}")
+    return "; ".join(words) + "."

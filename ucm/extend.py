@@ -1,0 +1,79 @@
+"""The names that an extension imports: contracts of domains, sets, losses, penalties, solvers and readers.
+
+Classes of one's own are checked by `ucm.testing`.
+"""
+
+from __future__ import annotations
+
+from ucm.data.linear import LinearMap
+from ucm.data.maps import MatrixMap
+from ucm.data.source import BlockSource, RowSource
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
+from ucm.language.contracts import (
+    Block,
+    BoundDomain,
+    Coupling,
+    Domain,
+    Leveled,
+    LoweredSet,
+    Polyhedron,
+    Projectable,
+    SampleWeights,
+    SemiSmooth,
+    SimplexDomain,
+    UncertaintySet,
+)
+from ucm.language.domains.simplex import Capped
+from ucm.language.node import CoordinateFree, Node
+from ucm.language.parameter import Scalar, Scope, Size, value
+from ucm.language.sets.combination import Combination
+from ucm.language.simplex_projection import Jacobian
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedConcave,
+    Loss,
+    Penalty,
+    PointwiseLoss,
+    ProximalPenalty,
+)
+
+__all__ = [
+    "Answer",
+    "Block",
+    "BlockSource",
+    "BoundDomain",
+    "Capped",
+    "Combination",
+    "ConvexLoss",
+    "CoordinateFree",
+    "Coupling",
+    "Domain",
+    "FoldedConcave",
+    "Jacobian",
+    "Leveled",
+    "LinearMap",
+    "Loss",
+    "LoweredSet",
+    "MatrixMap",
+    "MinNorm",
+    "Monitor",
+    "Node",
+    "Penalty",
+    "PointwiseLoss",
+    "Polyhedron",
+    "Projectable",
+    "ProximalPenalty",
+    "RowSource",
+    "SampleWeights",
+    "Scalar",
+    "Scope",
+    "SemiSmooth",
+    "SimplexDomain",
+    "Size",
+    "Solver",
+    "UncertaintySet",
+    "value",
+]

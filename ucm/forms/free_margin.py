@@ -1,0 +1,92 @@
+"""The standard form of a generalised nu-SVM in its own parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import LinearMap, Vec
+from ucm.forms.answer import Expected
+from ucm.language.contracts import SampleWeights
+from ucm.language.domains.divergence_ball import ConjugateFunction
+from ucm.language.domains.separable_constraint import KKTPoint, soft
+
+__all__ = ["FreeMargin", "Priced"]
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Weights q of samples on the simplex, with a price h(q).
+
+    Attributes
+    ----------
+    A : the samples as columns, times their labels
+    samples : their weights, and the labels where q has mass 1/2 on each class
+    curve : h
+    """
+
+    A: LinearMap
+    samples: SampleWeights
+    curve: ConjugateFunction
+
+    @property
+    def dim(self) -> int:
+        return self.A.shape[1]
+
+    @property
+    def parts(self) -> list[tuple[Any, float]]:
+        """Its masses."""
+        return self.samples.groups
+
+    def at(self, w: Vec, t: float) -> KKTPoint:
+        """The maximiser of `-w'A q - t h(q)`."""
+        return soft(self.curve, -self.A.rmatvec(w), self.parts, t)
+
+    def hessian(self, point: KKTPoint) -> NDArray[np.float64]:
+        """Of the maximum, in w."""
+        W = np.where(point.q > 0.0, point.w, 0.0)
+        H = self.A.weighted_gram(W)
+        for index, _ in self.parts:
+            own = np.zeros(self.dim)
+            own[index] = W[index]
+            if own.any():
+                c = self.A.matvec(own)
+                H = H - np.outer(c, c) / own.sum()
+        return H
+
+
+@dataclass(frozen=True)
+class FreeMargin:
+    """`min over ||w||_2 <= lam of max over q of -w'x - h(q)`, `x = sum A_k q_k` and `h(q) = sum h_k(q_k)`.
+
+    With weights q of mass 1/2 on each class, h the mean of the conjugates of a loss and the maximum over q
+    written as a minimum over the multipliers of the two masses, it is
+    `min -rho + (1/m) sum l(rho - margin_i)` over w, b and rho: equations (22) and (25) of Ito, Takeda and Toh
+    (2015).
+
+    Attributes
+    ----------
+    terms : of all samples, or one of each class with mass 1, where the objective is twice that
+    lam : the bound of the norm
+    unit : what the features are divided by; lam is multiplied by it
+    """
+
+    terms: tuple[Priced, ...]
+    lam: float
+    unit: float = 1.0
+
+    @property
+    def n(self) -> int:
+        return self.terms[0].A.shape[0]
+
+    @property
+    def m(self) -> int:
+        return sum(term.dim for term in self.terms)
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(w=self.n)

@@ -1,0 +1,353 @@
+"""Balls of a divergence to the uniform distribution: the relative entropy, and the conjugates of losses.
+
+All are `{q in the simplex : (1/N) sum c_i phi(N q_i / c_i) <= r}`, c the weights of the samples and N their
+sum: Ben-Tal, den Hertog, De Waegenaere, Melenberg and Rennen (2013), Robust solutions of optimization
+problems affected by uncertain probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import wrightomega, xlogy
+
+from ucm import native
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language.contracts import SampleWeights, SimplexDomain, Size
+from ucm.language.domains.separable_constraint import (
+    FAR,
+    KKTPoint,
+    SeparableFunction,
+    SimplexSublevelSet,
+    scaled,
+    solve,
+)
+from ucm.language.node import Notation, Scalar, value
+from ucm.language.parameter import named, subject
+from ucm.language.simplex_projection import ROUNDING
+from ucm.language.terms import ConvexLoss
+
+__all__ = ["ConjugateFunction", "Entropy", "KLBall", "LossBall", "SimplexDivergenceBall"]
+
+
+class Entropy(SeparableFunction):
+    """`h(q) = sum q_i log(N q_i / c_i)`, N the sum of the weights c, of which the relative sizes count."""
+
+    exponent = 0.0
+
+    def __init__(self, samples: SampleWeights) -> None:
+        c = samples.weights
+        unit = 1.0 if c is None else float(c.max())  # then N q / c underflows nowhere
+        self.samples, self.dim = samples, samples.total / unit
+        self.weights = None if c is None else c / unit
+
+    def value(self, q: Vec) -> float:
+        s = self.dim * q
+        return float(xlogy(q, s if self.weights is None else s / self.weights).sum())
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        # q + lam log q = u - lam (1 + log N), and omega + log omega = z
+        q = lam * wrightomega(u / lam - (1.0 + math.log(self.dim) + np.log(lam)))
+        return q, q / (q + lam), self.normal(q)
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        q = np.exp(u / lam - 1.0) / self.dim
+        return q, q / lam, u / lam
+
+    def normal(self, q: Vec) -> Vec:
+        """The gradient; 1 where q is 0."""
+        return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
+
+    def root(self, v: Vec, radius: float, least: float, prox: bool) -> KKTPoint | None:
+        """The point by compiled roots, of samples that count once; None where they are not found."""
+        samples = self.samples
+        if self.weights is not None:
+            return None
+        q = np.empty_like(v)
+        if prox:
+            reach = float(np.ptp(v))
+            if not reach <= FAR:
+                return None
+            lam, *theta, found = native.project_entropy(v, samples.labels, radius, least, reach, q)
+            levels = tuple(theta[: len(samples.groups)])
+            return KKTPoint(q, q / (q + lam), self.normal(q), lam, levels) if found else None
+        g, unit = scaled(v, samples.groups, prox=False)
+        lam, *theta = native.support_entropy(g, samples.labels, radius, least, q)
+        levels = tuple(unit * x for x in theta[: len(samples.groups)])
+        with np.errstate(over="ignore"):  # the slope in directions next to 0
+            w = q / lam / unit
+        return KKTPoint(q, w, self.normal(q), unit * lam, levels)
+
+
+class ConjugateFunction(SeparableFunction):
+    """`h(q) = (1/N) sum c_i l*(N q_i / c_i)`, finite where `0 <= q <= cap c`; N the sum of the weights c.
+
+    With s = N q, the equations of the domain are those of the contract of the loss:
+    `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.
+    """
+
+    def __init__(self, loss: ConvexLoss, total: float, weights: Vec | None = None) -> None:
+        self.loss, self.dim, self.weights = loss, total, weights
+        self.steepest = loss.steepest()
+        self.cap = self.steepest / total
+
+    def value(self, q: Vec) -> float:
+        s = self.dim * q if self.weights is None else self.dim * q / self.weights
+        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + ROUNDING))
+        each = self.loss.conjugate(np.where(rounded, self.steepest, s))
+        return float(each.sum() if self.weights is None else self.weights @ each) / self.dim
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        n, x, t = self.dim, self.dim * u, lam * self.dim
+        s = self.loss.conjugate_prox(x, t)
+        return s / n, self.loss.conjugate_prox_slope(x, t, s), (x - s) / t
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        x = u / lam
+        s = self.loss.gradient(x)
+        # s is the proximal point of s + x for t = 1, whose slope is l'' / (1 + l'')
+        slope = self.loss.conjugate_prox_slope(s + x, 1.0, s)
+        bend = slope / np.maximum(1.0 - slope, np.finfo(float).eps)
+        return s / self.dim, bend / (lam * self.dim), x
+
+
+class SimplexDivergenceBall(SimplexSublevelSet):
+    """Simplex and divergence ball, `{q >= 0, sum q = mass, h(q) <= radius}`.
+
+    Attributes
+    ----------
+    h : the divergence
+    """
+
+    slack: ClassVar[float] = ROUNDING
+    declared: KLBall | LossBall
+
+    def __init__(
+        self,
+        declared: KLBall | LossBall,
+        samples: SampleWeights,
+        radius: float,
+        h: SeparableFunction,
+    ) -> None:
+        super().__init__(declared, samples, radius)
+        self.h = h
+
+    @property
+    def cap(self) -> float:
+        return self.h.cap if isinstance(self.h, ConjugateFunction) else math.inf
+
+    def height(self, q: Vec) -> float:
+        return self.h.value(q)
+
+    def root(self, v: Vec, least: float, prox: bool) -> KKTPoint:
+        found = self.h.root(v, self.radius, least, prox) if isinstance(self.h, Entropy) else None
+        if found is not None:
+            return found
+        return solve(self.h, v, self.samples.groups, self.radius, least, prox=prox)
+
+    def excess(self, q: Vec) -> float:
+        c = self.samples.c
+        inside = np.clip(q, 0.0, self.cap * c)
+        unit = min(self.cap, 1.0)
+        outside = float(np.abs(q - inside).sum()) / unit if unit > 0.0 else 0.0
+        return max((self.h.value(inside) - self.radius) / max(abs(self.radius), 1.0), outside)
+
+    def too_small(self) -> str | None:
+        return self.declared.empty_because(self)
+
+
+class KLBall(SimplexDomain):
+    """Distributions of bounded relative entropy, `{q >= 0, sum q = 1, sum q_i log(N q_i) <= -log alpha}`.
+
+    N is the number of entries. Weights c of samples make it `sum q_i log(N q_i / c_i)`, N their sum.
+
+    Parameters
+    ----------
+    alpha : float or Param
+        0 < alpha <= 1; the smaller, the larger the ball. With classes of m and n entries at most
+        `2 sqrt(m n) / (m + n)`.
+
+    Notes
+    -----
+    The parameter set of the exponential loss; Ito, Takeda and Toh (2015), section 5.2. The projection is
+    `q_i = lam omega((v_i - theta)/lam - 1 - log N - log lam)`, omega the Wright function, theta and
+    lam roots of three equations; the support function tilts exponentially.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.KLBall(0.6).project([1.0, 0.0]).round(4)
+    array([0.9554, 0.0446])
+    """
+
+    alpha: Scalar
+
+    def bind(self, samples: SampleWeights) -> SimplexDivergenceBall:
+        return SimplexDivergenceBall(self, samples, _radius(value(self.alpha)), Entropy(samples))
+
+    def empty_because(self, ball: SimplexDivergenceBall) -> str | None:
+        """Why no distribution lies in the ball, if so."""
+        alpha, largest = self.alpha, 1.0
+        if ball.samples.classes is not None:
+            m, n = ball.samples.totals
+            largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
+        if 0.0 < value(alpha) <= largest * (1.0 + ROUNDING):
+            return None
+        why = (
+            "is not positive"
+            if value(alpha) <= 0.0
+            else "gives a divergence bound -log(alpha) below the smallest divergence"
+        )
+        return (
+            f"{self!r}: empty, {named(alpha, 'level')} {why}; "
+            f"{subject(alpha, 'alpha')} must lie in (0, {largest:.6g}]"
+        )
+
+    def size(self) -> Size:
+        return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
+
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        # in N q / c the entries are near 1, which conic solvers need
+        N, c = samples.total, samples.weights
+        if c is None:
+            return [cp.sum(cp.rel_entr(N * q, 1.0)) / N <= size]
+        return [c @ cp.rel_entr(cp.multiply(N / c, q), 1.0) / N <= size]
+
+    def formula(self, notation: Notation) -> str:
+        q, log = notation.sub("q", "i"), notation.word("log")
+        divergence = notation.sum_over("i", f"{q} {log}(N {q})")
+        return f"{divergence}{notation.leq}-{log} {notation.scalar(self.alpha)}"
+
+
+def _radius(alpha: float) -> float:
+    return -math.log(alpha) if alpha > 0.0 else math.inf
+
+
+class LossBall(SimplexDomain):
+    """The conjugate ball of a loss, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
+
+    N is the number of entries, and l the loss as a function of minus the margin, and without an offset:
+    `max(0, u)^p` for `Hinge(p)`. Weights c of samples make it `(1/N) sum c_i l*(N q_i / c_i)`, N their sum.
+
+    Parameters
+    ----------
+    loss : ConvexLoss
+        Or a positive multiple of one, such as `Hinge() / nu`.
+    radius : float or Param
+        May be negative: at least `l*(1)`; with classes of m and n entries, N = m + n, at least
+        `(m/N) l*(N/(2m)) + (n/N) l*(N/(2n))`.
+    lam : float or Param, positive
+        In place of it, by name: that radius with which the hull has the classifier of the generalised nu-SVM
+        `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`. It is found where the model meets
+        data, for `Hull(signed, weights=...)` and `Hull(pos, ...) - Hull(neg, ...)`. From the lam on that
+        `ucm.admissible` gives, `||w||_2 <= lam` is inactive, and the solution that of the problem itself.
+
+    Raises
+    ------
+    CompositionError
+        `loss` is no loss, or falls somewhere (`LeastSquares`); both or neither of `radius` and `lam`.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 5.2: the generalised nu-SVM with the loss l, (22), and Lemma 5.
+    Projection and support reduce to the proximal map of l* and the derivative of l, with one scalar root for
+    the radius and one for each mass.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.LossBall(ucm.Hinge() / 0.5, 0.0).project([2.0, 0.0, 0.0, 0.0]).round(4)
+    array([0.5   , 0.1667, 0.1667, 0.1667])
+    """
+
+    loss: ConvexLoss
+    radius: Scalar | None = None
+    lam: Scalar | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        loss = self.loss
+        if loss.counted is not None:
+            raise CompositionError(
+                f"LossBall: expected a loss of all samples, got {brief(loss)}; the hull says whose "
+                "samples there are, as Hull(pos, weights=...)"
+            )
+        if loss.lowest() < 0.0:
+            raise CompositionError(
+                f"LossBall: weights are not negative, so that the slopes of the loss must not be, "
+                f"got {brief(loss)}; write SquaredHinge() for LeastSquares()"
+            )
+        if (self.radius is None) == (self.lam is None):
+            raise CompositionError(
+                f"LossBall({self.loss!r}): expected one of radius and lam, got radius={self.radius!r} and "
+                f"lam={self.lam!r}; give one of them"
+            )
+
+    @property
+    def bound(self) -> Scalar:
+        """The radius.
+
+        Raises
+        ------
+        CompositionError
+            There is none yet, as the ball is given by lam.
+        """
+        if self.radius is None:
+            raise CompositionError(
+                f"{self!r}: expected a radius, got lam, which has one together with data; compile the model "
+                "of a hull, whose plan.model has it"
+            )
+        return self.radius
+
+    def curve(self, samples: SampleWeights) -> ConjugateFunction:
+        """The mean of l* over samples."""
+        return ConjugateFunction(self.loss, samples.total, samples.weights)
+
+    def bind(self, samples: SampleWeights) -> SimplexDivergenceBall:
+        return SimplexDivergenceBall(self, samples, value(self.bound), self.curve(samples))
+
+    def too_flat(self, samples: SampleWeights) -> str | None:
+        """Why no radius gives a weight to every sample, if so: the slope of the loss is too small."""
+        steepest = self.loss.steepest()
+        needed = float((samples.uniform() / samples.c).max()) * samples.total
+        if needed <= steepest * (1.0 + ROUNDING):
+            return None
+        return (
+            f"{self!r}: empty on the simplex, the loss has slope at most {steepest:.6g}, and the weights "
+            f"need {needed:.6g}; multiply the loss by more than {needed / steepest:.6g}"
+        )
+
+    def empty_because(self, ball: SimplexDivergenceBall) -> str | None:
+        """Why no distribution lies in the ball, if so."""
+        flat = self.too_flat(ball.samples)
+        least = 0.0 if flat else ball.height(ball.samples.uniform())
+        if flat or ball.radius >= least - ROUNDING * max(abs(least), 1.0):
+            return flat
+        return (
+            f"{self!r}: empty, {named(self.bound, 'radius')} is below the smallest mean of the "
+            f"conjugate; {subject(self.bound, 'radius')} must be at least {least:.6g}"
+        )
+
+    def size(self) -> Size | None:
+        return None if self.radius is None else Size(self.radius)
+
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        size = self.bound if size is None else size
+        N, c = samples.total, samples.weights
+        if c is None:
+            height, within = self.loss.conjugate_cvxpy(N * q)
+            return [*within, cp.sum(height) / N <= size]
+        height, within = self.loss.conjugate_cvxpy(cp.multiply(N / c, q))
+        return [*within, c @ height / N <= size]
+
+    def formula(self, notation: Notation) -> str:
+        conjugate = f"{notation.power('l', '*')}(N {notation.sub('q', 'i')})"
+        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
+        if self.radius is None:
+            return f"{mean}{notation.leq}r({notation.scalar(self.lam)})"
+        return mean + notation.leq + notation.scalar(self.radius)

@@ -1,0 +1,435 @@
+"""Fixed class masses and one separable convex constraint `h(q) <= r`: roots for lam and theta.
+
+For multipliers lam >= 0 of h and theta_o of the masses, the nearest point and the maximiser are
+
+    project:   q + lam h'(q) = v - theta,        support:   lam h'(q) = g - theta
+
+elementwise. theta is the root of `sum q = mass` for each lam, and lam that of `h(q) = r`; both
+functions are monotone. Where h' jumps, the two sides of the jump are mixed: along it h is affine.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
+from ucm.language.domains.simplex import Capped
+from ucm.language.simplex_projection import jacobian, snap, vector
+
+__all__ = ["FAR", "KKTPoint", "SeparableFunction", "SimplexSublevelSet", "scaled", "soft", "solve"]
+
+_EPS = float(np.finfo(np.float64).eps)
+FAR = 1e100
+_MANY = 1e3  # times the mass
+
+
+@dataclass(frozen=True)
+class KKTPoint:
+    """A solution of the optimality conditions at one lam."""
+
+    q: Vec
+    w: Any  # dq/du, u = v - theta: an array, or one number for all q > 0
+    normal: Vec  # h'(q) where w > 0
+    lam: float
+    theta: tuple[float, ...]
+
+
+class SeparableFunction(ABC):
+    """A separable convex function h on q >= 0, smallest at equal entries when the mass is fixed.
+
+    Attributes
+    ----------
+    exponent : k for which the k-th power of the sum of a tilted q is nearly linear in theta; 0: its logarithm
+    condition : relative error of h(q) for one of q
+    weights : c where `h(q) = sum c_i h_1(q_i / c_i)`, h_1 what `prox` and `tilt` are of; None for 1
+    """
+
+    exponent: float | None = None
+    condition: float = 1.0
+    weights: Vec | None = None
+
+    def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
+        """`prox` or `tilt` of these entries. With `s = q / c` they are `s + (lam / c) h_1'(s) = u / c` and
+        `lam h_1'(s) = u`."""
+        root = self.prox if prox else self.tilt
+        if self.weights is None:
+            return root
+        c = self.weights[index]
+
+        def near(u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+            s, w, normal = root(u / c, lam / c)  # type: ignore[arg-type]
+            return c * s, w, normal
+
+        def far(u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+            s, w, normal = root(u, lam)
+            return c * s, c * w, normal
+
+        return near if prox else far
+
+    @abstractmethod
+    def value(self, q: Vec) -> float:
+        """h(q)."""
+
+    @abstractmethod
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        """q with `q + lam h'(q) = u` (or at a bound), dq/du and h'(q); lam a number or one for each entry."""
+
+    @abstractmethod
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        """q with `lam h'(q) = u` (or at a bound), dq/du and h'(q)."""
+
+
+Equation = Callable[[Vec, float], tuple[Vec, Vec, Vec]]
+
+
+@dataclass(frozen=True)
+class _End:
+    """An end of the bracket of lam: `level` is `log((h - least) / (radius - least))` there."""
+
+    lam: float
+    level: float
+    point: KKTPoint
+
+
+def solve(
+    h: SeparableFunction,
+    v: Vec,
+    parts: list[tuple[Any, float]],
+    radius: float,
+    least: float,
+    *,
+    prox: bool,
+) -> KKTPoint:
+    """The point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
+
+    The caller has made sure that lam > 0. `least` is the smallest value of h: as
+    `(h - least)^(-1/2)` is nearly linear in lam (exactly so for the Euclidean norm), Newton's
+    method is applied to that; where it leaves the bracket or gains little, the bracket is cut.
+    """
+    equations = [h.equation(prox, index) for index, _ in parts or [(slice(None), 0.0)]]
+    exponent = None if prox else h.exponent
+    v, unit = scaled(v, parts, prox)
+    theta = [np.nan] * len(parts)
+    tops = [float(v[index].max()) for index, _ in parts]
+    target = radius - least
+    close = 8.0 * _EPS * h.condition * max(abs(radius), abs(target))
+    low: _End | None = None  # h above the radius
+    high: _End | None = None
+    lam = max(float(np.ptp(v)) if parts else float(np.abs(v).max()), 1e-300)
+    before = np.inf  # length of the last Newton step
+    cuts = 0  # of the bracket, in a row
+    with np.errstate(all="ignore"):
+        for _ in range(300):
+            point = _mix(equations, v, parts, tops, theta, lam, exponent)
+            excess = h.value(point.q) - radius
+            if abs(excess) <= close:
+                return _unscaled(_filled(point, parts), unit)
+            level = float(np.log(max(excess + target, 0.0) / target)) if target > 0.0 else np.nan
+            if excess > 0.0 or np.isnan(excess):
+                low = _End(lam, level, point)
+            else:
+                high = _End(lam, level, point)
+            slope = _slope(point, parts)
+            step = np.nan
+            if target > 0.0 and slope > 0.0:
+                height = max(excess + target, 0.0)
+                step = 2.0 * height * (np.sqrt(height / target) - 1.0) / slope
+            after = lam + step
+            lo, hi = low.lam if low else 0.0, high.lam if high else np.inf
+            outside = not lo < after < hi or not lam / 64.0 <= after <= 64.0 * lam
+            if outside or abs(step) > 0.5 * before or abs(step) <= 4.0 * _EPS * lam:
+                after = _cut(low, high, lam, cuts)
+                before, cuts = np.inf, cuts + 1
+            else:
+                before, cuts = abs(step), 0
+            if not lo < after < hi:
+                break
+            lam = after
+        return _unscaled(_filled(_join(low, high, radius, h), parts), unit)
+
+
+def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: float) -> KKTPoint:
+    """The maximiser of `<g, q> - lam h(q)` among q with these masses."""
+    equations = [h.equation(False, index) for index, _ in parts]
+    tops = [float(g[index].max()) for index, _ in parts]
+    with np.errstate(all="ignore"):
+        point = _mix(equations, g, parts, tops, [np.nan] * len(parts), lam, h.exponent)
+    return _filled(point, parts)
+
+
+def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:
+    """v in units in which no square overflows or vanishes, and the unit, a power of 2.
+
+    A maximiser stays the same in any unit, and that of the spread of v is taken. So does, to rounding, the
+    nearest point to a v that is `FAR` or more away: it is a maximiser, too.
+    """
+    with np.errstate(over="ignore"):
+        reach = max((float(np.ptp(v[index])) for index, _ in parts), default=float(np.abs(v).max()))
+    if reach == np.inf and np.isfinite(v).all():
+        half, unit = scaled(0.5 * v, parts, prox)
+        return half, 2.0 * unit
+    if not 0.0 < reach < np.inf or (prox and reach <= FAR):
+        return v, 1.0
+    power = int(np.frexp(reach / FAR if prox else reach)[1])
+    return np.ldexp(v, -power), float(np.ldexp(1.0, power))
+
+
+def _filled(point: KKTPoint, parts: list[tuple[Any, float]]) -> KKTPoint:
+    """The point with its masses where no theta near rounding came near them."""
+    q = point.q
+    for index, mass in parts:
+        total = float(q[index].sum())
+        if abs(total - mass) > 1e-9 * mass and 0.0 < total < np.inf:
+            q = q.copy()
+            q[index] *= mass / total
+    return point if q is point.q else replace(point, q=q)
+
+
+def _unscaled(point: KKTPoint, unit: float) -> KKTPoint:
+    if unit == 1.0:
+        return point
+    theta = tuple(unit * x for x in point.theta)
+    return replace(point, w=point.w / unit, lam=unit * point.lam, theta=theta)
+
+
+def _cut(low: _End | None, high: _End | None, lam: float, cuts: int) -> float:
+    """A lam inside of the bracket: the secant of the levels over log lam, every third time its middle."""
+    if high is None:
+        return 16.0 * lam
+    if low is None:
+        return lam / 16.0
+    ratio = high.lam / low.lam
+    if cuts % 3 != 2 and np.isfinite(low.level) and np.isfinite(high.level):
+        share = low.level / (low.level - high.level)
+        return float(low.lam * ratio ** min(max(share, 0.02), 0.98))
+    return float(low.lam * np.sqrt(ratio)) if ratio > 4.0 else 0.5 * (low.lam + high.lam)
+
+
+def _join(low: _End | None, high: _End | None, radius: float, h: SeparableFunction) -> KKTPoint:
+    """The point between both sides of a jump of h."""
+    if low is None or high is None:
+        return next(end.point for end in (low, high) if end is not None)
+    above, below = h.value(low.point.q) - radius, h.value(high.point.q) - radius
+    if not np.isfinite(above):
+        return high.point
+    share = -below / (above - below)
+    return replace(high.point, q=share * low.point.q + (1.0 - share) * high.point.q)
+
+
+def _slope(point: KKTPoint, parts: list[tuple[Any, float]]) -> float:
+    """`-dh/dlam` along the path q(lam): `n' W n` after taking from n its class means."""
+    w = point.w
+    n = np.where(w > 0.0, point.normal, 0.0)
+    for index, _ in parts:
+        n[index] -= (w[index] @ n[index]) / max(float(w[index].sum()), 1e-300)
+    return float(w @ (n * n))
+
+
+def _multiplier(
+    equation: Equation, u: Vec, lam: float, mass: float, x: float, exponent: float | None
+) -> tuple[float, float]:
+    """The root x of `sum q(u - x) = mass`, a decreasing function; two neighbours where it jumps there.
+
+    Newton's step is taken on the power `exponent` of the sum. Without one it is taken on the logarithm, which
+    is exact where q is exponential in u; left of the root and near it, on the sum."""
+    lo, hi = -np.inf, np.inf
+    x = -mass if np.isnan(x) else x
+    reach = max(lam, mass, 0.125 * abs(x))
+    before = np.inf
+    for _ in range(400):
+        q, w, _ = equation(u - x, lam)
+        total, slope = float(q.sum()), float(w.sum())
+        excess = total - mass
+        if abs(excess) <= 4.0 * _EPS * mass:
+            return x, x
+        above = excess > 0.0 or np.isnan(excess)
+        if above:
+            lo = x
+        else:
+            hi = x
+        k = float(above and total < _MANY * mass) if exponent is None else exponent
+        step = np.nan
+        if k == 1.0:
+            step = excess
+        elif total > 0.0:
+            log = float(np.log(total / mass))
+            step = total * (log if k == 0.0 else -np.expm1(-k * log) / k)
+        step = step / slope if slope > 0.0 else np.nan
+        after = x + step
+        grain = 4.0 * _EPS * max(abs(x), _EPS * lam)
+        if abs(step) <= grain:
+            if abs(excess) <= 1e-9 * mass:
+                return after, after
+            after = x + (grain if above else -grain) if slope < np.inf else np.nan
+        if not np.isfinite(after) or (abs(step) > reach and not (lo > -np.inf and hi < np.inf)):
+            after = x + (reach if above else -reach)
+            reach *= 8.0
+        converging = abs(step) <= 0.5 * before or not hi - lo < np.inf
+        if lo < after < hi and converging:
+            before = abs(step)
+        else:
+            after = lo + 0.5 * (hi - lo)
+            if lo < 4.0 * hi < 0.0:
+                after = -float(np.sqrt(lo / hi)) * abs(hi)
+            before = np.inf
+            if hi - lo <= grain or not lo < after < hi:
+                return (lo, hi) if hi - lo < np.inf else (x, x)
+        x = after
+    return x, x
+
+
+def _mix(
+    equations: list[Equation],
+    v: Vec,
+    parts: list[tuple[Any, float]],
+    tops: list[float],
+    theta: list[float],
+    lam: float,
+    exponent: float | None,
+) -> KKTPoint:
+    """The point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
+    filled from both sides."""
+    if not parts:
+        return KKTPoint(*equations[0](v, lam), lam, ())
+    q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
+    each = zip(parts, tops, equations, strict=True)
+    for o, ((index, mass), top, equation) in enumerate(each):
+        u = v[index] - top  # relative to the top entry: exact for huge ones
+        left, right = _multiplier(equation, u, lam, mass, theta[o], exponent)
+        theta[o] = right
+        q_o, w_o, normal_o = equation(u - right, lam)
+        missing = mass - float(q_o.sum())
+        if left < right:
+            more = equation(u - left, lam)[0] - q_o
+            share = missing / float(more.sum())
+            if 0.0 < share <= 1.0:
+                q_o = q_o + share * more
+        elif abs(missing) <= 1e-6 * mass:  # what theta cannot resolve, to first order
+            most = float(w_o.sum())
+            if 0.0 < most < np.inf:
+                q_o = np.maximum(q_o + (missing / most) * w_o, 0.0)
+        q[index], w[index], normal[index] = q_o, w_o, normal_o
+    theta_ = tuple(float(top + x) for top, x in zip(tops, theta, strict=True))
+    return KKTPoint(q, w, normal, lam, theta_)
+
+
+class SimplexSublevelSet(BoundSimplex):
+    """The simplex cut by a ball, `{q >= 0, sum q = mass, height(q) <= radius}`.
+
+    Where the ball binds, projection and support are the point of the equations above; where it does not,
+    those of the simplex, or of the simplex with the caps below which the height is finite.
+    """
+
+    slack: ClassVar[float] = 0.0
+    """The relative distance of the radius from the least height at which the set is one point."""
+
+    def __init__(self, declared: Any, samples: SampleWeights, radius: float) -> None:
+        self.declared, self.samples, self.radius = declared, samples, radius
+
+    @abstractmethod
+    def height(self, q: Vec) -> float:
+        """The function of q >= 0 that the radius bounds, least at the uniform distribution."""
+
+    @abstractmethod
+    def root(self, v: Vec, least: float, prox: bool) -> KKTPoint:
+        """The nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius, above
+        its `least`."""
+
+    @abstractmethod
+    def excess(self, q: Vec) -> float:
+        """How far q is outside of the ball, relative to its size."""
+
+    @abstractmethod
+    def too_small(self) -> str | None:
+        """Why the ball misses the simplex, if it does."""
+
+    @property
+    def cap(self) -> float:
+        """The largest entry of a sample that counts once where the height is finite."""
+        return np.inf
+
+    def ball(self) -> Domain | None:
+        """The ball alone, where it has a projection."""
+        return None
+
+    @functools.cached_property
+    def is_point(self) -> bool:
+        """Whether other points than the uniform one are inside by rounding only, however far they are."""
+        return False
+
+    @functools.cached_property
+    def simplex(self) -> Capped:
+        """The simplex around the ball."""
+        return Capped(self.declared, self.samples, self.cap)
+
+    def _vertex(self, g: Vec) -> Vec:
+        """A maximiser of <g, q> without the ball. Ties are filled in proportion to their weights, where the
+        height is least: that may be the one point that the ball leaves."""
+        c = self.samples.weights
+        if c is None or self.cap < np.inf:
+            return self.simplex.support(g)[1]
+        return Capped(self.declared, self.samples, 1.0 / float(c.min())).support(g)[1]
+
+    def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
+        """The nearest point (prox) or a maximiser, and its multipliers where the ball binds: the solution
+        without the ball if it is inside, the one point that the least ball leaves, or a root."""
+        if self.is_point:
+            return self.least()
+        q = self.simplex.project(v) if prox else self._vertex(v)
+        if self.height(q) <= self.radius:
+            return q, None
+        q = self.samples.uniform()
+        least = self.height(q)
+        if self.radius <= least + self.slack * abs(least):
+            return self.least()
+        point = self.root(v, least, prox)
+        return point.q, point
+
+    def least(self) -> tuple[Vec, KKTPoint]:
+        """The point of the smallest ball: it does not move, and has no multiplier."""
+        q = self.samples.uniform()
+        return q, KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(self.samples.groups))
+
+    def project(self, v: Vec) -> Vec:
+        return self.solve(vector(v), prox=True)[0]
+
+    def jacobian(self, v: Vec) -> Jacobian:
+        q, point = self.solve(vector(v), prox=True)
+        if point is None:
+            return self.simplex.jacobian_at(q)
+        w = point.w if isinstance(point.w, np.ndarray) else np.where(q > 0.0, point.w, 0.0)
+        return jacobian(w, self.samples.groups, point.normal)
+
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        g = vector(g)
+        q = self.solve(g, prox=False)[0]
+        return float(g @ q), q
+
+    def levels(self, g: Vec) -> list[tuple[float, float]]:
+        g = vector(g)
+        point = self.solve(g, prox=False)[1]
+        if point is None:
+            return self.simplex.levels(g)
+        # one multiplier; at the smallest ball none: theta falls without bound, from the class mean of g
+        c = np.ones(g.size) * self.samples.c
+        return [
+            (x, x) if x > -np.inf else (x, float(np.average(g[index], weights=c[index])))
+            for x, (index, _) in zip(point.theta, self.samples.groups, strict=True)
+        ]
+
+    def violation(self, q: Vec) -> float:
+        q = vector(q)
+        worst = max(self.samples.outside(q), self.excess(q))
+        if self.is_point:
+            worst = max(worst, float(np.abs(q - self.samples.uniform()).sum()))
+        return snap(worst)
+
+    def emptiness(self, dim: int) -> str | None:
+        return self.samples.missing(self.declared) or self.too_small()

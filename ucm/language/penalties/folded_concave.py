@@ -1,0 +1,261 @@
+"""Folded concave penalties: the exponential and the capped stand-ins of the l0 norm, MCP, SCAD."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.language.node import Node, Notation, Scalar, value
+from ucm.language.parameter import as_declared, shown
+from ucm.language.penalties.norms import L1
+from ucm.language.term_sums import ScaledPenalty
+from ucm.language.terms import FoldedConcave, ProximalPenalty
+
+__all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
+
+
+def _at_least(node: Node, name: str, scalar: Scalar, least: float) -> None:
+    if not least < as_declared(scalar) < np.inf:
+        raise CompositionError(
+            f"{type(node).__name__}: {name} must be above {least:g} and finite, got {shown(scalar)}"
+            + ("; the penalty would not be concave in |w|" if least else "; give a positive number")
+        )
+
+
+def _far(s: Vec, kink: float, tol: float) -> bool:
+    return bool(np.all(np.abs(s - kink) > tol))
+
+
+class ExpL0(FoldedConcave):
+    """The exponential penalty `sum_j 1 - exp(-a |w_j|)`, which approximates the number of features.
+
+    Parameters
+    ----------
+    a : float or Param
+        Positive; the larger, the closer to the l0 norm.
+
+    Raises
+    ------
+    CompositionError
+        a is not positive.
+
+    Notes
+    -----
+    Ong and Le Thi (2013), equations (4) and (5).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> round(ucm.ExpL0(4).value([0.0, 1.0]), 4)
+    0.9817
+    """
+
+    a: Scalar
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(self, "a", self.a, 0.0)
+
+    def profile(self, s: Vec) -> Vec:
+        return -np.expm1(-value(self.a) * s)
+
+    def slope(self, s: Vec) -> Vec:
+        a = value(self.a)
+        return a * np.exp(-a * s)
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        return False
+
+    def tangent(self) -> ProximalPenalty:
+        return ScaledPenalty(self.a, L1())
+
+    def relaxed(self) -> ProximalPenalty:
+        return L1()
+
+    def excess_formula(self, notation: Notation) -> str:
+        a, w = notation.scalar(self.a), f"|{notation.sub('w', 'j')}|"
+        term = f"{a}{notation.times}{w} - 1 + {notation.word('exp')}(-{a}{notation.times}{w})"
+        return notation.sum_over("j", f"({term})")
+
+    def formula(self, notation: Notation) -> str:
+        a, w = notation.scalar(self.a), f"|{notation.sub('w', 'j')}|"
+        return notation.sum_over("j", f"(1 - {notation.word('exp')}(-{a}{notation.times}{w}))")
+
+
+class CappedL1(FoldedConcave):
+    """The capped 1-norm penalty `sum_j min(a, |w_j|)`, non-convex.
+
+    Parameters
+    ----------
+    a : float or Param
+        Positive.
+
+    Raises
+    ------
+    CompositionError
+        a is not positive.
+
+    Notes
+    -----
+    Ong and Le Thi (2013), equations (6) and (7).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.CappedL1(1).value([0.25, -3.0])
+    1.25
+    """
+
+    a: Scalar
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(self, "a", self.a, 0.0)
+
+    def profile(self, s: Vec) -> Vec:
+        return np.minimum(value(self.a), s)
+
+    def slope(self, s: Vec) -> Vec:
+        return (s < value(self.a)).astype(float)
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        return _far(s, value(self.a), tol)
+
+    def tangent(self) -> ProximalPenalty:
+        return L1()
+
+    def relaxed(self) -> ProximalPenalty:
+        return L1()
+
+    def excess_formula(self, notation: Notation) -> str:
+        w = f"|{notation.sub('w', 'j')}|"
+        term = f"{notation.word('max')}(0, {w} - {notation.scalar(self.a)})"
+        return notation.sum_over("j", term)
+
+    def formula(self, notation: Notation) -> str:
+        w = f"|{notation.sub('w', 'j')}|"
+        return notation.sum_over("j", f"{notation.word('min')}({notation.scalar(self.a)}, {w})")
+
+
+class _Clipped(FoldedConcave):
+    """A slope that falls from lam at 0 to 0; printed by its name and parameters."""
+
+    lam: Scalar = 1.0
+
+    @abstractmethod
+    def clip(self) -> Scalar:
+        """What says, with lam, where the slope is 0."""
+
+    def tangent(self) -> ProximalPenalty:
+        return ScaledPenalty(self.lam, L1())
+
+    def relaxed(self) -> ProximalPenalty:
+        return self.tangent()
+
+    def excess_formula(self, notation: Notation) -> str:
+        lam = notation.scalar(self.lam)
+        return f"({lam}{notation.times}{notation.norm('w', '1')} - {self.formula(notation)})"
+
+    def formula(self, notation: Notation) -> str:
+        lam, clip = notation.scalar(self.lam), notation.scalar(self.clip())
+        name = notation.sub(notation.word(type(self).__name__), f"{lam},{clip}")
+        return notation.sum_over("j", f"{name}({notation.sub('w', 'j')})")
+
+
+class MCP(_Clipped):
+    """The minimax concave penalty: `lam s - s^2 / (2 gamma)` up to `s = gamma lam`, then constant.
+
+    Parameters
+    ----------
+    lam, gamma : float or Param, optional
+        Positive; `lam` is the slope at 0.
+
+    Raises
+    ------
+    CompositionError
+        A parameter that is not positive.
+
+    Notes
+    -----
+    Zhang (2010), Nearly unbiased variable selection under minimax concave penalty.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.MCP(1, 2).value([1.0, 5.0])
+    1.75
+    """
+
+    gamma: Scalar = 3.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(self, "lam", self.lam, 0.0)
+        _at_least(self, "gamma", self.gamma, 0.0)
+
+    def profile(self, s: Vec) -> Vec:
+        lam, gamma = value(self.lam), value(self.gamma)
+        t = np.minimum(s, gamma * lam)
+        return lam * t - t * t / (2.0 * gamma)
+
+    def slope(self, s: Vec) -> Vec:
+        return np.maximum(value(self.lam) - s / value(self.gamma), 0.0)
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        return bool(np.all(s > value(self.gamma) * value(self.lam) + tol))
+
+    def clip(self) -> Scalar:
+        return self.gamma
+
+
+class SCAD(_Clipped):
+    """The SCAD penalty (smoothly clipped absolute deviation): slope `lam` up to lam, falling to 0 at `a lam`.
+
+    Parameters
+    ----------
+    lam : float or Param, optional
+        Positive; the slope at 0.
+    a : float or Param, optional
+        Above 1.
+
+    Raises
+    ------
+    CompositionError
+        A parameter outside its range.
+
+    Notes
+    -----
+    Fan and Li (2001), Variable selection via nonconcave penalized likelihood, equation (2.7).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.SCAD(1, 3).value([1.0, 5.0])
+    3.0
+    """
+
+    a: Scalar = 3.7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(self, "lam", self.lam, 0.0)
+        _at_least(self, "a", self.a, 1.0)
+
+    def profile(self, s: Vec) -> Vec:
+        lam, a = value(self.lam), value(self.a)
+        over = np.clip(s - lam, 0.0, (a - 1.0) * lam)
+        return lam * np.minimum(s, a * lam) - over * over / (2.0 * (a - 1.0))
+
+    def slope(self, s: Vec) -> Vec:
+        lam, a = value(self.lam), value(self.a)
+        return np.clip((a * lam - s) / (a - 1.0), 0.0, lam)
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        lam, a = value(self.lam), value(self.a)
+        return bool(np.all((s < lam - tol) | (s > a * lam + tol)))
+
+    def clip(self) -> Scalar:
+        return self.a

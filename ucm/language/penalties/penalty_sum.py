@@ -1,0 +1,292 @@
+"""The calculus of a sum of convex penalties: proximal map, conjugate, domain of the conjugate."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.language import boxes
+from ucm.language.penalties.norms import LInf
+from ucm.language.penalties.quadratic import Quadratic
+from ucm.language.term_sums import ScaledPenalty, split_scalar
+from ucm.language.terms import (
+    Bound,
+    Boxed,
+    Conic,
+    Differentiable,
+    ProximalPenalty,
+    Semismooth,
+)
+
+__all__ = ["Gathered", "slope_near"]
+
+_STEP = 1e-6  # relative
+_NEARLY = 0.9  # the share of z from which on a smooth term takes what is left of it
+_NAMED = 1e-6  # a miss, relative to the terms that cancel in z, up to which it is named
+
+
+def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
+    """A subgradient of h at its proximal point of w, which is near to w where z is as large as the slopes;
+    in the domain of h*, of which rounding can be large where z is."""
+    size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
+    if size == 0.0 or steep == 0.0:
+        return np.zeros_like(w)
+    t = _STEP * size / steep
+    g = (w - h.prox(w, t)) / t
+    return g / max(h.gauge(g), 1.0)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """`R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`, f the sum of the other terms.
+
+    With B the sum of the boxes of the terms that have one (`Boxed.box`; L1 has), R is its support
+    function, c ||w||_2^2 and what is left. Exact where `proximal` holds: a single function h is left, under
+    whose proximal map signs keep, so that it follows that of the box (Yu, 2013, On decomposing the proximal
+    map). Otherwise the conjugate is that of some of the terms, an upper bound of `R*`, as penalties are not
+    negative.
+
+    Parameters
+    ----------
+    terms : the penalties; the sum of several `w'Qw` is one
+    """
+
+    terms: tuple[ProximalPenalty, ...]
+
+    def __post_init__(self) -> None:
+        known = [(R, *split_scalar(R)) for R in self.terms]
+        forms = [c * S.dense for _, c, S in known if isinstance(S, Quadratic)]
+        if len(forms) > 1:
+            rest = (R for R, _, S in known if not isinstance(S, Quadratic))
+            total = Quadratic(sum(forms[1:], start=forms[0]))
+            object.__setattr__(self, "terms", (*rest, total))
+
+    @functools.cached_property
+    def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
+        """(a, c, s, others)."""
+        a = c = s = 0.0
+        others = []
+        for penalty in self.terms:
+            known = penalty.norms()
+            if known is None:
+                others.append(penalty)
+            else:
+                a, c, s = a + known[0], c + known[1], s + known[2]
+        return a, c, s, tuple(others)
+
+    @functools.cached_property
+    def _box(self) -> tuple[Bound, Bound] | None:
+        """(lower, upper) of B; None where it is the point 0."""
+        a, _, _, others = self.norms
+        inner = [(c, R) for c, R in map(split_scalar, others) if isinstance(R, Boxed)]
+        if not inner:
+            return (-a, a) if a > 0.0 else None
+        walls = [(c, *R.box()) for c, R in inner]
+        return sum((c * low for c, low, _ in walls), -a), sum((c * up for c, _, up in walls), a)
+
+    @functools.cached_property
+    def _others(self) -> tuple[ProximalPenalty, ...]:
+        """What has neither a box nor the form of L2."""
+        _, _, s, others = self.norms
+        largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
+        return (*largest, *(R for R in others if not isinstance(split_scalar(R)[1], Boxed)))
+
+    @functools.cached_property
+    def _rest(self) -> ProximalPenalty | None:
+        """h."""
+        return self._others[0] if self._others else None
+
+    def proximal(self) -> bool:
+        """Whether the sum has a proximal map: at most one term besides boxes and L2."""
+        if self._box is None or self._rest is None:
+            return len(self._others) <= 1
+        return len(self._others) <= 1 and split_scalar(self._rest)[1].keeps_signs
+
+    def apart(self) -> list[tuple[Gathered, tuple[ProximalPenalty, ...]]]:
+        """The ways to take a sum with a proximal map out of one without, and what is left: besides boxes and
+        L2 one of the other terms, or none."""
+        if self.proximal():
+            return []
+        other = [h for h in self.terms if Gathered((h,))._rest is not None]
+        ways = []
+        for kept in (*other, None):
+            left = tuple(h for h in other if h is not kept)
+            head = Gathered(tuple(h for h in self.terms if not any(h is out for out in left)))
+            if head.proximal():
+                ways.append((head, left))
+        return ways
+
+    @property
+    def boxed(self) -> tuple[Bound, Bound, float] | None:
+        """(lower, upper, c) where the sum is `c ||w||_2^2` and the support function of a box; else None."""
+        if self._others:
+            return None
+        lower, upper = self._box or (0.0, 0.0)
+        return lower, upper, self.norms[1]
+
+    @property
+    def walled(self) -> bool:
+        """Whether a box is all there is besides L2, not the point 0."""
+        return self._box is not None and not self._others
+
+    @functools.cached_property
+    def without_forms(self) -> tuple[NDArray[np.float64] | None, Gathered]:
+        """(B, R): the sum is `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None where there are
+        none."""
+        known = [(R, *split_scalar(R)) for R in self.terms]
+        form = next((np.sqrt(c) * S.root for _, c, S in known if isinstance(S, Quadratic)), None)
+        rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
+        return (None, self) if form is None else (form, Gathered(rest))
+
+    @property
+    def square(self) -> float | None:
+        """c where the sum is `c ||w||_2^2`; else None."""
+        a, c, s, others = self.norms
+        return c if c > 0.0 and not (a or s or others) else None
+
+    def value(self, w: Vec) -> float:
+        """`R(w)`."""
+        return sum(penalty.value(w) for penalty in self.terms)
+
+    def _shrunk(self, v: Vec, t: float = 1.0) -> Vec:
+        return v if self._box is None else boxes.shrink(v, *self._box, t)
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        """`argmin_w ||w - v||^2 / 2 + t R(w)`; see `proximal`."""
+        c = self.norms[1]
+        v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
+        v = self._shrunk(v, t)
+        return v if self._rest is None else self._rest.prox(v, t)
+
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64] | None:
+        """(n, n) a generalised Jacobian of `prox(v, t)`; None where a term has none."""
+        return self.prox_slope_times(v, t, np.eye(v.size)) if self.semismooth else None
+
+    @property
+    def semismooth(self) -> bool:
+        """Whether the proximal map has a generalised Jacobian."""
+        return self._rest is None or isinstance(split_scalar(self._rest)[1], Semismooth)
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """That Jacobian times M, an (n, k) table."""
+        c = self.norms[1]
+        scale = 1.0 / (1.0 + 2.0 * t * c)
+        v, t = v * scale, t * scale
+        inside = self._shrunk(v, t)
+        free = np.ones(v.size)
+        if self._box is not None:
+            lower, upper = self._box
+            free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
+        M = (scale * free)[:, None] * M
+        if self._rest is None:
+            return M
+        factor, rest = split_scalar(self._rest)
+        return rest.prox_slope_times(inside, factor * t, M)  # type: ignore[union-attr]
+
+    def feasible(self, w: Vec) -> Vec:
+        """w, moved to where the penalties are finite."""
+        bounded = self._box is not None and not all(np.isfinite(b).all() for b in self._box)
+        return self._shrunk(w, 0.0) if bounded else w
+
+    def conjugate(self, z: Vec) -> float:
+        """`R*(z)` for z in its domain (see `gauge`); rounding beyond it is forgiven."""
+        c, z = self.norms[1], self._shrunk(z)
+        if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
+            if self._rest is None:
+                return 0.25 * float(z @ z) / c
+            w = self._rest.prox(z / (2.0 * c), 0.5 / c)
+            return float(z @ w) - c * float(w @ w) - self._rest.value(w)
+        return 0.0 if self._rest is None else self._rest.conjugate(z)
+
+    def gauge(self, z: Vec) -> float:
+        """The least r with z in r times the domain of R*; inf where there is none."""
+        if self.norms[1] > 0.0:
+            return 0.0
+        if self._box is None:
+            if self._rest is not None:
+                return self._rest.gauge(z)
+            return np.inf if z.any() else 0.0
+        alone = boxes.gauge(z, *self._box)
+        if self._rest is None:
+            return alone
+        low, high = 0.0, min(alone, self._rest.gauge(z))
+        for _ in range(200):  # z in r dom R* iff what r B leaves of z is in r dom h*
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            inside = self._rest.gauge(self._shrunk(z, middle)) <= middle
+            low, high = (low, middle) if inside else (middle, high)
+        return high
+
+    def _spanned(self, z: Vec) -> Vec:
+        """z in the cone that the domain of R* spans, where the box or the rest is all there is."""
+        if self.norms[1] > 0.0 or (self._box is not None and self._rest is not None):
+            return z
+        if self._box is not None:
+            return boxes.spanned(z, *self._box)
+        inner = None if self._rest is None else split_scalar(self._rest)[1]
+        return inner.spanned(z) if isinstance(inner, Conic) else z
+
+    def share(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
+        """The largest share of z, at most 1, with `u + share z` in the domain of R*, and what is missed
+        there: rounding at its boundary is named rather than pulled, as the share would be 0.
+
+        Parameters
+        ----------
+        size : of the terms that cancel in z
+        """
+        over = self.gauge(u + z) - 1.0
+        if over <= 0.0:
+            return 1.0, 0.0
+        if over == np.inf:  # the domain lies in a cone
+            near = self._spanned(u + z)
+            missed = float(np.abs(near - u - z).max()) / (size() or 1.0)
+            if 0.0 < missed <= _NAMED:
+                share, more = self.share(near - u, u, size)
+                return share, max(missed, more)
+        if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
+            return 1.0, over
+        if not u.any():  # the gauge of share z is share times that of z
+            return 1.0 / (1.0 + over), 0.0
+        if self._rest is None and self._box is not None:
+            wall = np.where(z > 0.0, self._box[1], self._box[0])
+            out = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(wall))
+            return max(float(((wall[out] - u[out]) / z[out]).min(initial=1.0)), 0.0), 0.0
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            inside = self.gauge(u + middle * z) <= 1.0
+            low, high = (middle, high) if inside else (low, middle)
+        return low, 0.0
+
+    def bound(
+        self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None
+    ) -> tuple[float, float, float]:
+        """`R*(u + share z)`, or an upper bound of it, with the share and what is missed of `share`.
+
+        Where the sum has no proximal map, `R* <= sum_k R_k*(z_k)` for any z_k that sum to z, and equal for
+        subgradients at the minimum: the smooth terms take their gradients at w. A miss that is named costs
+        what it is worth at w.
+        """
+        if w is None or self.proximal():
+            share, missed = self.share(z, u, size)
+            at = u + share * z
+            cost = 0.0 if w is None or not missed else abs(float((at - self._spanned(at)) @ w))
+            return self.conjugate(at) + cost, share, missed
+        known = ((R, *split_scalar(R)) for R in self._others)
+        slopes = {R: c * S.gradient(w) for R, c, S in known if isinstance(S, Differentiable)}
+        rest = Gathered(tuple(R for R in self.terms if R not in slopes))
+        z = z - sum(slopes.values(), start=np.zeros_like(z))
+        free = next((R for R in slopes if not isinstance(split_scalar(R)[1], Conic)), None)
+        if free is not None and not rest.terms:  # its conjugate is finite: it takes what is left
+            slopes[free] = slopes[free] + z + u
+            return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0
+        height, share, missed = rest.bound(z, u, size, w if rest.proximal() else None)
+        if free is not None and share > _NEARLY:  # an error of second order
+            slopes[free], share = slopes[free] + (1.0 - share) * z, 1.0
+        return height + sum(R.conjugate(share * g) for R, g in slopes.items()), share, missed

@@ -1,0 +1,107 @@
+"""The weights of bound samples: how often each counts, and which sums are fixed."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.language import cvx as cp
+
+__all__ = ["SampleWeights"]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleWeights:
+    """N samples, of which a domain holds distributions q: `q >= 0, sum q = 1`, or mass 1/2 on each class.
+
+    Attributes
+    ----------
+    dim : N
+    weights : (N,) how often each sample counts, c; None: once
+    classes : (N,) labels +1 and -1 where q has mass 1/2 on each class; None: mass 1
+    number : the sum of the samples' own weights, without those of their classes; None: `total`
+    """
+
+    dim: int
+    weights: Vec | None = None
+    classes: Vec | None = None
+    number: float | None = None
+
+    @property
+    def c(self) -> Any:
+        """The weights, or 1."""
+        return 1.0 if self.weights is None else self.weights
+
+    @functools.cached_property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return self.dim if self.weights is None else float(self.weights.sum())
+
+    @property
+    def count(self) -> float:
+        """The number of samples, whatever their classes weigh."""
+        return self.total if self.number is None else self.number
+
+    @functools.cached_property
+    def groups(self) -> list[tuple[Any, float]]:
+        """The entries and the mass of each constraint `sum q_i = mass`."""
+        if self.classes is None:
+            return [(slice(0, self.dim), 1.0)]
+        y = np.asarray(self.classes)
+        return [(np.flatnonzero(y > 0), 0.5), (np.flatnonzero(y < 0), 0.5)]
+
+    @functools.cached_property
+    def sizes(self) -> list[int]:
+        """The number of entries of each constraint."""
+        if self.classes is None:
+            return [self.dim]
+        return [index.size for index, _ in self.groups]
+
+    @functools.cached_property
+    def totals(self) -> list[float]:
+        """The sum of the weights of each constraint."""
+        if self.weights is None:
+            return [float(n) for n in self.sizes]
+        return [float(self.weights[index].sum()) for index, _ in self.groups]
+
+    @functools.cached_property
+    def labels(self) -> Vec:
+        """The classes for compiled code: empty without classes."""
+        return np.empty(0) if self.classes is None else np.array(self.classes, dtype=np.float64)
+
+    def uniform(self) -> Vec:
+        """The distribution in proportion to the weights, the centre of the simplex."""
+        q = np.empty(self.dim)
+        for (index, mass), total in zip(self.groups, self.totals, strict=True):
+            q[index] = (
+                mass / total if self.weights is None else self.weights[index] * (mass / total)
+            )
+        return q
+
+    def outside(self, q: Vec) -> float:
+        """The relative error of the masses, and negative mass."""
+        worst = 0.0
+        for index, mass in self.groups:
+            part = q[index]
+            below = -np.minimum(part, 0.0).sum() if part.min() < 0.0 else 0.0
+            worst = max(worst, abs(part.sum() - mass) / mass, below / mass)
+        return float(worst)
+
+    def constraints(self, q: cp.Expression) -> list[cp.Constraint]:
+        """The simplex in CVXPY."""
+        if self.classes is None:
+            return [q >= 0, cp.sum(q) == 1]
+        y = np.asarray(self.classes)
+        return [q >= 0, (y > 0).astype(float) @ q == 0.5, (y < 0).astype(float) @ q == 0.5]
+
+    def missing(self, what: object) -> str | None:
+        """The reason why no distribution exists: a mass without entries."""
+        if min(self.sizes) > 0:
+            return None
+        where = "there are no entries" if self.classes is None else "one class has no entries"
+        each = "" if self.classes is None else " of each class"
+        return f"{what!r}: empty, {where}; give at least one{each}"

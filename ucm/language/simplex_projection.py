@@ -1,0 +1,168 @@
+"""Projections on `{0 <= q <= caps, sum q = mass}`, linear maxima over it, and Jacobians of projections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm import native
+from ucm.data.linear import Vec
+
+__all__ = [
+    "ROUNDING",
+    "Jacobian",
+    "clip_to_mass",
+    "fill_to_mass",
+    "greedy",
+    "jacobian",
+    "kinks",
+    "order_interval",
+    "snap",
+    "soft_to_mass",
+    "vector",
+]
+
+ROUNDING = 1e-12
+"""Relative slack below which a point counts as inside and a boundary value as admissible."""
+
+
+def vector(x: Any) -> Vec:
+    """Return a contiguous array of float64."""
+    return np.ascontiguousarray(x, dtype=np.float64)
+
+
+def snap(violation: float) -> float:
+    """Return 0 for a violation within rounding."""
+    return 0.0 if violation <= ROUNDING else float(violation)
+
+
+# --- caps ------------------------------------------------------------------------------------------
+def soft_to_mass(v: Vec, mass: float) -> Vec:
+    """The nearest point with `||q||_1 <= mass`: a soft threshold. Its level is the root of a piecewise linear
+    function, by Newton's method: Cominetti, Mascarenhas and Silva (2014), A Newton's method for the
+    continuous quadratic knapsack problem."""
+    size = np.abs(vector(v))
+    if size.sum() <= mass:
+        return vector(v).copy()
+    if mass <= 0.0:
+        return np.zeros(size.size)
+    ref, shift = native.threshold(size, np.inf, mass)
+    return np.sign(v) * np.maximum((size - ref) - shift, 0.0)
+
+
+def greedy(g: Vec, cap: float, mass: float) -> Vec:
+    """A maximiser of <g, q> over `0 <= q <= cap` of this mass: the largest first; ties share evenly."""
+    at_cap = _whole(mass / cap, g.size)
+    if at_cap >= g.size:
+        return np.full(g.size, mass / g.size)
+    theta = np.partition(g, g.size - 1 - at_cap)[g.size - 1 - at_cap]
+    above = g > theta
+    tied = np.flatnonzero(g == theta)
+    filled = np.count_nonzero(above)
+    q = above * cap if filled else np.zeros(g.size)
+    q[tied] = max((mass - cap * filled if filled else mass) / tied.size, 0.0)
+    return q
+
+
+def order_interval(g: Vec, cap: float, mass: float) -> tuple[float, float]:
+    """The interval of multipliers of the mass at that maximiser: order statistics of g."""
+    k = _whole(mass / cap, g.size)
+    if k == 0 or abs(mass / cap - k) > ROUNDING * k:
+        theta = float(np.partition(g, g.size - 1 - k)[g.size - 1 - k])
+        return theta, theta
+    if k == g.size:
+        return -np.inf, float(g.min())
+    ordered = np.partition(g, [g.size - 1 - k, g.size - k])
+    return float(ordered[g.size - 1 - k]), float(ordered[g.size - k])
+
+
+def _whole(ratio: float, most: int) -> int:
+    """`floor(ratio)` up to rounding, at most `most`."""
+    return int(min(np.floor(ratio * (1.0 + ROUNDING)), most))
+
+
+# --- a cap for each entry --------------------------------------------------------------------------
+def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
+    """`sum clip(v - theta, 0, caps)` where it is not linear in theta: the sums, ascending, and theta."""
+    at = np.concatenate([v, v - caps])
+    order = np.argsort(-at, kind="stable")
+    slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
+    at = at[order]
+    return np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))]), at
+
+
+def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
+    """`clip(v - theta, 0, caps)` of this mass."""
+    sums, at = kinks(v, caps)
+    k = min(max(int(np.searchsorted(sums, mass)), 1), at.size - 1)
+    theta = 0.5 * (at[k - 1] + at[k])
+    free, full = (v > theta) & (v - caps < theta), v - caps >= theta
+    if free.any():  # the linear piece, without the rounding of the sums or of large entries
+        v = v - v[free][0]
+        theta = v[free].mean() - (mass - caps[full].sum()) / np.count_nonzero(free)
+    return np.clip(v - theta, 0.0, caps)
+
+
+def fill_to_mass(g: Vec, caps: Vec, mass: float) -> tuple[Vec, tuple[float, float]]:
+    """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
+    proportion to their caps, and the interval of multipliers of the mass there."""
+    order = np.argsort(-g, kind="stable")
+    sums = np.cumsum(caps[order])
+    k = min(int(np.searchsorted(sums, mass * (1.0 - ROUNDING))), g.size - 1)
+    theta = float(g[order[k]])
+    q = np.where(g > theta, caps, 0.0)
+    tied = g == theta
+    q[tied] = caps[tied] * min((mass - float(q.sum())) / float(caps[tied].sum()), 1.0)
+    below = g[g < theta]
+    if float(q[tied].sum()) < float(caps[tied].sum()) * (1.0 - ROUNDING):
+        return q, (theta, theta)
+    return q, (float(below.max()) if below.size else -np.inf, theta)
+
+
+# --- Jacobians -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Jacobian:
+    """The symmetric matrix `diag(d) + U S U'`, 0 <= J <= I, of order N with U (N, r), S (r, r).
+
+    Attributes
+    ----------
+    d, U, S : its parts
+    """
+
+    d: Vec
+    U: NDArray[np.float64]
+    S: NDArray[np.float64]
+
+    def matvec(self, v: Vec) -> Vec:
+        return self.d * v + self.U @ (self.S @ (self.U.T @ v))
+
+
+def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:
+    """Jacobian of a projection on {h(q) <= r, fixed masses}, h separable and convex.
+
+    With multipliers lam of h and theta of the masses, `q + lam h'(q) = v - theta` where q is free:
+
+        J = W - W N (N' W N)^+ N' W,    W = diag(free_i / (1 + lam h_i'')),
+
+    with the class indicators and, where h is active, `normal` = h'(q) as the columns of N. Taking
+    from `normal` its W-weighted class means makes N' W N diagonal.
+    """
+    columns = []
+    n = np.zeros(w.size) if normal is None else np.where(w > 0.0, normal, 0.0)
+    length = float(w @ (n * n))
+    for index, _ in parts:
+        total = float(w[index].sum())
+        if total <= 0.0:
+            continue
+        column = np.zeros(w.size)
+        column[index] = w[index] / np.sqrt(total)
+        columns.append(column)
+        n[index] -= float(w[index] @ n[index]) / total
+    rest = float(w @ (n * n))
+    if rest > 1e-24 * length:
+        columns.append(w * n / np.sqrt(rest))
+    U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
+    return Jacobian(d=w, U=U, S=-np.eye(len(columns)))

@@ -1,0 +1,369 @@
+"""Positive multiples and sums of losses and of penalties."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.language import cvx as cp
+from ucm.language.arithmetic import in_parentheses
+from ucm.language.boxes import Bound
+from ucm.language.node import Notation, Scalar, source, value
+from ucm.language.parameter import Scope, as_declared, shown
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedConcave,
+    Loss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+    Term,
+)
+
+__all__ = [
+    "LossSum",
+    "PenaltySum",
+    "ScaledDifference",
+    "ScaledFolded",
+    "ScaledLoss",
+    "ScaledPenalty",
+    "ScaledSplit",
+    "ScaledSubtracted",
+    "TermMultiple",
+    "multiplied",
+    "of_all",
+    "summed",
+]
+
+
+class TermMultiple(Term):
+    """A multiple of a term, `factor * term`.
+
+    Parameters
+    ----------
+    factor : float or Param
+        Positive.
+    term : Loss or Penalty
+
+    Raises
+    ------
+    CompositionError
+        A factor that is not positive and finite.
+    """
+
+    takes_zero: ClassVar[bool] = False
+
+    factor: Scalar
+    term: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        c = as_declared(self.factor)
+        if not (0.0 < c < math.inf or (c == 0.0 and self.takes_zero)):
+            raise CompositionError(
+                f"{type(self).__name__}: losses and penalties are multiplied by positive finite "
+                f"numbers, got {shown(self.factor)}; a negative multiple would make the objective concave"
+            )
+
+    def c(self) -> float:
+        """The number that multiplies the term."""
+        return value(self.factor)
+
+    def __repr__(self) -> str:
+        return f"{in_parentheses(source(self.factor))} * {in_parentheses(repr(self.term))}"
+
+    def formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.term.formula(notation), notation)
+
+
+class _MultipleOfSplit(TermMultiple):
+    """A multiple of a difference of convex terms: both sides of the split are multiplied."""
+
+    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        added, subtracted = self.term.split()
+        return tuple(multiplied(self.factor, t) for t in added), tuple(
+            multiplied(self.factor, t) for t in subtracted
+        )
+
+
+class TermSum(Term):
+    """A sum of terms, written with `+`."""
+
+    terms: tuple[Any, ...]
+
+    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        parts = [term.split() for term in self.terms]
+        return tuple(t for plus, _ in parts for t in plus), tuple(
+            t for _, minus in parts for t in minus
+        )
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+    def formula(self, notation: Notation) -> str:
+        return " + ".join(term.formula(notation) for term in self.terms)
+
+
+# --- losses ---------------------------------------------------------------------------------------
+class ScaledLoss(TermMultiple, ConvexLoss):
+    """A multiple of a convex loss.
+
+    With c the factor: `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is
+    c times that of `(t / c) l*` at v / c.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> loss = ucm.Hinge() / ucm.Param("nu", 0.5)
+    >>> loss.value([0.0, 2.0])
+    2.0
+    """
+
+    term: ConvexLoss
+
+    def each(self, margin: Vec) -> Vec:
+        return self.c() * self.term.each(margin)
+
+    @property
+    def offset(self) -> float:
+        return self.term.offset
+
+    def slope(self) -> float | None:
+        inner = self.term.slope()
+        return None if inner is None else self.c() * inner
+
+    def smooth(self) -> bool:
+        return self.term.smooth()
+
+    def conjugate(self, s: Vec) -> Vec:
+        c = self.c()
+        return c * self.term.conjugate(s / c)
+
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
+        c = self.c()
+        return c * self.term.conjugate_prox(v / c, t / c)
+
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
+        c = self.c()
+        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+
+    def gradient(self, u: Vec) -> Vec:
+        return self.c() * self.term.gradient(u)
+
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c = self.c()
+        height, domain = self.term.conjugate_cvxpy(s / c)
+        return c * height, domain
+
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(margin, factor * self.factor, scope)
+
+
+class LossSum(TermSum, Loss):
+    """A sum of losses.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Hinge() + 0.5 * ucm.SquaredHinge())
+    Σ_{i} max(0, 1 - t_i) + 0.5·Σ_{i} max(0, 1 - t_i)^2
+    """
+
+    terms: tuple[Loss, ...]
+
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        each = [term.values(margin, y, subgroup) for term in self.terms]
+        return functools.reduce(operator.add, each)
+
+
+class ScaledDifference(_MultipleOfSplit, Loss):
+    """A multiple of a loss that is not convex: its split is multiplied.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> (2 * ucm.Ramp()).value([-3.0])
+    4.0
+    """
+
+    term: Loss
+
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        return self.c() * self.term.values(margin, y, subgroup)
+
+
+# --- penalties ------------------------------------------------------------------------------------
+class ScaledPenalty(TermMultiple, ProximalPenalty):
+    """A multiple of a convex penalty; with c the factor, `(c R)*(z) = c R*(z / c)`. The factor 0, the end of
+    a path, leaves nothing of it.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Param("lam", 0.5) * ucm.L1()
+    Param('lam', 0.5) * L1()
+    """
+
+    takes_zero: ClassVar[bool] = True
+
+    term: ProximalPenalty
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        return ((self,) if self.c() > 0.0 else ()), ()
+
+    def value(self, w: Vec, /) -> float:
+        c = self.c()
+        return c * self.term.value(w) if c > 0.0 else 0.0
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        c = self.c()
+        return self.term.prox(v, c * t) if c > 0.0 else v
+
+    def conjugate(self, z: Vec) -> float:
+        c = self.c()
+        return c * self.term.conjugate(z / c) if c > 0.0 else 0.0
+
+    def gauge(self, z: Vec) -> float:
+        c = self.c()
+        if c == 0.0:
+            return math.inf if np.any(z) else 0.0
+        return self.term.gauge(z / c)
+
+    def norms(self) -> tuple[float, float, float] | None:
+        inner, c = self.term.norms(), self.c()
+        return None if inner is None else (c * inner[0], c * inner[1], c * inner[2])
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(w, factor * self.factor, scope)
+
+
+class ScaledFolded(TermMultiple, FoldedConcave):
+    """A multiple of a folded concave penalty.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> (2 * ucm.CappedL1(1)).value([3.0])
+    2.0
+    """
+
+    term: FoldedConcave
+
+    def profile(self, s: Vec) -> Vec:
+        return self.c() * self.term.profile(s)
+
+    def slope(self, s: Vec) -> Vec:
+        return self.c() * self.term.slope(s)
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        return self.term.straight(s, tol)
+
+    def tangent(self) -> ProximalPenalty:
+        return ScaledPenalty(self.factor, self.term.tangent())
+
+    def relaxed(self) -> ProximalPenalty:
+        return ScaledPenalty(self.factor, self.term.relaxed())
+
+    def excess_formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.term.excess_formula(notation), notation)
+
+
+class ScaledSplit(_MultipleOfSplit, Penalty):
+    """A multiple of a penalty that is neither convex nor folded concave: its split is multiplied."""
+
+    term: Penalty
+
+    def value(self, w: Vec, /) -> float:
+        return self.c() * self.term.value(w)
+
+
+class ScaledSubtracted(SubtractedPenalty):
+    """A multiple of a convex function that a split subtracts."""
+
+    factor: Scalar
+    term: SubtractedPenalty
+
+    def value(self, w: Vec) -> float:
+        return value(self.factor) * self.term.value(w)
+
+    def subgradient(self, w: Vec) -> Vec:
+        return value(self.factor) * self.term.subgradient(w)
+
+    def affine(self, w: Vec, tol: float) -> bool:
+        return self.term.affine(w, tol)
+
+    def formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.term.formula(notation), notation)
+
+
+class PenaltySum(TermSum, Penalty):
+    """A sum of penalties.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.L1() + 0.5 * ucm.L2())
+    ‖w‖₁ + 0.5·‖w‖₂^2
+    """
+
+    terms: tuple[Penalty, ...]
+
+    def value(self, w: Vec, /) -> float:
+        return sum(term.value(w) for term in self.terms)
+
+
+# --- how they are made and written ----------------------------------------------------------------
+def multiplied(factor: Scalar, term: Any) -> Any:
+    """A multiple of a loss, a penalty or a subtracted function, the term itself for the factor 1; a sum is
+    multiplied term by term."""
+    if factor == 1.0:
+        return term
+    if isinstance(term, TermSum):
+        return type(term)(tuple(multiplied(factor, t) for t in term.terms))
+    kind = next(scaled for base, scaled in _MULTIPLES if isinstance(term, base))
+    return kind(factor, term)
+
+
+_MULTIPLES: tuple[tuple[type, type], ...] = (
+    (SubtractedPenalty, ScaledSubtracted),
+    (ConvexLoss, ScaledLoss),
+    (Loss, ScaledDifference),
+    (ProximalPenalty, ScaledPenalty),
+    (FoldedConcave, ScaledFolded),
+    (Penalty, ScaledSplit),
+)
+
+
+def summed(kind: type[TermSum], terms: list[Any]) -> Any:
+    """Terms as one sum, those of sums in them taken out; None when there are none."""
+    flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
+    return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
+
+
+def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
+    """A loss of some samples as what it is a multiple of, over all of them, and the factor; any other as it
+    is, and 1."""
+    if loss.counted is None:
+        return loss, 1.0
+    factor, base = split_scalar(loss)
+    return replace(base, on=None), factor  # type: ignore[type-var]
+
+
+def split_scalar(term: Any) -> tuple[float, Any]:
+    """(c, S) with the term c S, S no multiple."""
+    c = 1.0
+    while isinstance(term, TermMultiple):
+        c, term = c * term.c(), term.term
+    return c, term
+
+
+def multiple(factor: Scalar, inner: str, notation: Notation) -> str:
+    """A multiple of a formula; a factor of 1 is not written."""
+    return inner if factor == 1.0 else notation.scalar(factor) + notation.times + inner

@@ -1,0 +1,180 @@
+"""The compiled library: loaded here, and each function checked against its declaration at every call.
+
+    library.threshold(v.size, v, cap, mass, root)
+
+An array is passed where the declaration has a pointer. It must have the declared type of elements, be
+contiguous and, unless declared `const`, writable; nothing is converted or copied, so that a slow call
+cannot go unseen.
+Functions are those of `declarations.h`, which the build turns into `_declarations`; calls release the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import platform
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["library", "point", "structure"]
+
+_HERE = Path(__file__).resolve().parent
+_FILE = _HERE / "_kernels.bin"
+_BUILD = "run `pip install -e .` in the checkout (or, to build in place, `python build_native.py`)"
+_TYPES = {
+    "double": "f8",
+    "float": "f4",
+    "int64_t": "i8",
+    "int32_t": "i4",
+    "uint32_t": "u4",
+    "uint8_t": "u1",
+}
+
+
+def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
+    try:
+        made = importlib.import_module("ucm.native._declarations")
+    except ModuleNotFoundError as error:
+        if error.name != "ucm.native._declarations":
+            raise
+        raise ImportError(f"the C library of ucm is not built: {_BUILD}") from None
+    try:
+        loaded = made.ffi.dlopen(str(_FILE))
+        built_from = made.ffi.string(loaded.built_from()).decode()
+    except (OSError, AttributeError) as error:
+        raise ImportError(
+            f"{_FILE} does not load on this machine ({platform.system()} {platform.machine()}): it was built"
+            f" for {made.TARGET}. Install ucm here again: `pip install --force-reinstall --no-deps ucm`, or"
+            f" {_BUILD}. The loader says: {error}"
+        ) from None
+    files = sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])  # none in an installed wheel
+    text = "\0".join(f"{f.name}\n{f.read_text(encoding='utf-8')}" for f in files)
+    if files and built_from != sha256(text.encode()).hexdigest()[:16]:
+        raise ImportError(
+            f"the C sources of ucm differ from those the library was built from: {_BUILD}"
+        )
+    return made.ffi, loaded, made.PARAMETERS
+
+
+_ffi, _loaded, _parameters = _load()
+
+
+@functools.cache
+def structure(name: str) -> np.dtype[Any]:
+    """The layout of a structure of `declarations.h`: an array of shape () and this type is one that C and the
+    caller share. Pointers are addresses, see `point`."""
+    return _layout(_ffi.typeof(name))
+
+
+def _layout(kind: Any) -> np.dtype[Any]:
+    if kind.kind == "struct":
+        names, fields = zip(*kind.fields, strict=True)
+        return np.dtype(
+            {
+                "names": names,
+                "formats": [_layout(field.type) for field in fields],
+                "offsets": [field.offset for field in fields],
+                "itemsize": _ffi.sizeof(kind),
+            }
+        )
+    if kind.kind == "array":
+        return np.dtype((_layout(kind.item), (kind.length,)))
+    return np.dtype(np.uintp if kind.kind == "pointer" else _TYPES[kind.cname])
+
+
+def point(state: Any, name: str, **arrays: Any) -> None:
+    """Let fields of a structure of this name point to arrays, which the caller keeps as long as C may use
+    them; None makes a field NULL. Arrays are checked as those of calls are."""
+    for field, a in arrays.items():
+        state[field] = 0 if a is None else int(_ffi.cast("uintptr_t", _pointer(name, field)(a)))
+
+
+@functools.cache
+def _pointer(name: str, field: str) -> Callable[[Any], Any]:
+    return _array(name, field, dict(_parameters[name])[field])
+
+
+def _array(function: str, name: str, kind: str) -> Callable[[Any], Any]:
+    """What turns an array into a pointer, or raises TypeError."""
+    element = kind.replace("const ", "").replace("*", "").strip()
+    array = _ffi.typeof(f"{element}[]")
+    dtype = np.dtype(_TYPES[element]) if element in _TYPES else structure(element)
+    writable, pointer = not kind.startswith("const"), _ffi.from_buffer
+    boolean = np.dtype(bool)
+
+    def of(a: Any) -> Any:
+        try:
+            if (
+                a.dtype is dtype
+                or a.dtype == dtype
+                or (element == "uint8_t" and a.dtype == boolean)
+            ):
+                return pointer(array, a, writable)
+        except (AttributeError, BufferError, ValueError):
+            pass
+        got = (
+            f"{a.dtype.str} {a.flags.c_contiguous=} {a.flags.writeable=}"
+            if isinstance(a, np.ndarray)
+            else type(a)
+        )
+        need = f"contiguous{', writable' * writable} array of {dtype}"
+        raise TypeError(
+            f"{function}: {name} must be a {need}, in the byte order of this machine; got {got}"
+        )
+
+    return of
+
+
+def _checked(name: str) -> Callable[..., Any]:
+    """A function of the library with its arrays checked."""
+    call = getattr(_loaded, name)
+    turns = [_array(name, p, kind) if "*" in kind else None for p, kind in _parameters[name]]
+
+    def checked(*arguments: Any) -> Any:
+        if len(arguments) != len(turns):
+            raise TypeError(f"{name} takes {len(turns)} arguments, got {len(arguments)}")
+        return call(*[a if turn is None else turn(a) for turn, a in zip(turns, arguments)])
+
+    checked.__name__ = checked.__qualname__ = name
+    return checked
+
+
+@functools.cache
+def _use_blas() -> None:
+    """Pass on the addresses of SciPy's BLAS and LAPACK: at the first call, not with `import ucm`."""
+    get_name, get_pointer = (
+        ctypes.pythonapi.PyCapsule_GetName,
+        ctypes.pythonapi.PyCapsule_GetPointer,
+    )
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    modules = [
+        importlib.import_module(f"scipy.linalg.cython_{part}") for part in ("blas", "lapack")
+    ]
+    capsules = {**modules[0].__pyx_capi__, **modules[1].__pyx_capi__}
+    names = [p for p, kind in _parameters["use_blas"] if "*" in kind]
+    signatures = [get_name(capsules[name]) for name in names]
+    width = 4 if all(re.search(rb"\bint \*", s) for s in signatures) else 8
+    addresses = [get_pointer(capsules[name], s) for name, s in zip(names, signatures)]
+    _loaded.use_blas(width, *[_ffi.cast("void *", a) for a in addresses])
+
+
+class _Library:
+    """The functions of `declarations.h` by name."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _parameters:
+            raise AttributeError(f"ucm/native/declarations.h has no function {name}")
+        _use_blas()
+        function = _checked(name)
+        setattr(self, name, function)
+        return function
+
+
+library = _Library()

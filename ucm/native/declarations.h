@@ -1,0 +1,131 @@
+/* Functions that Python calls. No preprocessor here: native.h includes this file, and cffi reads it. Sizes come before
+   the arrays that have them; "const" is checked (other arrays must be writable), and so are element types. */
+
+const char *built_from(void);
+void use_blas(int32_t width, void *dsyrk, void *dpotrf, void *dpotrs);
+
+/* capped.c */
+void threshold(int64_t n, const double *v, double cap, double mass, double *root, double *work);
+void project_capped(int64_t n, const double *v, int64_t labelled, const double *classes, double cap_pos, double cap_neg, double *out, double *work);
+
+/* ball.c */
+void project_ball_simplex(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double limit, double *out, double *found, double *work);
+
+/* entropy.c */
+void project_entropy(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double least, double lam, double *out, double *found);
+void support_entropy(int64_t n, const double *g, int64_t labelled, const double *classes, double radius, double least, double *out, double *found);
+
+/* power.c */
+void power_root(int64_t n, const double *u, int64_t many, const double *c, double e, double *out);
+void project_power(int64_t n, const double *u, const double *c, double p, double *q, double *w, double *normal, double *work);
+
+/* share.c */
+void shares(const double *v, int64_t count, const int64_t *ends, const double *caps, const double *units, const double *radii, const double *lengths, const double *at, double *found, double *work);
+
+/* weighted_quantile.c */
+double top_threshold(int64_t n, const double *s, const double *c, double mass, double *work);
+double line_minimum(const double *s, const double *d, const double *c, int64_t groups, const int64_t *bounds, const double *masses, double c0, double c1, double first, double *work);
+
+/* checksum.c */
+void checksum_long(int64_t n, const int64_t *words, int64_t *found);
+void checksum_short(int64_t n, const int32_t *words, int64_t *found);
+
+/* outer.c */
+void add_outer(int64_t m, const double *values, const int32_t *columns, const int32_t *starts, const double *d, int64_t n, double *H, double *s);
+
+/* leave_one_out.c */
+void leave_one_out(int64_t m, int64_t n, const double *V, const double *e, const double *d, const double *h, double shift, double rho, double own, int64_t count, const double *radii, const double *starts, double *out);
+
+/* hulls.c */
+typedef struct {
+    int64_t n, stride;
+    double factor;
+    const double *values;
+    const uint32_t *columns, *starts; /* NULL: dense, row after row */
+} rows_t;
+
+typedef struct {
+    /* The problem. In V, tags and the like, class c has the rows first[c] to end[c], those to active[c] in front. */
+    int64_t n, boxes;          /* the order of the systems; whether boxes stand for hulls */
+    rows_t rows[2];
+    int64_t first[2], active[2], end[2];
+    double cap[2], mass[2];
+    double offset, excess;     /* of boxes */
+    double tol, entries;       /* relative gap to reach; entries of all rows */
+    double zero, largest;      /* |x| counts as 0 at `zero` of the largest norm met */
+    double verify;             /* 1: a gap of the active rows is checked on all; -k: held rows may move by k reaches */
+    double *w, *x;             /* (n,) the dual vector and the point */
+    double *q, *p, *a;         /* proximal centre, trial point, scores */
+    double *reference, *caps;  /* scores when last compared; caps of the rows, or NULL */
+    uint32_t *tags;            /* the samples in this order, see rows.c */
+    double *H, *S;             /* (n, n), (2, n) sums over the free rows, of which there are `free` */
+    double *scratch;           /* 2 rows + n (n + 66), where the next five stand */
+    double *work, *system, *chunk, *g, *d;
+    double theta[2], sigma;    /* multipliers; proximal parameter, 0: chosen from the gap of the start */
+    double free[2];
+    double reach, slack;       /* how far active rows go beyond the breakpoints; how far scores may still move */
+    double held_mass[2], held_step[2], old_theta[2]; /* of held rows: sum p, |p - q|^2; theta when last compared */
+    double look, before, travel; /* the next reach; how far scores have moved in this outer step */
+    double nearest, best;      /* the least gap, and before the last outer step */
+    int64_t phase, steps, refused, idle;
+    /* The outcome: 0 under way, 1 proven, 2 x is 0, 3 the gap falls no more; |x| or the objective of boxes. */
+    int64_t status, systems;
+    double gap, value, passes, forming;
+} hulls_t;
+
+int64_t solve_hulls(hulls_t *h, int64_t count, double *log, double budget);
+
+/* coordinate.c */
+typedef struct {
+    int64_t n, m, left;             /* coordinates; samples behind H; rounds that are left */
+    const double *H;                /* (n, n), or NULL: that of the columns */
+    const double *values;           /* of the columns, dense (n, m), or CSC with row indices */
+    const uint32_t *rows, *starts;  /* NULL: dense */
+    const double *h, *mean, *diagonal; /* weights, the mean by them, the diagonal of H */
+    double mass, shift;             /* the sum of the weights; <mean, x - x0> */
+    double *v;                      /* (m,) the columns times x - x0 */
+    double *r, *x;                  /* gradient of the quadratic part without ridge (of columns at x0), and the point */
+    const double *lower, *upper;
+    double ridge, tol;
+    double *system, *d;             /* (n, n), (n,) scratch */
+    int64_t *support;               /* (n,) scratch */
+    int64_t work;                   /* multiplications of the last call */
+} quadratic_t;
+
+uint8_t minimise_quadratic(quadratic_t *q, double budget);
+
+/* l1_newton.c */
+typedef struct {
+    int64_t m, n, squared;               /* the squared hinge, or the logistic loss */
+    const double *X, *y, *c;             /* (m, n), (m,), (m,) what the samples weigh */
+    const double *v, *u, *lower, *upper; /* tilts, (m,) and (n,), and walls, (n,) */
+    double ridge, tol;
+    double *z, *t, *a;                   /* (n + 1,) point, (m,) margins, (m,) dual point */
+    /* The matrix of the last problem over the same samples, (n, n), their mean with the sum of the weights behind it, and
+       these weights; a sum of 0: there is none. */
+    double *H, *mean, *h;
+    double *scratch;                     /* 7 m + n (n + 69), where the next ones stand */
+    double *s, *curve, *t_next, *s_next, *curve_next, *beta, *move; /* (m,) */
+    double *g, *r, *next, *d, *pulled, *system, *chunk;
+    int64_t *support;                    /* (n,) */
+    double value, smooth, fixed, gap, before, passes;
+    int64_t begun, stale, stuck, steps, systems, status; /* status: 0 under way, 1 proven, 2 nothing is gained any more */
+} l1_t;
+
+int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget);
+int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge, double *Z, double *A, double *log, double budget);
+
+/* exchange.c */
+int64_t exchange(int64_t n, int64_t groups, const double *K, const int64_t *group, const double *cap, double eps, int64_t limit, double *q, double *F, int64_t *low, int64_t *high);
+
+/* kernels.c */
+void exp_float_of(int64_t n, const float *x, float *out);
+void exp_double_of(int64_t n, const double *x, double *out);
+void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma);
+void kernel_sums_float(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features, const float *a, const float *own, const double *c, int64_t stride, const float *x, const float *squares, int64_t first, int64_t n, double *out);
+void kernel_sums_double(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features, const double *a, const double *own, const double *c, int64_t stride, const double *x, const double *squares, int64_t first, int64_t n, double *out);
+
+/* smo.c */
+double smo_slack(double a, double C, double p);
+double smo_step(double d, double eta, double ai, double yi, double Ci, double aj, double yj, double Cj, double p, double top);
+int32_t smo(double eps, double gap, int64_t limit, int64_t *counts, double *numbers, int64_t *ends, int32_t *index, double *u, double *F, double *lo, double *hi, double *diagonal, double *C, double *xi, double *levels, double *all, float *s, float *curve, float *grows, float *falls, float *X, float *squares, float *store, int32_t *where, int32_t *owner, int32_t *keep, int64_t *used);

@@ -1,0 +1,89 @@
+/* Kernel values: rows in float32 for the SMO cache, weighted sums in float64 over tiles for certificates. */
+#include "native.h"
+
+#define INLINED static inline __attribute__((always_inline)) /* into both versions of what calls it */
+enum { COLUMNS = 512, NEAR = 1 << 15 }; /* columns of a block; its entries, which stay in the cache of a processor */
+
+/* exp in float32 without a branch, at most 2 ulp off in [-87.3, 88.3], at whose ends other arguments are cut off; NaN
+   stays. exp(x) = 2^k exp(r), k the integer nearest to x / log 2, log 2 in two parts so that r is exact: this file must
+   not be compiled with -fassociative-math. */
+INLINED float exp_float(float x)
+{
+    x = x < -87.3f ? -87.3f : x;
+    x = x > 88.3f ? 88.3f : x;
+    const union { float value; int32_t bits; } k = {.value = x * 1.44269504f + 0x1.8p23f};
+    const float whole = k.value - 0x1.8p23f;
+    const float r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    const union { int32_t bits; float value; } power = {.bits = (int32_t)((uint32_t)k.bits << 23) + 0x3f800000};
+    return p * power.value;
+}
+
+/* exp in float64, x <= 0: 2^k by the bits of its exponent, exp(r) by its series to the twelfth power. */
+INLINED double exp_double(double x)
+{
+    double t = x * 1.4426950408889634;
+    t = t < -1022.0 ? -1022.0 : t;
+    const union { double value; int64_t bits; } k = {.value = t + 0x1.8p52};
+    const double r = (t - (k.value - 0x1.8p52)) * 0.6931471805599453;
+    double p = 1.0 / 39916800.0 + r * (1.0 / 479001600.0);
+    p = 1.0 / 3628800.0 + r * p;
+    p = 1.0 / 40320.0 + r * (1.0 / 362880.0 + r * p);
+    p = 1.0 / 120.0 + r * (1.0 / 720.0 + r * (1.0 / 5040.0 + r * p));
+    p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * p))));
+    const union { int64_t bits; double value; } power = {.bits = (int64_t)((uint64_t)k.bits << 52) + 0x3ff0000000000000};
+    return p * power.value;
+}
+
+VECTORISED void exp_float_of(int64_t n, const float *x, float *out)
+{
+    for (int64_t i = 0; i < n; i++) out[i] = exp_float(x[i]);
+}
+
+/* G <- exp(-gamma |x_i - z_j|^2) in place of inner products; a, b hold the squares. */
+VECTORISED void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        double *restrict row = G + i * columns;
+        const double own = a[i];
+        for (int64_t j = 0; j < columns; j++) {
+            const double e = gamma * (2.0 * row[j] - (own + b[j]));
+            row[j] = exp_double(e > 0.0 ? 0.0 : e);
+        }
+    }
+}
+
+typedef struct { int64_t kind, degree; double gamma, coef0; } kernel_t;
+
+VECTORISED void exp_double_of(int64_t n, const double *x, double *out)
+{
+    for (int64_t i = 0; i < n; i++) out[i] = exp_double(x[i]);
+}
+
+#define REAL float
+#define EXP exp_float
+#define NAME(name) name##_float
+#include "kernels.h"
+
+#define REAL double
+#define EXP exp_double
+#define NAME(name) name##_double
+#include "kernels.h"
+
+/* Row i of the kernel over the columns of X. */
+VECTORISED void kernel_row(int64_t kind, int64_t degree, double gamma, double coef0, int64_t n, int64_t features,
+                           int64_t stride, const float *X, const float *squares, int64_t i, float *out)
+{
+    const kernel_t kernel = {kind, degree, gamma, coef0};
+    for (int64_t start = 0; start < n; start += COLUMNS) {
+        const int64_t size = n - start < COLUMNS ? n - start : COLUMNS;
+        values_float(&kernel, size, features, X + i, stride, squares[i], X + start, stride, squares + start, out + start);
+    }
+}

@@ -1,0 +1,89 @@
+/* Values of a kernel between one sample and a block of columns, for one type REAL of numbers; kernels.c includes it for
+   float and for double. */
+
+/* out += sum over four features of c_k r_k, or of (c_k - r_k)^2: fewer loads and stores of out than one by one. */
+INLINED void NAME(add_products)(int64_t n, const REAL *const *r, const REAL *c, REAL *restrict out)
+{
+    const REAL *restrict p = r[0], *restrict q = r[1], *restrict s = r[2], *restrict t = r[3];
+    const REAL a = c[0], b = c[1], d = c[2], e = c[3];
+    for (int64_t j = 0; j < n; j++) out[j] += (a * p[j] + b * q[j]) + (d * s[j] + e * t[j]);
+}
+
+INLINED void NAME(add_squares)(int64_t n, const REAL *const *r, const REAL *c, REAL *restrict out)
+{
+    const REAL *restrict p = r[0], *restrict q = r[1], *restrict s = r[2], *restrict t = r[3];
+    for (int64_t j = 0; j < n; j++) {
+        const REAL a = c[0] - p[j], b = c[1] - q[j], d = c[2] - s[j], e = c[3] - t[j];
+        out[j] += (a * a + b * b) + (d * d + e * e);
+    }
+}
+
+/* k(a, x_j) for j < n. a and x hold one feature a row, `apart` and `stride` entries from one to the next; own and squares
+   are gamma |a|^2 and gamma |x_j|^2. Inner products pass over the features where a is 0. */
+INLINED void NAME(values)(const kernel_t *kernel, int64_t n, int64_t features, const REAL *a, int64_t apart, REAL own,
+                                const REAL *x, int64_t stride, const REAL *restrict squares, REAL *restrict out)
+{
+    const bool away = kernel->kind == RBF_DISTANCES;
+    const REAL gamma = (REAL)kernel->gamma, coef0 = (REAL)kernel->coef0;
+    const REAL *row[4];
+    REAL c[4];
+    int64_t held = 0;
+    for (int64_t j = 0; j < n; j++) out[j] = 0;
+    for (int64_t k = 0; k < features; k++) {
+        const REAL v = a[k * apart];
+        if (v != 0 || away) {
+            row[held] = x + k * stride;
+            c[held++] = v;
+        }
+        if (held < 4) continue;
+        if (away) NAME(add_squares)(n, row, c, out);
+        else NAME(add_products)(n, row, c, out);
+        held = 0;
+    }
+    for (int64_t k = 0; k < held; k++) {
+        const REAL *restrict r = row[k], v = c[k];
+        if (away)
+            for (int64_t j = 0; j < n; j++) out[j] += (v - r[j]) * (v - r[j]);
+        else
+            for (int64_t j = 0; j < n; j++) out[j] += v * r[j];
+    }
+    if (kernel->kind == RBF_PRODUCTS) {
+        for (int64_t j = 0; j < n; j++) {
+            const REAL e = 2 * gamma * out[j] - (own + squares[j]);
+            out[j] = EXP(e > 0 ? 0 : e);
+        }
+    } else if (away) {
+        for (int64_t j = 0; j < n; j++) out[j] = EXP(-gamma * out[j]);
+    } else if (kernel->kind == POLYNOMIAL) {
+        for (int64_t j = 0; j < n; j++) out[j] = gamma * out[j] + coef0;
+        REAL base[COLUMNS];
+        for (int64_t j = 0; j < n; j++) base[j] = out[j], out[j] = 1;
+        for (int64_t k = 0; k < kernel->degree; k++)
+            for (int64_t j = 0; j < n; j++) out[j] *= base[j];
+    }
+}
+
+/* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). */
+VECTORISED void NAME(kernel_sums)(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
+                                  const REAL *a, const REAL *own, const double *c, int64_t stride, const REAL *x,
+                                  const REAL *squares, int64_t first, int64_t n, double *restrict out)
+{
+    const kernel_t kernel = {kind, degree, gamma, coef0};
+    REAL part[COLUMNS], total[COLUMNS];
+    const int64_t most = features * 128 > NEAR ? 256 : COLUMNS;
+    for (int64_t start = 0; start < n; start += most) {
+        const int64_t size = n - start < most ? n - start : most;
+        for (int64_t j = 0; j < size; j++) total[j] = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const REAL weight = (REAL)c[i];
+            NAME(values)(&kernel, size, features, a + i * features, 1, own[i], x + first + start, stride, squares + first + start,
+                         part);
+            for (int64_t j = 0; j < size; j++) total[j] += weight * part[j];
+        }
+        for (int64_t j = 0; j < size; j++) out[start + j] += (double)total[j];
+    }
+}
+
+#undef NAME
+#undef REAL
+#undef EXP

@@ -1,0 +1,74 @@
+/* What the C files share: types, function multiversioning, and the functions that Python does not see. */
+#ifndef UCM_NATIVE_H
+#define UCM_NATIVE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default) /* the rest of the library is hidden (-fvisibility=hidden) */
+#include "declarations.h"
+#pragma GCC visibility pop
+
+/* VECTORISED compiles a function twice, for AVX2 and for the baseline of its target, and the loader chooses (ifunc, which
+   glibc has and musl, macOS and Windows have not). Put it before functions with loops over samples or features; what
+   they call must be static inline, else it stays at the baseline. Sanitizers are not ready when the loader chooses. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(UCM_NO_CLONES)
+#if (defined(__clang__) && __clang_major__ >= 18) || (!defined(__clang__) && __GNUC__ >= 12)
+#define VECTORISED __attribute__((target_clones("default", "arch=x86-64-v3")))
+#else
+#define VECTORISED __attribute__((target_clones("default", "avx2")))
+#endif
+#else
+#define VECTORISED
+#endif
+
+static inline double larger(double a, double b) { return b > a ? b : a; } /* a where one is NaN */
+static inline double smaller(double a, double b) { return b < a ? b : a; }
+
+/* Whether a relative gap proves a tolerance. One below 0 by more than rounding proves nothing: see forms/monitor.py. */
+static inline bool reached(double gap, double tol) { return -1e-9 <= gap && gap <= tol; }
+
+/* blas.c: matrices are row-major here and column-major there, so the upper triangle here is the lower one there. */
+void add_rows(int64_t n, int64_t count, const double *rows, double factor, double *H);
+bool cholesky_solve(int64_t n, int64_t sides, double *H, double *d);
+
+/* kernels.c; GIVEN: Python computes the rows */
+enum { GIVEN, LINEAR, POLYNOMIAL, RBF_PRODUCTS, RBF_DISTANCES };
+void kernel_row(int64_t kind, int64_t degree, double gamma, double coef0, int64_t n, int64_t features, int64_t stride, const float *X, const float *squares, int64_t i, float *out);
+
+/* sums.c */
+typedef struct { double total; int64_t positive, capped; } clipped_t;
+typedef struct { double low, high; } range_t;
+clipped_t clipped(int64_t n, const double *v, double x, double cap);
+range_t range(int64_t n, const double *v);
+typedef struct { double count, mean, squares; } deviations_t;
+deviations_t deviations(int64_t n, const double *v, double ref, double shift);
+double dot(int64_t n, const double *v, const double *w);
+void add(int64_t n, double *v, double t, const double *d);
+
+/* root.c: theta = ref + shift with sum clip(v - theta, 0, cap) = mass */
+typedef struct { double ref, shift; } root_t;
+root_t solve_root(int64_t n, const double *v, double cap, double mass, double guess, double *work);
+
+/* capped.c */
+root_t capped_root(int64_t n, const double *v, double cap, double mass, double *work);
+int64_t pack(int64_t n, const double *v, const double *classes, double *out);
+
+/* rows.c */
+enum { CHUNK = 64 }; /* dense rows that one product of BLAS adds to H */
+void rows_dot(const rows_t *X, int64_t count, const uint32_t *tags, const double *w, double *out);
+int64_t rows_move(const rows_t *X, int64_t count, const uint32_t *tags, const double *target, double *p, double *x);
+int64_t rows_exchange(const rows_t *X, int64_t count, uint32_t *tags, const double *p, const double *caps, double cap,
+                      double sign, double *H, double *s, double *chunk);
+
+/* steps.c */
+typedef double (*along_t)(double t, void *on);
+double line_search(along_t slope, void *on, double start);
+double growth(int64_t steps);
+
+/* l1_newton.c */
+enum { MOST_L1_STEPS = 50 }; /* for one problem */
+
+#endif

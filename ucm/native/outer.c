@@ -1,0 +1,18 @@
+/* Sums of outer products of sparse rows. */
+#include "native.h"
+
+/* s += sum_i d_i x_i over the m rows of a CSR matrix and, to H (n, n), of every pair of entries of sum_i d_i x_i x_i'
+   one of both. */
+VECTORISED void add_outer(int64_t m, const double *values, const int32_t *columns, const int32_t *starts, const double *d,
+                          int64_t n, double *restrict H, double *restrict s)
+{
+    for (int64_t i = 0; i < m; i++) {
+        if (d[i] == 0.0) continue;
+        for (int32_t e = starts[i]; e < starts[i + 1]; e++) {
+            const double c = d[i] * values[e];
+            double *row = H + (int64_t)columns[e] * n;
+            s[columns[e]] += c;
+            for (int32_t f = e; f < starts[i + 1]; f++) row[columns[f]] += c * values[f];
+        }
+    }
+}

@@ -1,0 +1,221 @@
+"""The proximal augmented Lagrangian with semismooth Newton steps: its loops, once for all problems.
+
+A problem `min f(q)` over points q has a dual of few variables y. From the proximal centre q, one outer step
+minimises over y a convex function psi with a Lipschitz gradient: where the dual has f, psi has the
+Moreau envelope with parameter sigma about q. Its generalised Hessians give Newton's directions, a line search
+the steps; then q becomes the proximal point p that y calls for, and sigma grows. Each solver says in its own
+file what psi, its gradient and its Hessian are. Zhao, Sun and Toh (2010) give the method.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from ucm.data.linear import Vec
+from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, growth, line_search
+
+__all__ = ["Lagrangian", "WeightedSum", "ridge_solve", "run"]
+
+Matrix = NDArray[np.float64]
+_REFUSED = 8  # trial points in a row
+_LOST = 3  # line searches in a row that end by their number of trials
+_SAME = 1e-14  # of the largest weight: less is rounding
+
+
+class Lagrangian(ABC):
+    """The iterate of one problem: the proximal centre q, the dual variable y, the trial point p at y.
+
+    Attributes
+    ----------
+    most : Newton steps of one outer step
+    at_once : growth of sigma where none was needed
+    best : the gap of the best centre so far
+    """
+
+    most: int = MOST
+    at_once: float
+    best: float = np.inf
+
+    # --- the inner problem ---------------------------------------------------------------------
+    @abstractmethod
+    def gradient(self) -> Vec:
+        """That of psi at y."""
+
+    @abstractmethod
+    def good_enough(self, g: Vec) -> bool:
+        """Whether the gradient is small enough for p to become the centre."""
+
+    @abstractmethod
+    def direction(self, g: Vec) -> Vec:
+        """`-H^-1 g`, H a generalised Hessian of psi at y."""
+
+    @abstractmethod
+    def ahead(self, d: Vec) -> Any:
+        """What `slope` needs to know of a direction: its products with the data."""
+
+    @abstractmethod
+    def slope(self, t: float, ahead: Any) -> float:
+        """The slope of psi at y + t d; the trial point becomes that of y + t d."""
+
+    @abstractmethod
+    def move(self, t: float, d: Vec, ahead: Any) -> None:
+        """To y + t d, the last at which `slope` was asked."""
+
+    # --- the outer loop ------------------------------------------------------------------------
+    @abstractmethod
+    def advance(self) -> None:
+        """The trial point becomes the centre."""
+
+    @abstractmethod
+    def assess(self) -> tuple[float, float, float]:
+        """The objective and the relative gap at the centre, and its error, by which centres are compared."""
+
+    @abstractmethod
+    def keep(self) -> None:
+        """The centre is the best so far."""
+
+    @abstractmethod
+    def proves_empty(self) -> bool:
+        """Whether y proves that there is no point."""
+
+    @abstractmethod
+    def solved(self) -> bool:
+        """Whether what was assessed is within the tolerance."""
+
+    @abstractmethod
+    def grow(self, factor: float) -> None:
+        """Another sigma; the trial point becomes that of y."""
+
+
+def run(
+    at: Lagrangian,
+    limit: int,
+    report: Callable[[int, float, float], bool],
+    late: Callable[[], bool] = lambda: False,
+    pause: Callable[[], bool] = lambda: False,
+) -> str:
+    """At most `limit` outer steps; answers how they ended, as the status of an `Answer`. `report` is called
+    with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
+    is asked before each Newton step. Where `pause` is true after one, the answer is "paused"."""
+    refused, least, stalled = 0, np.inf, Stall()
+    for outer in range(1, limit + 1):
+        steps = minimise(at, late)
+        if steps == at.most and refused < _REFUSED and not late():
+            if at.proves_empty():  # psi has no bound from below
+                return "infeasible"
+            # p is no proximal point of q: the kinks are too sharp for this sigma
+            refused += 1
+            at.grow(SHRINK)
+            continue
+        refused = 0
+        at.advance()
+        objective, gap, error = at.assess()
+        ends = stalled.after(error)
+        if error <= least:
+            least, at.best = error, gap
+            at.keep()
+        stop = report(outer, objective, gap)
+        if at.proves_empty():
+            return "infeasible"
+        if at.solved():
+            return "converged"
+        if stop or late():
+            return "interrupted"
+        if ends:
+            break
+        at.grow(growth(steps, at.at_once))
+        if pause():
+            return "paused"
+    return "max_iter"
+
+
+def minimise(at: Lagrangian, late: Callable[[], bool]) -> int:
+    """Newton steps on psi; their number, or the most where line searches find nothing but rounding."""
+    lost = 0
+    for step in range(at.most):
+        g = at.gradient()
+        if at.good_enough(g) or late():
+            return step
+        d = at.direction(g)
+        start = float(g @ d)
+        if not -np.inf < start < 0.0:
+            return step + 1
+        ahead = at.ahead(d)
+        trials = _Counted(at)
+        at.move(line_search(trials, ahead, start), d, ahead)
+        lost = lost + 1 if trials.count == TRIALS else 0
+        if lost == _LOST:
+            break
+    return at.most
+
+
+class _Counted:
+    """The slope, and how often it was asked for."""
+
+    def __init__(self, at: Lagrangian) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, t: float, ahead: Any) -> float:
+        self.count += 1
+        return self.at.slope(t, ahead)
+
+
+class WeightedSum:
+    """`sum_i d_i z_i z_i'` for the latest weights d, which change little from one Newton step to the next:
+    formed once, and then kept up to date by the terms whose weight has changed.
+
+    Parameters
+    ----------
+    form : gives the sum for weights that are not negative; terms without weight cost nothing
+    n, m : the order of the matrix, and the number of terms
+    squares : multiplications in the sum of all terms
+    """
+
+    def __init__(self, form: Callable[[Vec], Matrix], n: int, m: int, squares: float) -> None:
+        self.form, self.squares = form, squares
+        self.d = np.zeros(m)
+        self.value: Matrix = np.zeros((n, n))
+
+    def follow(self, d: Vec) -> float:
+        """Go over to d; answers the multiplications it took.
+
+        Where d is, but for some terms, a multiple of the weights before, these terms suffice.
+        """
+        top, old = float(d.max(initial=0.0)), float(self.d.max(initial=0.0))
+        scale = top / old if old > 0.0 else 0.0
+        change = d - scale * self.d
+        change[np.abs(change) <= _SAME * top] = 0.0
+        changed = np.count_nonzero(change)
+        if changed < np.count_nonzero(d):
+            self.d = scale * self.d + change
+            self.value *= scale
+            if changed:
+                self.value += self.form(np.maximum(change, 0.0))
+                if change.min() < 0.0:
+                    self.value -= self.form(np.maximum(-change, 0.0))
+        else:
+            changed = np.count_nonzero(d)
+            self.d, self.value = d.copy(), self.form(d)
+        return float(self.squares * changed / max(1, d.size))
+
+
+def ridge_solve(H: Matrix, g: Vec) -> Vec:
+    """`H^-1 g` for a positive definite H that may be singular to rounding: then with a ridge that grows. 0
+    where entries overflow."""
+    lapack: Any = linalg.lapack
+    ridge, top = 0.0, float(np.diagonal(H).max())
+    for _ in range(8):
+        _, solution, info = lapack.dposv(H.T, g, lower=1)  # by rows: the upper triangle of H
+        if info == 0:
+            return solution
+        ridge = max(10.0 * ridge, 1e-15 * top)
+        H = H + ridge * np.eye(H.shape[0])
+    if not (np.isfinite(H).all() and np.isfinite(g).all()):
+        return np.zeros_like(g)
+    return np.linalg.lstsq(H, g)[0].astype(np.float64)

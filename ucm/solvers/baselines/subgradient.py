@@ -1,0 +1,69 @@
+"""Subgradient projection on the unit sphere."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.options import COUNT, POSITIVE, check_fields
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.sphere import UnitNorm, UnitSolver
+
+__all__ = ["Subgradient"]
+
+
+@dataclass(frozen=True)
+class Subgradient(UnitSolver):
+    """The subgradient method `w <- R(w - t_k g)` on the sphere.
+
+    g is any subgradient, `t_k = step / (||g|| sqrt(k))`, and R divides by the norm.
+
+    The best w met is returned. It takes little from the problem and converges slowly: a baseline.
+
+    Parameters
+    ----------
+    step
+        First step.
+    max_steps
+        Limit.
+
+    Notes
+    -----
+    Barbero, Takeda and Lopez (2015), Algorithm 1; the projection is that of their section 5.3.
+    """
+
+    step: float = 0.3
+    max_steps: int = 1000
+    name: ClassVar[str] = "subgradient"
+
+    def __post_init__(self) -> None:
+        check_fields(self, step=POSITIVE, max_steps=COUNT)
+
+    def refuse(self, form: UnitNorm) -> str | None:
+        return "an intersection has no subgradient at hand" if form.image.couplings else None
+
+    def predicted_passes(self, form: UnitNorm) -> float:
+        return float(self.max_steps)
+
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        v = form.begin(start)
+        height, q = form.highest(v)
+        best, answer = height, Answer(q, form.lift(v))
+        for k in range(1, monitor.limit(self.max_steps) + 1):
+            x = form.lower(form.image.matvec(q))
+            size = float(np.linalg.norm(x))
+            if size == 0.0:
+                break
+            v = form.unit(v + (self.step / (size * np.sqrt(k))) * x)
+            height, q = form.highest(v)
+            monitor.passes += 1.0
+            if height < best:
+                best, answer.q, answer.w = height, q, form.lift(v)
+            told = functools.partial(form.told, v)
+            if monitor.report(k, best, float("nan"), told):
+                return answer.interrupted()
+        return answer

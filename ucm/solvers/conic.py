@@ -1,0 +1,241 @@
+"""Conic solvers through CVXPY, for any convex form.
+
+Of a set the program is `min ||d z||_q` with `s d z = c + sum A_k q_k`, s the scale of the features and d, at
+most 1, that of each feature against it. Of losses and penalties it is built once: tilts are parameters of
+CVXPY.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError, SolverError, brief
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.language.parameter import Numbers
+from ucm.language.robust import dual_exponent
+from ucm.language.terms import loss_cvxpy
+from ucm.solvers.programs import Blocks, accuracy, attempt, cut_short, numbers
+
+__all__ = ["Conic"]
+
+_LEAST = 1e-9  # of the scale of the features: the smallest scale of one feature
+_ACCURACY = 1e-9  # of interior-point methods, whose last digits cost few iterations
+_TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses, the next where the solver gets stuck
+_SMALL = 1e-3  # an optimum that absolute tolerances leave with few digits
+_WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
+_FIRST_ORDER = ("SCS",)
+_NO_POWERS = ("ECOS",)  # solvers without a cone for powers
+
+
+class Conic(InnerSolver):
+    """A conic solver that CVXPY knows: any norm, any domain, every convex loss and penalty.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name by which CVXPY knows it, as "clarabel", "ecos" (interior-point methods) or "scs" (a splitting
+        method: many cheap iterations, modest accuracy).
+    **options
+        Passed to the solver, beside tolerances derived from the relative gap that is asked for.
+    """
+
+    name: ClassVar[str] = "clarabel"
+    takes: ClassVar[tuple[type, ...]] = (MinNorm, Composite)
+
+    def __init__(self, name: str = "clarabel", **options: Any) -> None:
+        if not isinstance(name, str) or not name:
+            raise ParameterError(
+                f'Conic: expected the name of a solver, as "clarabel", got {brief(name)}'
+            )
+        vars(self).update(name=name.lower(), backend=name.upper(), options=options)
+
+    backend: str
+    options: dict[str, Any]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conic) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        given = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
+        return f"Conic({', '.join(given)})"
+
+    def refuse(self, form: MinNorm | Composite) -> str | None:
+        if self.backend not in _WITH_CVXPY and not _installed(self.backend):
+            return f"{self.name} is not installed, or no solver of CVXPY"
+        if self.backend not in _NO_POWERS:
+            return None
+        if isinstance(form, Composite):
+            return "it has no cone for powers, which losses may need"
+        return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
+
+    def predicted_passes(self, form: MinNorm | Composite) -> float:
+        return float("nan")
+
+    def open(self, form: Composite, monitor: Monitor) -> Session:
+        return _Built(self, monitor)
+
+    def solve(
+        self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
+    ) -> Answer:
+        if isinstance(form, Composite):
+            return super().solve(form, monitor, start)
+        if monitor.late:
+            return Answer(form.centers()).interrupted()
+        import cvxpy as cp
+
+        blocks = Blocks(form)
+        z, d = cp.Variable(form.n), _scales(form, blocks.scale)
+        image = z == cp.multiply(1.0 / d, blocks.x)
+        objective = cp.Minimize(_norm(cp, cp.multiply(d, z), form.norm))
+        problem = cp.Problem(objective, [image, *blocks.constraints])
+        # far below the gap that is asked for, as the solver's own measure is another one
+        tol = 1e-3 * monitor.tol
+        failure = self.attempt(
+            problem, monitor, tol if self.backend in _FIRST_ORDER else min(tol, _ACCURACY)
+        )
+        if failure:
+            raise SolverError(
+                f"{self.name}: the solver failed ({failure}); scale the features, or take another "
+                "solver"
+            )
+        if z.value is None and cut_short(problem, monitor):
+            return Answer(form.centers()).interrupted()
+        monitor.iterations = int(problem.solver_stats.num_iters or 0)
+        if problem.status in ("infeasible", "infeasible_inaccurate"):
+            message = f"{self.name} found no point"
+            return Answer(form.centers(), status="infeasible", message=message)
+        if z.value is None:
+            raise SolverError(
+                f"{self.name}: no answer, status {problem.status}; scale the features, or take "
+                "another solver"
+            )
+        answer = Answer(blocks.point())
+        dual = numbers(image.dual_value) / d
+        size = form.space.norm(dual, dual_exponent(form.norm))
+        if size > 0.0:
+            # stationarity in z and q: w = -dual, and A'w + sum_j B_j'mu_j supports the domain
+            sign = 1.0 if float(dual @ (d * z.value)) >= 0.0 else -1.0
+            answer.w = sign * dual / size
+            answer.multipliers = blocks.multipliers(-sign / size)
+        value = -blocks.scale * float(problem.value)
+        monitor.report(monitor.iterations, value, float("nan"))
+        return answer.interrupted() if cut_short(problem, monitor) else answer
+
+    def attempt(self, problem: Any, monitor: Monitor, tol: float) -> str:
+        """Solve a problem of CVXPY to an accuracy; return why the solver failed, empty when it did not."""
+        options = accuracy(self.backend, tol) | self.options
+        return attempt(problem, self.backend, monitor, **options)
+
+
+@functools.cache
+def _installed(backend: str) -> bool:
+    if backend == "ECOS":  # without loading CVXPY
+        return importlib.util.find_spec("ecos") is not None
+    import cvxpy as cp
+
+    return backend in cp.installed_solvers()
+
+
+def _scales(form: MinNorm, scale: float) -> Vec:
+    """Return the scale of each coordinate of x against the largest: its largest term, bounded from below."""
+    size = np.abs(form.center)
+    for b in form.blocks:
+        largest = abs(b.map.matrix()).max(axis=1)
+        size = np.maximum(size, largest.toarray().ravel() if sparse.issparse(largest) else largest)
+    return np.maximum(size / scale, _LEAST)
+
+
+def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
+    return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
+
+
+class _Built(Session):
+    """One problem of CVXPY for each tuple of penalties met."""
+
+    def __init__(self, solver: Conic, monitor: Monitor) -> None:
+        self.solver, self.monitor = solver, monitor
+        self.problems: dict[Any, tuple[Any, ...]] = {}
+
+    def place(self, w: Vec, b: float) -> None:
+        """Interior-point methods have no use for a start."""
+
+    def _problem(self, form: Composite) -> tuple[Any, ...]:
+        import cvxpy as cp
+
+        if form.penalties not in self.problems:
+            # features of size one, and an objective of its own size
+            unit = form.scale or 1.0
+            w, b, t = cp.Variable(form.n) / unit, cp.Variable(), cp.Variable(form.m)
+            v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
+            plain = Numbers()
+            total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
+            total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
+            equation = t == cp.multiply(form.y, (form.X / unit) @ (unit * w) + b)
+            problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), [equation])
+            self.problems[form.penalties] = (problem, w, b, v, u, size, equation)
+        return self.problems[form.penalties]
+
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        """Solve in larger units of the objective where the optimum is far below 1, as tolerances are
+        absolute."""
+        answer = self._solve(form, tilt, tol, 1.0)
+        if answer.slopes is None or tilt.margin.any() or tilt.normal.any():
+            return answer
+        value, gap = _gap(form, tilt, answer, answer.slopes)
+        for power in (1.0, 0.5):
+            if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.late:
+                break
+            again = self._solve(form, tilt, tol, value**-power)
+            if again.slopes is not None:
+                other, left = _gap(form, tilt, again, again.slopes)
+                if left < gap:
+                    answer, value, gap = again, other, left
+        return answer
+
+    def _solve(self, form: Composite, tilt: Tilt, tol: float, factor: float) -> Answer:
+        problem, w, b, v, u, size, equation = self._problem(form)
+        v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
+        failure, name = "", self.solver.name
+        # a gap is first order in the dual error: as tight as it can be had
+        for tight in (1e-3 * tol,) if self.solver.backend in _FIRST_ORDER else _TIGHT:
+            failure = self.solver.attempt(problem, self.monitor, tight)
+            if not failure and problem.status not in ("unbounded", "infeasible"):
+                break
+        if failure:
+            return _failed(form, "max_iter", f"{name} failed ({failure}); scale the features")
+        late = cut_short(problem, self.monitor)
+        if w.value is None and late:
+            return _failed(form, "interrupted", "")
+        if w.value is None:
+            message = f"{name} ended with the status {problem.status!r}; scale the features"
+            return _failed(
+                form, "unbounded" if problem.status == "unbounded" else "max_iter", message
+            )
+        slopes = numbers(equation.dual_value) / factor - tilt.margin
+        found = form.without_rounding(form.penalty.feasible(numbers(w.value)))
+        answer = Answer(w=found, b=float(b.value), slopes=slopes)
+        return answer.interrupted() if late else answer
+
+
+def _gap(form: Composite, tilt: Tilt, answer: Answer, slopes: Vec) -> tuple[float, float]:
+    """Return the value of an answer, and the gap that its slopes prove."""
+    w, b = answer.plane
+    margin = form.margins(w, b)
+    value = form.value(margin, w, tilt)
+    return value, value - form.lower_bound(slopes, margin, tilt, w)[0]
+
+
+def _failed(form: Composite, status: str, message: str) -> Answer:
+    return Answer(w=np.zeros(form.n), b=0.0, status=status, message=message)

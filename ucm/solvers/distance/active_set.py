@@ -1,0 +1,411 @@
+"""Nearest point of two hulls, and a point: semismooth Newton over the active samples, level after level.
+
+The method is that of `ucm/native/hulls.c`, its course that of `ucm.solvers.sample_continuation`. Zhao, Sun
+and Toh (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.options import COUNT, check_fields
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
+from ucm.language.simplex_projection import order_interval
+from ucm.solvers.coordinates import ByInnerProducts
+from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
+from ucm.solvers.threads import blas_threads
+
+__all__ = ["ActiveSet", "Begun", "HullChain", "HullSession"]
+
+
+_OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
+_NARROW, _WIDE = 0.5, 1.6  # what that is multiplied by
+_FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps in an outer one that are few, and many; outer ones
+_REACH, _FAR = (
+    3.0,
+    3.0,
+)  # of that width, and of how far scores were off in the mean: the active ones
+_SLACK, _MOST = 4.0, 12  # of that reach; outer steps without a look at all rows
+_ROOM = 1.0 + 1e-12  # of the caps over the mass
+_AHEAD = 2.0  # steps, beyond which a line says nothing
+_TOGETHER = 1e-12  # relative, between caps that move together
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class ActiveSet(Solver[MinNorm]):
+    """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
+
+    Parameters
+    ----------
+    max_order
+        Largest order of the linear systems, the smaller one of features and samples.
+    coarse
+        Fewest samples of a coarse level.
+    """
+
+    max_order: int = 2000
+    coarse: int = 1500
+    name: ClassVar[str] = "active-set"
+
+    def __post_init__(self) -> None:
+        check_fields(self, max_order=COUNT, coarse=COUNT)
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        if form.couplings:
+            return "it takes two hulls, and there are intersections"
+        hulls = [b.groups for b in form.blocks if _samples(b.map) is not None]
+        if (
+            len(hulls) != len(form.blocks)
+            or sum(len(groups or ()) for groups in hulls) != 2
+            or None in hulls
+        ):
+            return "it takes two hulls of samples, with caps or without"
+        samples = sum(b.map.shape[1] for b in form.blocks)
+        if form.center.any() and form.n > samples:
+            return "a point beside the hulls may lie outside of the span of the samples"
+        order = min(form.n, samples)
+        if order > self.max_order:
+            return f"its linear systems would have order {order}, above {self.max_order}"
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 11.0
+
+    def session(self) -> HullSession:
+        return HullSession(self)
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        hulls = _Sides(form, monitor)
+        with blas_threads(0, hulls.entries):  # one thread factors such systems best
+            if start is None:
+                rest = hulls.levels(self.coarse)
+                level = FeatureLevel(hulls, rest.pop())
+                hulls.begin(level)
+            else:
+                rest, level = [], FeatureLevel(hulls, 1)
+                near = None if start.w is None else hulls.inward(start.w)
+                level.begin_near(hulls.joined(start.q), near)
+            level, ended = hulls.descend(level, rest, monitor)
+            return self._answer(hulls, level, ended)
+
+    def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
+        if level.stride > 1:  # the weights of all samples that w stands for
+            q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
+        else:
+            q = hulls.blocks(level.weights())
+        message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+        return Answer(q, hulls.normal(level.w)).after(ended, message)
+
+
+def _samples(A: LinearMap) -> tuple[Any, float] | None:
+    """The samples behind a map, in rows, and their factor."""
+    factor = 1.0
+    if isinstance(A, ComposedMap) and A.M is None:
+        A, factor = A.inner, A.factor
+    return (A.X, factor) if isinstance(A, SampleMap) else None
+
+
+class _Sides(SampleTables):
+    """The samples of both hulls."""
+
+    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
+        self.form = form
+        caps, masses = [], []
+        self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
+        self.declared: list[float] = []  # factors in front of its samples
+        tables = []
+        for k, b in enumerate(form.blocks):
+            found = _samples(b.map)
+            X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
+            for g, sign in zip(b.groups or (), (1.0, -1.0), strict=False):
+                caps.append(g.most)
+                masses.append(g.mass)
+                tables.append(X if b.classes is None else X[g.entries])
+                self.places.append((k, g.entries))
+                self.declared.append(factor * sign)
+        self.joint, unit = len(form.blocks) == 1, 1.0
+        self.span: ByInnerProducts | None = None
+        if form.n > sum(X.shape[0] for X in tables):
+            tables, unit = self._in_span(tables, monitor)
+        factors = unit * np.array(self.declared)
+        super().__init__(tables, np.array(caps), np.array(masses), factors, form.stored)
+        self.center = form.center / self.unit if form.center.any() else None
+
+    def _in_span(self, tables: list[Any], monitor: Monitor) -> tuple[list[Any], float]:
+        """The samples in coordinates of their span, and the unit of these."""
+        unit = max(largest(X) for X in tables) or 1.0
+        if 1e-100 < unit < 1e100:
+            unit = 1.0
+        else:  # inner products may overflow
+            tables = [X / unit for X in tables]
+        with blas_threads(sum(X.shape[0] for X in tables)):
+            self.span = ByInnerProducts(tables)
+        monitor.forming += 0.5 * self.span.forming / max(1, self.form.stored)
+        return self.span.tables, unit
+
+    def normal(self, w: Vec) -> Vec | None:
+        """w in the space of the samples, of norm 1; None for w = 0."""
+        w = w if self.span is None else self.span.outward(w)
+        norm = float(np.linalg.norm(w))
+        return w / norm if norm > _TINY else None
+
+    def inward(self, x: Vec) -> Vec:
+        """A point in the space of the samples, in the coordinates worked in."""
+        return (x if self.span is None else self.span.inward(x)) / self.unit
+
+    def objective(self, found: float) -> float:
+        return -found * self.unit
+
+    def begin(self, level: FeatureLevel) -> None:
+        """At uniform weights."""
+        level.begin(np.repeat(self.masses / level.sizes, level.sizes))
+
+    def joined(self, q: Sequence[Vec]) -> Vec:
+        return np.concatenate([q[k][rows] for k, rows in self.places])
+
+    def projected(self, parts: list[Vec]) -> list[Vec]:
+        """The weights by block, those of the domains nearest to the weights of both hulls."""
+        return [
+            b.domain.project(v)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
+        ]
+
+    def blocks(self, parts: list[Vec]) -> list[Vec]:
+        """The weights by block."""
+        if len(self.form.blocks) == 2:
+            return parts
+        joint = np.empty(self.form.blocks[0].map.shape[1])
+        for (_, rows), part in zip(self.places, parts, strict=True):
+            joint[rows] = part
+        return [joint]
+
+
+Begun = tuple[Vec, Vec, float]  # w, the multipliers and the size of the points at the first caps
+
+
+class HullChain:
+    """The nearest points of two hulls for one pair of caps after another, from the one level of all samples
+    that stays: weights, active samples and sums over the free samples go on from where they were.
+
+    Divided by c, the weights of `c` times the first caps have the first caps and masses `mass / c`, so that
+    those at a cap stay where they are. w and the scores begin on the line through two known ones, and the
+    active samples reach as far as the scores were off the time before.
+
+    Parameters
+    ----------
+    form : the problem, which `ActiveSet` does not refuse, at the first caps
+    """
+
+    level: FeatureLevel
+    largest: float
+
+    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
+        self.hulls, self.monitor = _Sides(form, monitor), monitor
+        self.caps, self.masses = _caps(form), self.hulls.masses
+        self.off, self.far, self.c, self.ended = _OFF, 0.0, 1.0, ""
+        self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
+        self.begun: Begun | None = None
+
+    def first(self, coarse: int, like: Begun | None = None) -> Vec:
+        """w as long as the nearest point, 0 where that is 0; from what another chain over nearly the same
+        samples has `begun` with, if there is one."""
+        hulls = self.hulls
+        with blas_threads(0, hulls.entries):
+            if like is None or hulls.span is not None:
+                rest = hulls.levels(coarse)
+                level = FeatureLevel(hulls, rest.pop())
+                hulls.begin(level)
+                level, self.ended = hulls.descend(level, rest, self.monitor)
+                self.level = level if level.stride == 1 else level.refined(1)
+            else:
+                self.level = self._begun_like(like)
+                self.ended = self.level.run(self.monitor, self.monitor.tol, at_once=True)
+        level = self.level
+        level.caps[:], self.largest = self.caps, level["largest"]
+        if self.proven and hulls.span is None:
+            theta = level.thetas * hulls.unit**2
+            self.begun = hulls.unit * level.w, theta, hulls.unit * self.largest
+        return self._found(self._scores())
+
+    def _begun_like(self, other: Begun) -> FeatureLevel:
+        """All samples, at the first w and the multipliers of another chain."""
+        hulls = self.hulls
+        self.level = level = FeatureLevel(hulls, 1)
+        w, theta, largest = other
+        level.w[:], level.thetas[:] = w / hulls.unit, theta / hulls.unit**2
+        scores = self._scores()
+        level["largest"] = largest / hulls.unit
+        level["sigma"] = level.caps.max() / (_OFF * float(scores.std()))
+        level.begin_after(level, 1.0, scores, level.V[0])
+        level["reach"] = 4.0 * level.caps.max() / level["sigma"]
+        self._whole(scores)
+        return level
+
+    def at(self, caps: Sequence[float] | Vec) -> Vec:
+        """As `first`, for other caps, both as many times the first ones.
+
+        The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
+        Newton steps in one, wider where there were many in one.
+        """
+        level, hulls, monitor = self.level, self.hulls, self.monitor
+        c = float(caps[0] / self.caps[0])
+        w, scores = self._expected(c)
+        with blas_threads(0, hulls.entries):
+            level.masses[:] = np.minimum(self.masses / c, level.caps * level.sizes / _ROOM)
+            level.thetas *= self.c / c
+            if hulls.center is not None:
+                level.x += hulls.center * (1.0 / c - 1.0 / self.c)
+            level.V[0] = level.V[1]
+            level.w[:], scores, self.c = w / c, scores / c, c
+            width = self.off * float(scores.std())
+            level["sigma"], level["largest"] = level.caps.max() / width, self.largest / c
+            level["reach"] = max(_REACH * width, self.far)
+            before, monitor.iterations = level["systems"], 0
+            self._whole(scores)
+            level.verify = -_SLACK  # all rows are looked at here
+            self.ended = level.run(monitor, monitor.tol, at_once=True, most=_MOST)
+            found = self._scores()
+            astray = not self.proven or self._gap(found) > monitor.tol
+            if astray and level["status"] != 2.0 and monitor.goes_on and not monitor.late:
+                self._whole(found)
+                level.verify = 1.0
+                self.ended = level.run(monitor, monitor.tol, at_once=True)
+                found = self._scores()
+            outer, steps = monitor.iterations, level["systems"] - before
+            if outer > _OUTER or steps < _FEW * outer:
+                self.off = max(self.off * _NARROW, _NARROWEST)
+            elif steps > _MANY * outer:
+                self.off = min(self.off * _WIDE, 1.0)
+            scores -= found
+            self.far = _FAR * float(np.sqrt(scores @ scores / scores.size))
+        return self._found(found)
+
+    def _expected(self, c: float) -> tuple[Vec, Vec]:
+        """w and the scores at c, on the line through those known next to it."""
+        near = sorted(self.known, key=lambda each: abs(each[0] - c))
+        c1, w1, a1 = near[0]
+        for c0, w0, a0 in near[1:2]:
+            t = (c - c1) / (c1 - c0)
+            if abs(t) <= _AHEAD:
+                return w1 + t * (w1 - w0), a1 + t * (a1 - a0)
+        return w1, a1
+
+    def _whole(self, scores: Vec) -> None:
+        """All samples are active, with these scores."""
+        level = self.level
+        for lo, hi in level.bounds:
+            np.take(scores[lo:hi], level.tags[lo:hi] >> 1, out=level.V[2, lo:hi])
+        level.look_at_all()
+
+    def _scores(self) -> Vec:
+        """Those of w, in the order of the samples."""
+        level, found = self.level, np.empty(self.level.V.shape[1])
+        for X, (lo, hi), factor in zip(self.hulls.tables, level.bounds, self.hulls.factors):
+            found[lo:hi] = X @ (factor * level.w)
+        self.monitor.passes += 0.5 * self.hulls.share
+        return found
+
+    def _gap(self, scores: Vec) -> float:
+        """What the scores prove at theta, relative."""
+        level, size = self.level, float(np.linalg.norm(self.level.x))
+        least = 0.0 if self.hulls.center is None else float(self.hulls.center @ level.w) / self.c
+        for (lo, hi), cap, mass, theta in zip(level.bounds, level.caps, level.masses, level.thetas):
+            least += theta * mass - cap * float(np.maximum(theta - scores[lo:hi], 0.0).sum())
+        length = float(np.linalg.norm(level.w))
+        return 1.0 - least / (length * size) if length * size > 0.0 else np.inf
+
+    @property
+    def proven(self) -> bool:
+        """Whether the last point is within the tolerance, as the loop itself sees it."""
+        return self.level["status"] == 1.0
+
+    def _found(self, scores: Vec) -> Vec:
+        level, hulls, c = self.level, self.hulls, self.c
+        others = [each for each in self.known if each[0] != c]
+        self.known = [*others[-2:], (c, c * level.w, c * scores)]
+        w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
+        return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
+
+    def weights(self) -> list[Vec]:
+        """Those of both hulls at the last caps."""
+        return [self.c * q for q in self.level.weights()]
+
+    def thresholds(self) -> list[float]:
+        """For each hull the score w'x of the samples at which weights leave their bounds, w of norm 1."""
+        level, scores, found = self.level, self.known[-1][2] / self.c, []
+        length = float(np.linalg.norm(level.w))
+        sides = zip(level.bounds, level.masses, level.caps, self.hulls.declared, strict=True)
+        for (lo, hi), mass, cap, factor in sides:
+            ends = order_interval(-scores[lo:hi], cap, mass)
+            finite = [end for end in ends if math.isfinite(end)]
+            found.append(-sum(finite) / len(finite) * self.hulls.unit / (factor * length))
+        return found
+
+
+class HullSession(Solver[MinNorm]):
+    """Two hulls for one pair of caps after another, over the same samples, by a `HullChain`.
+
+    Parameters
+    ----------
+    inner : solves where more changes than the caps, or these do not move together
+    """
+
+    def __init__(self, inner: ActiveSet) -> None:
+        self.inner, self.chain = inner, None
+        vars(self)["name"] = inner.name
+
+    def refuse(self, form: MinNorm) -> str | None:
+        return self.inner.refuse(form)
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return self.inner.predicted_passes(form)
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        caps = _caps(form)
+        if not np.isfinite(caps).all():
+            return self.inner.solve(form, monitor, start)
+        if self.chain is None:
+            self.chain = HullChain(form, monitor)
+            w = self.chain.first(self.inner.coarse)
+        else:
+            chain, c = self.chain, caps / self.chain.caps
+            apart = abs(c[0] - c[1]) > _TOGETHER * c[0]
+            if apart or not _but_for_caps(form, chain.hulls.form):
+                return self.inner.solve(form, monitor, start)
+            chain.monitor = monitor
+            w = chain.at(caps)
+        chain, length = self.chain, float(np.linalg.norm(w))
+        if not chain.proven:
+            self.chain = None  # 0 says nothing about the next one
+        message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
+        answer = Answer(chain.hulls.blocks(chain.weights()), w / length if length > 0.0 else None)
+        return answer.after(chain.ended, message)
+
+
+def _caps(form: MinNorm) -> Vec:
+    """The cap of each hull, as declared."""
+    return np.array([g.cap for b in form.blocks for g in b.groups or ()])
+
+
+def _but_for_caps(form: MinNorm, other: MinNorm) -> bool:
+    """Whether two problems over the same samples differ by their caps at most."""
+
+    def rest(f: MinNorm) -> list[Any]:
+        return [(_samples(b.map) or (None, 0.0))[1] for b in f.blocks] + [
+            g.mass for b in f.blocks for g in b.groups or ()
+        ]
+
+    return rest(form) == rest(other) and np.array_equal(form.center, other.center)

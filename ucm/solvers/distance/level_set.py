@@ -1,0 +1,131 @@
+"""Level-set Newton: nearest points in a q-norm, by Euclidean distances from a growing ball of that norm.
+
+For the ball B of the q-norm let `phi(t)` be the Euclidean distance of 0 from U + t B, convex and decreasing
+in t; its root is the optimum. The normal w of that distance has the slope `-||w||_p`, 1/p + 1/q = 1, so that
+Newton's step from the left ends at the bound that w proves, `-sigma_U(-w) / ||w||_p`, and never beyond the
+root. No power of a coordinate is taken: the exponent may be as near to 1 or as large as one likes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.data.maps import IdentityMap
+from ucm.data.options import COUNT, check_fields
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver, solvers_of
+from ucm.forms.steps import Stall
+from ucm.language.contracts import Block
+from ucm.language.domains import NormBall
+from ucm.language.robust import dual_exponent
+
+__all__ = ["LevelSetNewton"]
+
+_LIMIT = 60
+_ZERO = 1e-9  # of the largest norm: distances far below the tolerance tell the radius
+_PATIENCE, _GAINED = (
+    4,
+    0.9,
+)  # so many steps in a row that leave more than this part of the gap have stalled
+
+
+@dataclass(frozen=True)
+class LevelSetNewton(Solver[MinNorm]):
+    """Newton's method for the radius at which a ball meets the set, a Euclidean problem for each step.
+
+    Parameters
+    ----------
+    inner
+        Solvers of the Euclidean problems; the first that takes the form is asked.
+    inner_limit
+        Iterations in one of them.
+    """
+
+    inner: tuple[Solver[MinNorm], ...]
+    inner_limit: int = 50
+    name: ClassVar[str] = "level-set"
+
+    def __post_init__(self) -> None:
+        check_fields(self, inner=solvers_of(MinNorm), inner_limit=COUNT)
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm == 2.0:
+            return "it takes the norms but the Euclidean one"
+        met = _met(form, 1.0)
+        reasons = [(solver.name, solver.refuse(met)) for solver in self.inner]
+        if any(why is None for _, why in reasons):
+            return None
+        return "; ".join(f"{name}: {why}" for name, why in reasons)
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        met = _met(form, 1.0)
+        taken = [s for s in self.inner if s.refuse(met) is None]
+        return 8.0 * taken[0].predicted_passes(met) if taken else math.nan
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        solver = next(s for s in self.inner if s.refuse(_met(form, 1.0)) is None)
+        q = form.begin(start)
+        lower, upper, best, stalled = -np.inf, np.inf, np.inf, Stall(_PATIENCE, _GAINED)
+        answer, ball = Answer(q), np.zeros(form.n)
+        for step in range(1, monitor.limit(_LIMIT) + 1):
+            met = _met(form, max(lower, 0.0))
+            # of a distance that is some `best` of the optimum more than tol / best is not asked
+            tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
+            below = monitor.below(max(tol, 1e-7), self.inner_limit, least=_ZERO)
+            found = solver.solve(met, below, Answer([*q, ball]))
+            monitor.passes += below.passes
+            monitor.systems += below.systems
+            monitor.forming += below.forming
+            if found.status == "infeasible":
+                return replace(found, q=found.q[:-1])
+            *q, ball = found.q
+            x = form.matvec(q)
+            monitor.passes += form.pass_cost()
+            size = form.space.norm(x, form.norm)
+            if size < upper or form.couplings:  # a point that misses them may be nearer than any
+                upper, answer = size, replace(answer, q=q)
+            for w, mu in _duals(form, x, found):
+                bound = form.lower_bound(w, mu)
+                if bound > lower:
+                    lower, answer = bound, replace(answer, w=w, multipliers=mu)
+            gap = abs(upper - lower) / max(upper, 1e-300)
+            apart = form.missed(q)
+            best = min(best, max(gap, 20.0 * apart))
+            ends = stalled.after(best)
+            if monitor.report(step, -upper, gap):
+                return answer.interrupted()
+            close = apart <= 0.05 * monitor.tol and monitor.reached(gap)
+            if close or upper <= 0.5 * monitor.zero * form.size(q):
+                return answer
+            if ends:
+                break
+        message = (
+            f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
+            'features, or take solver="clarabel"'
+        )
+        return answer.ended("max_iter", message)
+
+
+def _met(form: MinNorm, t: float) -> MinNorm:
+    """The Euclidean problem of U + t B."""
+    ball = Block(IdentityMap(form.n), NormBall(t, form.norm))
+    return replace(form, norm=2.0, blocks=(*form.blocks, ball))
+
+
+def _duals(form: MinNorm, x: Vec, found: Answer) -> Iterator[tuple[Vec, list[Vec]]]:
+    """Vectors with `||w||_p = 1`: the normal found, and that of the point itself."""
+    if len(found.multipliers) != len(form.couplings):
+        return  # where numbers overflow the inner solver proves nothing
+    if found.w is not None and found.w.any():
+        length = form.space.norm(found.w, dual_exponent(form.norm))
+        yield found.w / length, [mu / length for mu in found.multipliers]
+    if not form.couplings:
+        yield form.space.dual_vector(x, form.norm), []

@@ -1,0 +1,386 @@
+"""Semismooth Newton on the dual: a proximal augmented Lagrangian for `MinNorm`, couplings included.
+
+For `min ||x||^2 / 2` over `x = c + sum A_k q_k`, `q_k in D_k`, `B q + o = 0`, stack the dual variables
+`y = (w, mu)` and the maps `G_k = [A_k; B_k]`, `h = (c, o)`. From the point q, one outer step minimises
+
+    psi(y) = |w|^2/2 + |mu - mu_0|^2/(2 tau) - <h, y> + sum_k env_k(-G_k' y),
+    env_k(u) = max over p in D_k of <u, p> - |p - q_k|^2 / (2 sigma_k),
+
+whose gradient is `(w, (mu - mu_0)/tau) - h - sum_k G_k p_k` at `p_k = P_k(q_k - sigma_k G_k' y)` and whose
+generalised Hessian is `diag(1, 1/tau) + sum_k sigma_k G_k J_k G_k'`, J_k the Jacobian of the projection.
+Then q becomes p, and sigma grows. Zhao, Sun and Toh (2010) give the method; Ito, Takeda and Toh (2015),
+equation (4), the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.options import COUNT, FLAG, check_fields
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
+from ucm.forms.steps import accuracy
+from ucm.language.contracts import SemiSmooth
+from ucm.solvers.augmented_lagrangian import Lagrangian, run
+from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
+from ucm.solvers.distance.range_space import RangeSpace, range_space_shape
+from ucm.solvers.distance.union_operands import Operands
+from ucm.solvers.threads import blas_threads
+
+__all__ = ["SSNAL"]
+
+_OUTER = 200  # steps
+_BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
+_COUPLED = 2
+_ROUNDED = 1e-12  # of a point: the rounding of its entries
+_SETTLED = 0.03  # gap from which on operands of a union without a share are left out
+_CANCELS = 1e-10  # of the columns: what is left of their sum is rounding
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class SSNAL(Solver[MinNorm]):
+    """Proximal augmented Lagrangian with semismooth Newton steps.
+
+    Parameters
+    ----------
+    max_order
+        Largest number of features, the order of the linear systems; with couplings, whose
+        equations count too, twice that, as first-order methods take long there.
+    max_inner
+        Newton steps within one outer step.
+    iterative
+        Solve the linear systems by conjugate gradients, of any order.
+    """
+
+    max_order: int = 1500
+    max_inner: int = 40
+    iterative: bool = False
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its own for either kind of system."""
+        return "ssnal-cg" if self.iterative else "ssnal"
+
+    def __post_init__(self) -> None:
+        check_fields(self, max_order=COUNT, max_inner=COUNT, iterative=FLAG)
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        form = form if self.iterative else range_space_shape(form) or form
+        order = form.n + form.coupled
+        most = self.max_order * (_COUPLED if form.couplings else 1)
+        if order > most and not self.iterative:
+            return f"its linear systems would have order {order}, above {most}"
+        parameters = sum(b.map.shape[1] for b in form.blocks)
+        if not form.couplings and form.n > max(300, 2 * parameters) and not self.iterative:
+            return f"{form.n} features exceed {parameters} parameters by far: too large a system"
+        for b in form.blocks:
+            if not isinstance(b.domain, SemiSmooth):
+                return f"{b.domain!r} has no Jacobian of its projection"
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        if form.couplings:
+            return 1000.0 if self.iterative else 40.0
+        if self.iterative:
+            return 100.0
+        return 25.0 if any(b.groups is not None for b in form.blocks) else 10.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        small = None if self.iterative else range_space_shape(form)
+        if small is None:
+            return self._solve(form, monitor, start)
+        with blas_threads(small.n):
+            reduced = RangeSpace.of(form, monitor)
+        start = None if start is None else Answer(start.q)
+        return reduced.back(self._solve(reduced.form, monitor, start))
+
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
+        with blas_threads(form.n + form.coupled):
+            at = _Iterate(form, form.begin(start), monitor, self)
+            narrow = not form.couplings and not monitor.trace  # which keeps points of the whole
+            status = at.run(
+                lambda: narrow and at.best <= _SETTLED and Operands.of(form, at.q) is not None
+            )
+            few = Operands.of(form, at.q) if status == "paused" else None
+            if few is not None:
+                inner = at.carried(few.form, few.gathered(at.q))
+                status = inner.run()
+                at = inner.carried(form, few.spread(inner.q))
+                at.assess()
+                at.keep()
+                if status != "interrupted":
+                    status = "converged" if at.solved() else at.run()
+            return at.answer(status)
+
+
+class _Iterate(Lagrangian):
+    """The iterate in scaled units: features in units of `scale`, each coupling in its own.
+
+    Attributes
+    ----------
+    q, p : the proximal centre and the trial point, by block
+    y, y0 : the stacked dual variable and its proximal centre (couplings only)
+    pull : `G_k' y` by block
+    met : the largest norm of a y that it was carried on from
+    proven : a pull and the bound that it proves
+    sigma, tau : proximal parameters
+    upper, gap, residual : norm and relative gap of x(q), and how far q misses the couplings
+    w, multipliers : the dual vector and the multipliers that prove the gap
+    spent : passes when sigma last grew
+    kept : q, w and multipliers of the best so far
+    """
+
+    at_once = 3.0
+
+    def __init__(self, form: MinNorm, q: list[Vec], monitor: Monitor, options: SSNAL) -> None:
+        self.form, self.q, self.monitor = form, q, monitor
+        self.most, self.iterative = options.max_inner, options.iterative
+        x = form.matvec(q)
+        parts = [
+            float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)
+        ]
+        self.scale = max(float(np.linalg.norm(form.center)) + sum(parts), _TINY)
+        if sum(parts) == 0.0 or self.scale == _TINY or form.couplings:
+            columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
+            if sum(parts) <= _CANCELS * max(columns, default=0.0):
+                self.scale = max([self.scale, *columns])
+        if self.scale == _TINY:  # every map is zero: only couplings are left
+            self.scale = 1.0
+        self.units = form.units(q)
+        factors = [self.scale / u for u in self.units]
+        self.G: list[LinearMap] = [form.stacked(k, factors) for k in range(len(form.blocks))]
+        self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
+        self.systems: Systems = (
+            ConjugateGradients(self.G, form.stored, late=lambda: monitor.late)
+            if self.iterative
+            else Formed(self.G, form.stored)
+        )
+        offsets = [c.offset * f for c, f in zip(form.couplings, factors, strict=True)]
+        self.h = np.concatenate([form.center, *offsets])
+        self.y = np.concatenate([x, np.zeros(form.coupled)]) / self.scale
+        self.y0 = np.zeros(self.y.size)
+        self.ridge = np.ones(self.y.size)
+        self.tau = 1e3
+        self.ridge[form.n :] = 1.0 / self.tau
+        self._pull_anew()
+        top = max((float(np.abs(u).max(initial=0.0)) for u in self.pull), default=0.0)
+        if top > 1.0 / _CANCELS and not form.couplings:
+            self.scale = max(float(b.map.column_norms().max(initial=0.0)) for b in form.blocks)
+            self.y = np.zeros(self.y.size)
+            self._pull_anew()
+        self.proven: tuple[list[Vec], float] = [], -np.inf
+        self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
+        self.p = self._project()
+        self.kept: tuple[list[Vec], Vec | None, list[Vec]] = q, None, []
+        self.options, self.outer = options, 0
+        self.floor = 1e-15
+        self.largest = self.scale
+        self.spent = monitor.passes
+
+    def answer(self, status: str) -> Answer:
+        """The best point, or the last one where that is solved."""
+        q, w, multipliers = self.kept
+        if status == "converged":
+            q, w, multipliers = self.q, self.w, self.multipliers
+        message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
+        return Answer(q, w, multipliers=multipliers).after(status, message)
+
+    def run(self, pause: Callable[[], bool] = lambda: False) -> str:
+        """The steps that are left."""
+        monitor = self.monitor
+        left = monitor.limit(_OUTER) - self.outer
+        return run(self, left, self.report, lambda: monitor.late, pause)
+
+    def report(self, outer: int, objective: float, gap: float) -> bool:
+        self.outer += 1
+        return self.monitor.report(
+            self.outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]}
+        )
+
+    def carried(self, form: MinNorm, q: list[Vec]) -> _Iterate:
+        """The same iterate over another form of the set, without couplings, in which q is the same point."""
+        other = _Iterate(form, q, self.monitor, self.options)
+        other.scale, other.sigma, other.tau = self.scale, self.sigma, self.tau
+        other.y, other.best, other.outer = self.y, self.best, self.outer
+        other._pull_anew()
+        other.p = other._project()
+        return other
+
+    def _first_sigma(self, k: int) -> float:
+        """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
+        sharpness = 3.0 if self.iterative else 30.0  # conjugate gradients like wide kinks
+        b = self.form.blocks[k]
+        g = self.pull[k]
+        probe = g if np.ptp(g) > 0.0 else np.ones_like(g)
+        _, far = b.domain.support(-probe)
+        reach = float(np.abs(far - self.q[k]).max(initial=0.0))
+        size = float(np.abs(self.q[k]).max(initial=0.0))
+        if size > 0.0:  # a vertex of one operand is seldom in the other
+            reach = min(reach, size if self.form.couplings else 4.0 * size)
+            reach = 0.0 if reach <= _ROUNDED * size else reach
+        spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
+        if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
+            # a block that only couplings pull, or one without bounds
+            norms = float(self.G[k].column_norms().max(initial=0.0)) / self.scale
+            if norms == 0.0 or reach == 0.0:
+                return 1.0
+            return sharpness * reach / norms if np.isfinite(reach) else 1.0 / norms**2
+        return sharpness * reach / spread
+
+    # --- the inner problem ---------------------------------------------------------------------
+    def _arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
+        """What is projected, at y + t d with `move` = G_k' d."""
+        pull = self.pull if not move else [u + t * e for u, e in zip(self.pull, move, strict=True)]
+        return [q - s * u for q, s, u in zip(self.q, self.sigma, pull, strict=True)]
+
+    def _project(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
+        return [
+            b.domain.project(v)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self._arguments(t, move), strict=True)
+        ]
+
+    def _image(self, p: Sequence[Vec]) -> Vec:
+        """`h + G p` in scaled units: features above, couplings below."""
+        return sum((A.matvec(v) for A, v in zip(self.G, p, strict=True)), start=self.h) / self.scale
+
+    def _pulled(self, d: Vec) -> list[Vec]:
+        """`G_k' d` by block, in scaled units."""
+        return [A.rmatvec(d) / self.scale for A in self.G]
+
+    def _pull_anew(self) -> None:
+        """The pull of y, without the rounding of the larger ones before."""
+        self.pull = self._pulled(self.y)
+        self.met = float(np.linalg.norm(self.y))
+
+    def gradient(self) -> Vec:
+        self.monitor.passes += self.cost / 2
+        return self.ridge * (self.y - self.y0) - self._image(self.p)
+
+    def good_enough(self, g: Vec) -> bool:
+        """Against the proximal step; or the gap is proven already."""
+        move = sum(
+            float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True)
+        )
+        small = max(accuracy(self.best) * float(np.sqrt(move)), self.floor)
+        return float(np.linalg.norm(g)) <= small or self._near(g)
+
+    def _near(self, g: Vec) -> bool:
+        """Whether y and the image of p, both known, prove the gap."""
+        n, tol = self.form.n, self.monitor.tol
+        z = self.ridge * (self.y - self.y0) - g
+        upper = float(np.linalg.norm(z[:n]))
+        if upper <= _TINY or float(np.linalg.norm(z[n:])) > 0.05 * tol * upper:
+            return False
+        return upper - self._bound() <= 0.4 * tol * upper
+
+    def direction(self, g: Vec) -> Vec:
+        J = [
+            b.domain.jacobian(v)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self._arguments(), strict=True)
+        ]
+        step = self.systems.step(J, [s / self.scale**2 for s in self.sigma], self.ridge, g)
+        self.monitor.systems += 1
+        self.monitor.passes += step.passes
+        self.monitor.forming += step.forming
+        return step.d
+
+    def ahead(self, d: Vec) -> Any:
+        self.monitor.passes += self.cost / 2
+        smooth = float(d @ (self.ridge * (self.y - self.y0) - self.h / self.scale))
+        return self._pulled(d), smooth, float(d @ (self.ridge * d))
+
+    def slope(self, t: float, ahead: Any) -> float:
+        move, smooth, curve = ahead
+        self.p = self._project(t, move)
+        return smooth + t * curve - sum(float(v @ e) for v, e in zip(self.p, move, strict=True))
+
+    def move(self, t: float, d: Vec, ahead: Any) -> None:
+        self.y = self.y + t * d
+        self.pull = [u + t * e for u, e in zip(self.pull, ahead[0], strict=True)]
+        size = float(np.linalg.norm(self.y))
+        self.met = max(self.met, size)
+        if size <= 1e-3 * self.met:
+            self._pull_anew()
+            self.monitor.passes += self.cost / 2
+
+    # --- the outer loop ------------------------------------------------------------------------
+    def advance(self) -> None:
+        n = self.form.n
+        self.q = self.p
+        self.y0 = np.concatenate([np.zeros(n), self.y[n:]])
+
+    def assess(self) -> tuple[float, float, float]:
+        """With the better of two dual vectors: y, and the point itself."""
+        n, s, tol = self.form.n, self.scale, self.monitor.tol
+        z = self._image(self.q)
+        x, self.residual = s * z[:n], float(np.linalg.norm(z[n:]))
+        self.upper = upper = self.form.space.norm(x)
+        self.largest = max(self.largest, upper)
+        self.floor = max(1e-2 * tol * upper / s, 1e-15)
+        lower = s * self._bound()
+        length = float(np.linalg.norm(self.y[:n]))
+        self.w: Vec | None = self.y[:n] / length if length > _TINY else None
+        self.multipliers = self._multipliers(s * length) if length > _TINY else []
+        floor = max(upper, 1e-12 * self.largest, _TINY)
+        if upper - lower > 0.5 * tol * floor and upper > _TINY:
+            mu = self._multipliers(upper)
+            bound = self.form.lower_bound(x / upper, mu)
+            self.monitor.passes += self.cost / 2
+            if bound > lower:
+                lower, self.w, self.multipliers = bound, x / upper, mu
+        self.gap, self.lower = (upper - lower) / floor, lower
+        # a point that misses its couplings can be "nearer" than the optimum: both errors count; 0 is a bound
+        off = min(abs(self.gap) * max(upper, _TINY), upper)
+        return -upper, self.gap, max(off, self.residual * s)
+
+    def keep(self) -> None:
+        self.kept = self.q, self.w, self.multipliers
+
+    def _bound(self) -> float:
+        """The lower bound that y along with its pull proves, in scaled units."""
+        if self.proven[0] is not self.pull:
+            size = float(np.linalg.norm(self.y[: self.form.n]))
+            bound = -np.inf
+            if size > _TINY:
+                heights = self.form.supports([-u for u in self.pull])
+                bound = float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)
+                bound /= size
+            self.proven = self.pull, bound
+        return self.proven[1]
+
+    def _multipliers(self, size: float) -> list[Vec]:
+        ends = np.cumsum([c.offset.size for c in self.form.couplings])[:-1]
+        parts = np.split(self.y[self.form.n :], ends) if self.form.couplings else []
+        return [mu * (self.scale**2 / (u * size)) for mu, u in zip(parts, self.units, strict=True)]
+
+    def proves_empty(self) -> bool:
+        return self.form.proves_empty(self._multipliers(self.scale), self.units)
+
+    def solved(self) -> bool:
+        """By the gap, or as x is 0 to rounding."""
+        tol = self.monitor.tol
+        met = self.residual * self.scale <= 0.05 * tol * self.upper
+        close = met and self.monitor.reached(self.gap)
+        zero = self.monitor.at_zero(self.upper, self.lower, self.largest)
+        return close or (zero and self.residual <= self.monitor.zero)
+
+    def grow(self, factor: float) -> None:
+        """With conjugate gradients by the passes since sigma last grew: the fewer, the more."""
+        if self.iterative and factor > 1.0:
+            passes = self.monitor.passes - self.spent
+            factor = next((more for most, more in _BY_PASSES if passes <= most), 1.0)
+        self.sigma = [min(s * factor, 1e30) for s in self.sigma]
+        self.tau = min(self.tau * factor, 1e9)
+        self.ridge[self.form.n :] = 1.0 / self.tau
+        self.p = self._project()
+        self.spent = self.monitor.passes

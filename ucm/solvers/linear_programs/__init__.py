@@ -1,0 +1,1 @@
+"""Linear programs by HiGHS: nearest points in polyhedral norms, piecewise linear losses and penalties."""

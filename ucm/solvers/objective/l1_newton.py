@@ -1,0 +1,178 @@
+"""Smooth losses with an l1 norm on few samples: the proximal Newton steps that are compiled whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.data.maps import SampleMap
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, Tilt
+from ucm.language.losses.hinge import Hinge
+from ucm.language.losses.logistic import Logistic
+from ucm.language.term_sums import split_scalar
+from ucm.native.binding import library, point, structure
+
+__all__ = ["L1Newton"]
+
+Matrix = NDArray[np.float64]
+
+_ENTRIES = 200_000  # of the samples: with more, products take longer than calls
+_FEATURES = 100  # more make systems for BLAS
+_STEPS = 50  # for one problem, see native.h
+_CHUNK = 64
+_BUDGET = 2e7  # multiplications of one call, some 20 ms
+_UNDERWAY, _PROVEN = 0, 1
+
+
+class L1Newton:
+    """The samples of one problem after another, with the matrix of the last one.
+
+    Attributes
+    ----------
+    X, y : the samples and their labels
+    form, c : the last problem, and what the samples weigh there
+    state : that of `l1_newton`, see `ucm/native/declarations.h`
+    z, t : the end of the last problem, and the margins there
+    arrays : the other arrays of the state
+    """
+
+    def __init__(self, form: Composite, squared: bool, c: Vec) -> None:
+        self.X, self.y, self.form, self.c = form.X, form.y, form, c
+        m, n = form.X.shape
+        self.z, self.t = np.zeros(n + 1), np.zeros(m)
+        self.state: Any = np.zeros((), structure("l1_t"))
+        self.state["m"], self.state["n"], self.state["squared"] = m, n, squared
+        self.arrays = {
+            "X": self.X, "y": self.y, "t": self.t, "H": np.zeros((n, n)), "mean": np.zeros(n + 1),
+            "h": np.zeros(m), "scratch": np.empty(7 * m + n * (n + 5 + _CHUNK)),
+            "support": np.empty(n, dtype=np.int64),
+        }  # fmt: skip
+        self._take(c=c, **self.arrays)
+        self.squares = SampleMap(form.X).squares
+
+    @classmethod
+    def of(cls, form: Composite) -> L1Newton | None:
+        """These steps for a problem; None where it is large, or has other terms."""
+        X = form.X
+        if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
+            return None
+        if X.size > _ENTRIES or form.n > _FEATURES:
+            return None
+        loss = _loss(form)
+        if loss is None or _walls(form) is None:
+            return None
+        return cls(form, *loss)
+
+    def _take(self, **arrays: Any) -> None:
+        """Let the state point to arrays, which this object or the caller keeps."""
+        point(self.state, "l1_t", **arrays)
+
+    def solve(
+        self, form: Composite, tilt: Tilt, tol: float, at: tuple[Vec, float], monitor: Monitor, told: bool
+    ) -> tuple[Vec, float, Vec | None]:  # fmt: skip
+        """The normal, the bias and the dual point that proves a relative gap of tol; None in its place where
+        the steps end before.
+
+        Parameters
+        ----------
+        at : where they begin
+        told : whether they are those to report
+        """
+        walls, known = _walls(form), self._known(form)
+        if walls is None or not known:
+            return *at, None
+        lower, upper, ridge = walls
+        z, slopes, log, state = np.append(*at), np.empty(form.m), np.empty((_STEPS, 4)), self.state
+        if not np.array_equal(z, self.z):
+            self.t[:] = form.margins(*at)
+            monitor.passes += 0.5
+        self.z = np.full(z.size, np.nan)  # the margins are not of this point any more
+        margin, normal = np.ascontiguousarray(tilt.margin), np.ascontiguousarray(tilt.normal)
+        self._take(v=margin, u=normal, lower=lower, upper=upper, z=z, a=slopes)
+        state["ridge"], state["tol"], state["begun"], done = ridge, tol, 0, 0
+        while True:
+            done += library.l1_newton(state, _STEPS - done, log[done:], _BUDGET)
+            if state["status"] != _UNDERWAY or monitor.late:
+                break
+        spent = monitor.passes
+        for step, (value, gap, passes, _) in enumerate(log[:done].tolist()):
+            monitor.passes = spent + passes
+            if told:
+                monitor.report(step + 1, value, gap)
+        self._count(monitor, float(state["systems"]))
+        self.z = z.copy()
+        if not np.isfinite(z).all():
+            return *at, None
+        return z[:-1], float(z[-1]), slopes if state["status"] == _PROVEN else None
+
+    def _known(self, form: Composite) -> bool:
+        """Whether these steps know the loss; the matrix is of one loss."""
+        if form is self.form:
+            return True
+        loss = _loss(form)
+        if loss is None:
+            return False
+        squared, c = loss
+        if squared != bool(self.state["squared"]) or not np.array_equal(c, self.c):
+            self.state["squared"], self.c = squared, c
+            self._take(c=c)
+            self.arrays["mean"][-1] = 0.0
+        self.form = form
+        return True
+
+    def along(
+        self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        """(k, n + 1) normals and biases, (k, m) dual points and (k, 5) what they took, of problems with walls
+        in the rows of lower and upper, each from the end of the one before it: as many as were proven, in
+        order.
+
+        Parameters
+        ----------
+        lower, upper, ridge : (K, n), (K, n) and (K,); the walls finite and not 0
+        """
+        K, (m, n), state = ridge.size, self.X.shape, self.state
+        Z, A, log = np.zeros((K, n + 1)), np.empty((K, m)), np.zeros((K, 5))
+        self.z, done = np.full(n + 1, np.nan), 0
+        self.t[:] = 0.0
+        none = np.zeros(max(m, n))
+        self._take(v=none[:m], u=none[:n])
+        state["tol"], state["begun"] = tol, 0
+        while done < K and not monitor.late:
+            done = library.l1_path(state, done, K, lower, upper, ridge, Z, A, log, _BUDGET)
+            if state["begun"] and state["status"] != _UNDERWAY:
+                break
+        self._count(monitor, log[:done, 3].sum())
+        return Z[:done], A[:done], log[:done]
+
+    def _count(self, monitor: Monitor, systems: float) -> None:
+        monitor.systems += int(systems)
+        monitor.forming += 0.5 * systems * self.squares / self.X.size
+
+
+def _loss(form: Composite) -> tuple[bool, Vec] | None:
+    """Whether the one loss of a problem is the squared hinge, or the logistic loss, and what the samples
+    weigh; None for others."""
+    if len(form.losses) > 1:
+        return None
+    factor, loss = split_scalar(next(iter(form.losses)))
+    c = np.ascontiguousarray(factor * (np.ones(form.m) if form.single is None else form.single))
+    if isinstance(loss, Logistic):
+        return False, c
+    return (True, c) if isinstance(loss, Hinge) and loss.p == 2.0 else None
+
+
+def _walls(form: Composite) -> tuple[Vec, Vec, float] | None:
+    """(lower, upper, c) of `c ||w||_2^2` and finite walls of every slope, away from 0; None for others."""
+    boxed = form.penalty.boxed
+    if boxed is None:
+        return None
+    lower, upper = (
+        np.ascontiguousarray(np.broadcast_to(x, form.n), dtype=np.float64) for x in boxed[:2]
+    )
+    whole = (upper > 0.0).all() and (lower < 0.0).all() and np.isfinite(upper - lower).all()
+    return (lower, upper, boxed[2]) if whole else None

@@ -1,0 +1,249 @@
+"""The proximal augmented Lagrangian for losses without a Lipschitz gradient, with any proximal penalty.
+
+With multipliers alpha of `u = o - t`, a loss l is replaced by its envelope
+
+    max over a of  a (o - t) - l*(a) - (a - alpha)^2 / (2 sigma),
+
+which has a Lipschitz gradient: minus the maximiser `a = prox_{sigma l*}(alpha + sigma (o - t))`. Its sum with
+the penalty is minimised by proximal Newton steps, which see only the samples near their breakpoints; then
+alpha becomes a, and sigma grows, as in `ucm.solvers.augmented_lagrangian`. In the limit alpha is a dual point
+of the losses. One hinge loss with the squared l2 norm alone goes to `ucm.solvers.objective.hinge_active_set`
+first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
+from ucm.forms.steps import MOST, Stall, growth
+from ucm.language.terms import ConvexLoss
+from ucm.solvers.objective.hinge_active_set import HingeActiveSet
+from ucm.solvers.objective.proximal_step import Step, penalised
+from ucm.solvers.objective.span_session import in_range_space
+
+__all__ = ["ProxALM"]
+
+_FIRST = 1.0  # the first sigma, in slopes at margin o - 1
+_AGAIN = 10.0  # the first sigma near the solution of another problem, in units of _FIRST
+_AT_ONCE = 9.0  # growth of sigma where no Newton step was needed
+_LARGEST = 1e16  # largest sigma, in slopes
+_INNER = (
+    0.1  # of what the proximal step counts in the objective, the gain at which Newton steps end
+)
+_FALLS = 0.25  # ratio of two gains below which slopes improve although rounding hides the gain
+_STILL = 1e-12  # of the objective, a proximal step for which sigma need not grow
+
+
+@dataclass(frozen=True)
+class ProxALM(InnerSolver):
+    """Proximal augmented Lagrangian around proximal Newton steps, for any convex losses.
+
+    Parameters
+    ----------
+    max_order : int, optional
+        Largest of min(samples, features), the order of the linear systems, with the squared l2 norm.
+    max_outer : int, optional
+        Limit of multiplier steps.
+
+    Notes
+    -----
+    Rockafellar (1976), Augmented Lagrangians and applications of the proximal point algorithm in convex
+    programming.
+    """
+
+    max_order: int = 3000
+    max_outer: int = 60
+    name: ClassVar[str] = "prox-alm"
+
+    def __post_init__(self) -> None:
+        check_fields(self, max_order=COUNT, max_outer=COUNT)
+
+    def refuse(self, form: Composite) -> str | None:
+        order = min(form.m, form.n)
+        if form.penalty.square is not None and order > self.max_order:
+            return f"its linear systems would have order {order}"
+        return penalised(form)
+
+    def predicted_passes(self, form: Composite) -> float:
+        return 40.0
+
+    def open(self, form: Composite, monitor: Monitor) -> Session:
+        return in_range_space(
+            form, monitor, lambda form, monitor: _Multipliers(form, monitor, self)
+        )
+
+
+class _Envelopes:
+    """The losses, with those that are not smooth replaced by their envelopes.
+
+    Attributes
+    ----------
+    alpha : for each loss its multipliers; of a smooth one they are not read
+    kinked : for each loss, whether it is not smooth
+    sigma : the proximal parameter
+    """
+
+    def __init__(self, form: Composite, sigma: float) -> None:
+        self.y, self.sigma = form.y, sigma
+        weights = [np.ones(form.m) if c is None else c for _, c in form.parts]
+        self.counted = [c > 0.0 for c in weights]
+        self.parts: list[tuple[ConvexLoss, Vec]] = [
+            (loss, np.where(counts, c, 1.0))
+            for (loss, _), c, counts in zip(form.parts, weights, self.counted, strict=True)
+        ]
+        self.kinked = [not loss.smooth() for loss, _ in self.parts]
+        self.alpha = [np.zeros(form.m) for _ in self.parts]
+
+    def _maximiser(self, k: int, margin: Vec) -> tuple[Vec, Vec]:
+        """Return a / c of a loss, and the argument of its proximal map."""
+        (loss, c), alpha = self.parts[k], self.alpha[k]
+        v = (alpha + self.sigma * (loss.offset - margin)) / c
+        return loss.conjugate_prox(v, self.sigma / c), v
+
+    def loss(self, margin: Vec) -> float:
+        """Return the sum of the losses and envelopes."""
+        total = 0.0
+        for k, (loss, c) in enumerate(self.parts):
+            if not self.kinked[k]:
+                total += loss.value(margin, self.y, np.where(self.counted[k], c, 0.0))
+                continue
+            a, _ = self._maximiser(k, margin)
+            height = c * (a * (loss.offset - margin) - loss.conjugate(a))
+            height -= (c * a - self.alpha[k]) ** 2 / (2.0 * self.sigma)
+            total += float(height[self.counted[k]].sum())
+        return total
+
+    def gradient(self, margin: Vec) -> Vec:
+        """Return minus the slopes."""
+        return sum(self._slopes(margin), start=np.zeros(margin.size))
+
+    def _slopes(self, margin: Vec) -> list[Vec]:
+        """Return minus the slopes of each loss."""
+        found = []
+        for k, (loss, c) in enumerate(self.parts):
+            smooth = not self.kinked[k]
+            s = loss.gradient(loss.offset - margin) if smooth else self._maximiser(k, margin)[0]
+            found.append(np.where(self.counted[k], c * s, 0.0))
+        return found
+
+    def curvature(self, margin: Vec) -> Vec:
+        """Return the second derivatives."""
+        total = np.zeros(margin.size)
+        for k, (loss, c) in enumerate(self.parts):
+            if not self.kinked[k]:
+                bend = c * curvature(loss, margin)
+            else:
+                a, v = self._maximiser(k, margin)
+                bend = self.sigma * loss.conjugate_prox_slope(v, self.sigma / c, a)
+            total += np.where(self.counted[k], bend, 0.0)
+        return total
+
+    def advance(self, margin: Vec) -> float:
+        """Let alpha become a; return what the proximal step counts in the objective."""
+        moved = self.step(margin)
+        self.alpha = self._slopes(margin)
+        return moved
+
+    def step(self, margin: Vec) -> float:
+        """Return what the proximal step to these margins counts in the objective."""
+        known = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
+        moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in known if kinked)
+        return moved / (2.0 * self.sigma)
+
+
+class _Multipliers(Session):
+    """The state that lasts from one tilted problem to the next.
+
+    Attributes
+    ----------
+    w, b, alpha : the last point, and a dual point there or None
+    active : for one hinge loss with the squared l2 norm alone, its active-set method; else None
+    """
+
+    def __init__(self, form: Composite, monitor: Monitor, options: ProxALM) -> None:
+        self.monitor, self.options = monitor, options
+        least = np.min([k.offset for k in form.losses])
+        self.typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
+        self.losses = _Envelopes(form, _FIRST * self.typical)
+        self.w, self.b = np.zeros(form.n), 0.0
+        self.alpha: Vec | None = None
+        self.active = HingeActiveSet.of(form)
+        self.form = form
+
+    def place(self, w: Vec, b: float) -> None:
+        self.w, self.b = w.copy(), b
+        self.alpha = self.form.gradient(self.form.margins(w, b))
+
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        if self.active is not None:
+            own = None if self.whole else self.options.max_outer
+            near = None if self.alpha is None else (self.alpha, self.w, self.b)
+            answer = self.active.solve(form, tilt, tol, near, self.monitor, own)
+            (self.w, self.b), self.alpha = answer.plane, answer.slopes
+            ended = self.whole and not self.monitor.goes_on
+            if answer.status not in ("max_iter", "stalled") or ended:
+                return answer
+        answer = self._multiply(form, tilt, tol)
+        (self.w, self.b), self.alpha = answer.plane, answer.slopes
+        return answer
+
+    def _multiply(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        own = self.options.max_outer
+        at = Step(form, tilt, (self.w, self.b), self.monitor, None, self.losses)
+        limit = self.monitor.limit(own) if self.whole else own
+        best, kept, outer, status = np.inf, Answer(w=at.w, b=at.b), 0, "max_iter"
+        stalled = Stall()
+        for outer in range(1, limit + 1):
+            with np.errstate(over="ignore", invalid="ignore"):
+                steps = self._minimise(at)
+            at.t = form.margins(at.w, at.b)  # without the rounding of the steps
+            moved = self.losses.advance(at.t)
+            value = form.value(at.t, at.w, tilt)
+            bound, missed = form.lower_bound(at.slopes, at.t, tilt, at.w)
+            self.monitor.passes += form.cost
+            gap = (value - bound) / max(abs(value), 1e-300)
+            left = max(abs(gap), missed)
+            ends = stalled.after(left)
+            if left <= best:
+                # the dual point that the bound is of
+                best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
+                kept = Answer(w=at.w, b=at.b, slopes=slopes)
+            stop = self.whole and self.monitor.report(outer, value, gap)
+            if self.monitor.reached(gap, 0.5 * tol) and self.monitor.met(missed):
+                status = "converged"
+                break
+            if stop or self.monitor.late:
+                status = "interrupted"
+                break
+            if ends or at.lost:
+                break
+            factor = growth(steps, _AT_ONCE) if moved > _STILL * abs(value) else 1.0
+            self.losses.sigma = min(factor * self.losses.sigma, _LARGEST * self.typical)
+            at.restart()
+        if best <= tol and status == "max_iter":
+            status = "converged"
+        self.losses.sigma = _AGAIN * _FIRST * self.typical
+        return kept.after(
+            status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}"
+        )
+
+    def _minimise(self, at: Step) -> int:
+        """Take Newton steps on the envelopes; return their number."""
+        for step in range(MOST):
+            at.look()
+            if at.gain <= _INNER * self.losses.step(at.t) or self.monitor.late:
+                return step
+            seen = at.advance()
+            hidden = at.exact and not seen and at.gain > _FALLS * at.before
+            if at.lost or hidden:
+                return step + 1
+        at.look()
+        return MOST

@@ -1,1 +1,0 @@
-"""Inner products only: solvers that work on rows of a Gram matrix."""

@@ -1,0 +1,292 @@
+"""Samples of two classes as compiled code takes them, and a level of them, for `solve_hulls`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.forms.monitor import Monitor
+from ucm.native.binding import library, point, structure
+from ucm.solvers.sample_continuation import Level, descend, strides
+
+__all__ = ["FeatureLevel", "SampleTables", "largest"]
+
+_COARSE_GAP = 0.1  # of a coarse level
+_BUDGET = 2e7  # multiplications of one compiled call, some 20 ms
+_WIDER = 2.0  # the kinks of a level against those of the coarser one
+_ROOM = 1.0 + 1e-12  # of a cap, over that of a point
+_DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
+_CHUNK = 64  # rows, see native.h
+_STATUS = {1: "converged", 2: "converged", 3: "stalled"}
+
+
+class SampleTables(ABC):
+    """The samples of two classes, as compiled code takes them.
+
+    Attributes
+    ----------
+    n : the dimension worked in
+    tables : the samples of each, dense or CSR; parts : their values, columns and starts, see `rows_t` in
+        `ucm/native/declarations.h`
+    caps, masses, factors : (2,) of the classes; of boxes no mass counts
+    row_caps : the cap of each sample, class after class; None: that of its class
+    sizes : how many samples each has
+    entries : of the tables
+    share : passes over the bound data in one over the parts
+    unit : what w and x are measured in
+    boxes, offset, excess : whether it is a hinge loss, its offset in units of w and x, `y'v` of a linear term
+    center : the point from which x starts; None for 0
+    joint : whether both classes make one point, and not the difference of two
+    """
+
+    boxes: bool = False
+    offset: float = 0.0
+    excess: float = 0.0
+    row_caps: Vec | None = None
+    center: Vec | None = None
+    joint: bool = True
+
+    def __init__(
+        self, tables: list[Any], caps: Vec, masses: Vec, factors: Vec, stored: int
+    ) -> None:
+        self.tables = [_table(X) for X in tables]
+        self.caps, self.masses = caps, masses
+        self.sizes = np.array([X.shape[0] for X in tables])
+        self.n = tables[0].shape[1]
+        self.unit = max(largest(X) for X in tables) or 1.0
+        self.factors = factors / self.unit
+        self.parts = [_part(X) for X in self.tables]
+        self.entries = sum(X.size if isinstance(X, np.ndarray) else X.nnz for X in tables)
+        self.share = self.entries / max(1, stored)
+
+    @abstractmethod
+    def begin(self, level: FeatureLevel) -> None:
+        """Start a level from nothing."""
+
+    @abstractmethod
+    def objective(self, found: float) -> float:
+        """Of the problem, from the `value` of compiled code."""
+
+    def descend(
+        self, level: FeatureLevel, rest: list[int], monitor: Monitor
+    ) -> tuple[FeatureLevel, str]:
+        """From a level through those of the strides that are left: where it ended, and how."""
+        return descend(level, rest, monitor, _COARSE_GAP, at_once=True)
+
+    def levels(self, least: int) -> list[int]:
+        """The strides of the levels, the coarsest with `least` samples."""
+        return strides(lambda stride: self._can_skip(stride, least))
+
+    def _can_skip(self, stride: int, least: int) -> bool:
+        """Whether every `stride`-th sample makes a level of its own."""
+        sizes = -(-self.sizes // stride)
+        return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
+
+
+def largest(X: Any) -> float:
+    """The largest absolute entry."""
+    entries = X if isinstance(X, np.ndarray) else X.data
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+
+
+def _table(X: Any) -> Any:
+    """The samples as they are faster to work with: CSR where few entries are stored."""
+    if isinstance(X, np.ndarray) or X.nnz <= _DENSE * X.shape[0] * X.shape[1]:
+        return X
+    return X.toarray()
+
+
+def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
+    """The values, and the columns and starts of CSR."""
+    if isinstance(X, np.ndarray):
+        return X, None, None
+    columns, starts = (
+        v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
+    )
+    return X.data, columns, starts
+
+
+class FeatureLevel(Level):
+    """A level, and the state of `solve_hulls` over it.
+
+    Attributes
+    ----------
+    w, x : (n,) the dual vector and the point
+    V : (5, M) proximal centre, trial point, scores, scores when last compared and caps of each sample
+    tags : (M,) twice the place of each sample in its class, and 1 where it counts as free
+    ends : (2, 3) the first row of each class in V, the end of its active rows, its end
+    verify : 1 to look at all rows in the end, where these are all samples; -k not to, and before only where
+        scores have moved k times as far as the active rows reach
+    """
+
+    verify: float = 1.0
+
+    def __init__(self, hulls: SampleTables, stride: int) -> None:
+        self.hulls, self.stride = hulls, stride
+        self.sizes = -(-hulls.sizes // stride)
+        M, n, a = int(self.sizes.sum()), hulls.n, int(self.sizes[0])
+        self.starts = np.array([0, a])
+        self.share = hulls.share * M / hulls.sizes.sum()  # passes over the bound data in one here
+        self.spent = 0.0  # passes here, as far as they are counted
+        self.V = np.zeros((4 if hulls.row_caps is None else 5, M))
+        self.tags = np.empty(M, dtype=np.uint32)
+        self.w, self.x, self.H, self.S = (
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros((n, n)),
+            np.zeros((2, n)),
+        )
+        self.scratch = np.empty(2 * M + n * (n + 2 + _CHUNK))
+        if hulls.center is not None:
+            self.x += hulls.center
+        self._state()
+        self.cap_at(hulls.caps * hulls.sizes / self.sizes)
+
+    def _state(self) -> None:
+        """The structure that compiled code goes on from."""
+        hulls, V = self.hulls, self.V
+        self.state = state = np.zeros((), structure("hulls_t"))
+        state["n"], state["boxes"] = hulls.n, hulls.boxes
+        state["offset"], state["excess"] = hulls.offset, hulls.excess
+        state["entries"] = hulls.entries * V.shape[1] / max(1, hulls.sizes.sum())
+        state["first"], state["active"] = self.starts, self.starts + self.sizes
+        state["end"], state["mass"] = state["active"], hulls.masses
+        state["slack"] = state["reach"] = state["best"] = state["nearest"] = np.inf
+        rows = V if hulls.row_caps is not None else [*V, None]
+        point(
+            state, "hulls_t", w=self.w, x=self.x, q=rows[0], p=rows[1], a=rows[2], reference=rows[3],
+            caps=rows[4], tags=self.tags, H=self.H, S=self.S, scratch=self.scratch,
+        )  # fmt: skip
+        each = zip(state["rows"], hulls.parts, hulls.factors, self.starts, self.sizes, strict=True)
+        for part, (values, columns, starts), factor, lo, size in each:
+            part["n"], part["stride"], part["factor"] = hulls.n, self.stride, factor
+            point(part, "rows_t", values=values, columns=columns, starts=starts)
+            self.tags[lo : lo + size] = np.arange(0, 2 * size, 2, dtype=np.uint32)
+        self.caps, self.masses, self.thetas = state["cap"], state["mass"], state["theta"]
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.state[name])
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self.state[name] = value
+
+    def cap_at(self, caps: Vec) -> None:
+        """Take these caps; where they leave a single point, it is one beyond rounding too."""
+        mass = self.masses
+        whole = np.isfinite(mass)
+        least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=whole)
+        self.caps[:] = np.minimum(np.maximum(caps, least), mass)
+        if self.hulls.row_caps is not None:
+            parts = np.split(self.hulls.row_caps, self.hulls.sizes[:1])
+            for (lo, hi), part, size in zip(self.bounds, parts, self.sizes, strict=True):
+                self.V[4, lo:hi] = part[:: self.stride] * (part.size / size)
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """Where the samples of each class begin in V, and end."""
+        a = int(self.sizes[0])
+        return [(0, a), (a, self.V.shape[1])]
+
+    def begin(self, q: Vec) -> None:
+        """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
+        self._place(q)
+        self.w[:] = self.x
+        self.begin_at(self._score())
+
+    def begin_near(self, q: Vec, w: Vec | None) -> None:
+        """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
+        by their gap."""
+        for part, cap in zip(self._split(q), self.caps):
+            if self.hulls.row_caps is None and part.max() < cap < 1.25 * part.max():
+                part *= cap / part.max()  # these were at a cap: so they stay
+        self._place(q)
+        self.w[:] = self.x if w is None else w
+        if self.x.any() and self.w.any():
+            self._score()
+        else:
+            self.hulls.begin(self)
+
+    def _place(self, q: Vec) -> None:
+        """q in V, and `x = Z'q`, from the centre on."""
+        points = [
+            factor * (self.rows(X).T @ part)
+            for X, factor, part in zip(self.hulls.tables, self.hulls.factors, self._split(q))
+        ]
+        self.V[0] = self.V[1] = q
+        self.x[:] = points[0] + points[1]
+        self["passes"] += 0.5
+        if self.hulls.joint:
+            points = [self.x]
+        self["largest"] = sum(float(np.linalg.norm(x)) for x in points)
+        if self.hulls.center is not None:
+            self.x += self.hulls.center
+            self["largest"] += float(np.linalg.norm(self.hulls.center))
+
+    def refined(self, stride: int) -> FeatureLevel:
+        """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
+        as they were here. Where x is 0 here, w says nothing."""
+        self.V = self.scratch = np.empty((4, 0))  # to be replaced by larger ones
+        level = FeatureLevel(self.hulls, stride)
+        if self["status"] == 2.0:
+            self.hulls.begin(level)
+            return level
+        level.w[:], level["largest"] = self.w, self["largest"]
+        level.begin_after(self, _WIDER, level._score(), level.V[0])
+        level["reach"] = 4.0 * level.caps.max() / level["sigma"]
+        return level
+
+    def _split(self, v: Vec) -> list[Vec]:
+        """The parts of both classes."""
+        return [v[lo:hi] for lo, hi in self.bounds]
+
+    def rows(self, X: Any) -> Any:
+        """The samples of this level; all of them without a copy."""
+        return X if self.stride == 1 else X[:: self.stride]
+
+    def _score(self) -> Vec:
+        """The scores Z w, also in V."""
+        for X, factor, a in zip(self.hulls.tables, self.hulls.factors, self._split(self.V[2])):
+            if isinstance(X, np.ndarray):
+                np.matmul(self.rows(X), factor * self.w, out=a)
+            else:
+                a[:] = self.rows(X) @ (factor * self.w)
+        self["passes"] += 0.5
+        return self.V[2]
+
+    def look_at_all(self) -> None:
+        """All samples are active, and the next step is an outer one."""
+        self.state["active"] = self.state["end"]
+        for name in ("held_mass", "held_step", "status", "phase", "idle"):
+            self.state[name] = 0
+        self["slack"] = self["best"] = self["nearest"] = np.inf
+
+    def march(self, log: Any, monitor: Monitor) -> int:
+        self["zero"] = monitor.zero
+        self["verify"] = self.verify if self.stride == 1 else 0.0
+        before = self["systems"], self["forming"]
+        done: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
+        monitor.systems += int(self["systems"] - before[0])
+        monitor.forming += self.share * (self["forming"] - before[1])
+        return done
+
+    def told(self, row: list[float], monitor: Monitor) -> tuple[float, float]:
+        passes, gap, value = row
+        monitor.passes += self.share * (passes - self.spent)
+        self.spent = passes
+        return self.hulls.objective(value), gap
+
+    def ended(self, monitor: Monitor) -> str | None:
+        return _STATUS.get(int(self["status"]))
+
+    def weights(self) -> list[Vec]:
+        """p of both classes in the order of the samples."""
+        found = []
+        for lo, hi in self.bounds:
+            q = np.empty(hi - lo)
+            q[self.tags[lo:hi] >> 1] = self.V[1, lo:hi]
+            found.append(q)
+        return found

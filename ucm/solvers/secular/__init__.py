@@ -1,0 +1,1 @@
+"""Ellipsoids by trust-region secular equations, on both sides of the boundary."""

@@ -1,0 +1,304 @@
+"""Ellipsoids by scalar roots: the minimum norm over Euclidean balls of parameters.
+
+For `x = c + sum_k A_k q_k`, `||q_k|| <= r_k`, the point nearest to 0 is
+
+    x = (I + sum_k s_k S_k)^-1 c,   S_k = A_k A_k',   s_k ||A_k'x|| = r_k,   q_k = -s_k A_k'x,
+
+one scalar s_k >= 0 for each ball. With one ball this is a trust-region problem: in the basis of the
+eigenvectors of S_1 every radius costs one scalar root. With several, u_k = 1/s_k minimises the convex
+
+    g(u) = (sum_k r_k^2 u_k - c'(I + sum_k S_k / u_k)^-1 c) / 2.
+
+Where all S_k are cheap they are formed. Else the same is solved over w in a growing subspace that starts
+with c and takes in the residual w - x(q(w)), for one ball the Krylov space of S_1 and c: one pass for each
+dimension. MM-FDA and MM-MPM of Ito, Takeda and Toh (2015), equations (32) and (34), are such problems;
+Conn, Gould and Toint (2000), chapter 7, treat one ball.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.data.maps import scaled
+from ucm.data.options import COUNT, check_fields, within
+from ucm.data.spectrum import Spectrum, known, spectrum
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
+from ucm.language.domains import NormBall
+from ucm.solvers.distance.orthonormal_basis import columns, coordinates, factoring
+from ucm.solvers.secular.balls import one_ball, several
+from ucm.solvers.secular.sphere import least_on_surface, refused
+from ucm.solvers.threads import blas_threads
+
+__all__ = ["TrustRegionSecular"]
+
+Matrix = NDArray[np.float64]
+_TINY = 1e-150
+_BLOCK = 16
+_FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
+
+
+@dataclass(frozen=True)
+class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
+    """Scalar roots for Euclidean balls of parameters; where 0 lies in U for one of them.
+
+    Parameters
+    ----------
+    max_forming
+        Passes that forming the S_k may cost, or half of a basis of their span; above, a
+        growing subspace.
+    max_order
+        Largest number of features for which they are formed.
+    max_subspace
+        Largest dimension of the subspace.
+    """
+
+    max_forming: float = 20.0
+    max_order: int = 1500
+    max_subspace: int = 400
+    name: ClassVar[str] = "secular"
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            max_forming=within("a number from 0 on", lambda x: x >= 0.0),
+            max_order=COUNT,
+            max_subspace=COUNT,
+        )
+
+    def refuse(self, form: MinNorm | UnitNorm) -> str | None:
+        if isinstance(form, UnitNorm):
+            return refused(form)
+        if form.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        if form.couplings:
+            return "the blocks are coupled by an intersection"
+        for b in form.blocks:
+            if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
+                return f"{b.domain!r} is no Euclidean ball around 0"
+        return None
+
+    def predicted_passes(self, form: MinNorm | UnitNorm) -> float:
+        if isinstance(form, UnitNorm):
+            return float(form.rank)
+        direct = self._forms(form) or self._spans(form)
+        return (1.0 if direct else 15.0) * form.pass_cost()
+
+    def _forms(self, form: MinNorm) -> bool:
+        return form.n <= self.max_order and _forming(form) <= self.max_forming
+
+    def _spans(self, form: MinNorm) -> bool:
+        order = 1 + columns(form)
+        return order < form.n and factoring(form, form.n, order) <= 2.0 * self.max_forming
+
+    def solve(
+        self, form: MinNorm | UnitNorm, monitor: Monitor, start: Answer | None = None
+    ) -> Answer:
+        if isinstance(form, UnitNorm):
+            return least_on_surface(form, monitor)
+        unit = _unit(form)
+        measured = form if unit == 1.0 else _measured(form, unit)
+        with blas_threads(form.n if self._forms(form) else 0):
+            run = _Run(measured, monitor, unit)
+            return self._solve(run, measured)
+
+    def _solve(self, run: _Run, form: MinNorm) -> Answer:
+        if self._forms(form):
+            return run.formed()
+        if self._spans(form):
+            return run.spanned()
+        # a subspace that has taken as long as forming the S_k would should have been that
+        budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
+        return run.subspace(self.max_subspace, budget)
+
+
+def _unit(form: MinNorm) -> float:
+    """1, or the size of the centre where fourth powers of that could overflow or vanish."""
+    size = float(np.abs(form.center).max(initial=0.0))
+    return 1.0 if size == 0.0 or 1e-70 < size < 1e70 else size
+
+
+def _measured(form: MinNorm, unit: float) -> MinNorm:
+    """The form in another unit of length."""
+    blocks = tuple(replace(b, map=scaled(b.map, 1.0 / unit)) for b in form.blocks)
+    return replace(form, center=form.center / unit, blocks=blocks)
+
+
+def _forming(form: MinNorm) -> float:
+    """Passes that forming the S_k costs, those that are not known."""
+    maps = [b.map for b in form.blocks if not known(b.map)]
+    return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
+
+
+class _Run:
+    """One solve.
+
+    unit : of the form
+    radii : (K,) of the balls
+    answer : the answer so far
+    largest : the largest norm met, the unit in which 0 is judged
+    """
+
+    def __init__(self, form: MinNorm, monitor: Monitor, unit: float) -> None:
+        self.form, self.monitor, self.unit = form, monitor, unit
+        self.radii = np.array([b.domain.size().number for b in form.blocks])  # type: ignore[attr-defined]
+        self.answer = Answer(form.centers())
+        self.largest = form.space.norm(form.center)
+        self.best = np.inf
+
+    def formed(self) -> Answer:
+        form = self.form
+        self.monitor.forming += _forming(form)
+        self.monitor.systems += 1
+        S = [spectrum(b.map) for b in form.blocks]
+        x, s = _nearest(S, form.center, self.radii, None, self.monitor)
+        return self.finish(x, s)
+
+    def spanned(self) -> Answer:
+        """By the S_k in coordinates of the span of all columns."""
+        form = self.form
+        Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
+        self.monitor.forming += factoring(form, *Q.shape)
+        self.monitor.systems += 1
+        S = [Spectrum.of(A @ A.T) for A in parts]
+        x, s = _nearest(S, center, self.radii, None, self.monitor)
+        return self.finish(Q @ x, s)
+
+    def finish(self, x: Vec, s: Vec) -> Answer:
+        """The answer at x and s."""
+        pulls = self.form.rmatvec(x)
+        self.monitor.passes += self.form.pass_cost() / 2
+        point, gap, done = self.assess(x, s, pulls)
+        size = self.unit * self.form.space.norm(point)
+        self.monitor.report(self.monitor.iterations + 1, -size, gap)
+        return self.answer if done or not self.monitor.late else self.answer.interrupted()
+
+    def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
+        """The point that `q_k = -s_k A_k'x` stands for, the gap between its norm and the bound from
+        x as a direction, and whether the answer may be given."""
+        form = self.form
+        sizes = np.array([float(np.linalg.norm(v)) for v in pulls])
+        steps = np.minimum(s, self.radii / np.maximum(sizes, _TINY))
+        q = [-t * v for t, v in zip(steps, pulls, strict=True)]
+        point = form.matvec(q)
+        self.monitor.passes += form.pass_cost() / 2
+        upper, length = form.space.norm(point), float(np.linalg.norm(x))
+        self.largest = max(self.largest, upper)
+        gap, lower = np.inf, -np.inf
+        if length > 0.0:
+            lower = (float(form.center @ x) - float(self.radii @ sizes)) / length
+            gap = (upper - lower) / max(upper, 1e-12 * self.largest, _TINY)
+        if self.monitor.at_zero(upper, lower, self.largest):
+            gap = 0.0
+        if gap <= self.best:
+            self.best, self.answer.q = gap, q
+            self.answer.w = x / length if length > 0.0 else None
+        return point, gap, self.monitor.reached(gap)
+
+    def subspace(self, most: int, budget: float) -> Answer:
+        """Solve over a growing subspace until the gap is proven; form the S_k after `budget` passes.
+
+        V : (j, n) orthonormal rows
+        W : for every ball the (j, d) rows A_k'v
+        S : the S_k in this basis
+        """
+        form, monitor = self.form, self.monitor
+        V = _Rows(form.n)
+        W = [_Rows(b.map.shape[1]) for b in form.blocks]
+        v, s = form.center, None
+        for j in range(1, monitor.limit(most) + 1):
+            for _ in range(2):  # twice is enough
+                v = v - V.combine(V.dot(v)) if V.count else v
+                v = v / max(float(np.linalg.norm(v)), _TINY)
+            V.append(v)
+            for rows, pull in zip(W, form.rmatvec(v), strict=True):
+                rows.append(pull)
+            monitor.passes += form.pass_cost() / 2
+            S = [Spectrum.of(rows.gram) for rows in W]
+            y, s = _nearest(S, V.dot(form.center), self.radii, s, monitor)
+            x = V.combine(y)
+            point, gap, done = self.assess(x, s, [rows.combine(y) for rows in W])
+            stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
+            if done:
+                return self.answer
+            if stop:
+                return self.answer.interrupted()
+            length = float(np.linalg.norm(x))
+            v = x - point
+            spent = not length > 0.0 or not float(np.linalg.norm(v)) > 1e-14 * self.largest
+            if budget < np.inf and (spent or monitor.passes >= budget):
+                return self.formed()
+            if spent:
+                break
+        message = f"a subspace of dimension {V.count} left a gap of {self.best:.2g}; "
+        return self.answer.ended("max_iter", message + "raise max_iter or tol")
+
+
+class _Rows:
+    """A matrix that grows by rows, in blocks that are never copied, with its Gram matrix."""
+
+    def __init__(self, width: int) -> None:
+        self._blocks = [np.empty((_BLOCK, width))]
+        self._gram = np.empty((_BLOCK, _BLOCK))
+        self.count = 0
+
+    @property
+    def gram(self) -> Matrix:
+        return self._gram[: self.count, : self.count]
+
+    def _parts(self) -> list[Matrix]:
+        return [B[: self.count - k * _BLOCK] for k, B in enumerate(self._blocks)]
+
+    def dot(self, v: Vec) -> Vec:
+        """The inner products of the rows with v."""
+        return np.concatenate([B @ v for B in self._parts()])
+
+    def combine(self, y: Vec) -> Vec:
+        """The sum of the rows, times y."""
+        parts = self._parts()
+        out = np.zeros(parts[0].shape[1])
+        for k, B in enumerate(parts):
+            out += y[k * _BLOCK : k * _BLOCK + B.shape[0]] @ B
+        return out
+
+    def append(self, row: Vec) -> None:
+        j = self.count
+        if j == _BLOCK * len(self._blocks):
+            self._blocks.append(np.empty_like(self._blocks[0]))
+            gram = np.empty((j + _BLOCK, j + _BLOCK))
+            gram[:j, :j] = self._gram
+            self._gram = gram
+        self._blocks[-1][j % _BLOCK] = row
+        self.count = j + 1
+        self._gram[j, : j + 1] = self._gram[: j + 1, j] = self.dot(row)
+
+
+def _nearest(
+    S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
+) -> tuple[Vec, Vec]:
+    """x and s for formed S_k; `s` is where to start."""
+    least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
+    reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
+    used = [k for k, size in enumerate(reach) if size > least]
+    all_s = np.zeros(radii.size)
+    x = c.copy()
+    if not c.any() or not used:
+        return x, all_s
+    parts = [S[k] for k in used]
+    if len(used) == 1:
+        X, found = one_ball(parts[0], c, radii[used])
+        x, all_s[used[0]] = X[:, 0], found[0]
+    else:
+        first = None if s is None or not np.all(s[used] > 0.0) else s[used]
+        x, all_s[used] = several(parts, c, radii[used], first, monitor)
+    return x, all_s

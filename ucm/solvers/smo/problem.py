@@ -1,0 +1,273 @@
+"""Quadratic programs over groups of bounded variables whose sums are fixed, for pair updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm import native
+from ucm.data.gram import Gram
+from ucm.data.linear import Vec
+from ucm.forms.nearest import HullsByRows
+from ucm.forms.pair import HingeDual, slacks
+
+__all__ = ["Pairs"]
+
+_WIDER = 1.5  # free variables that a level begins with, against those of the coarser one
+_FEW = 20  # more of them
+_HALVINGS = 100  # of an interval for a threshold, at most
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """`min u'Q u / 2 + b'u + sum_i phi_i(u_i)` over `lo <= u <= hi`, the sum of u over each group fixed.
+
+    `Q_ij = s_i s_j k(x_i, x_j)`. Two reduced convex hulls have `s = y` and one group for each class; the
+    dual (17) of Sun (2024) has `u = y a`, `s = 1`, `b = -y`, one group, and for p > 1 `phi_i(u) = C_i (p -
+    1) xi^p`, `xi = (|u| / (C_i p))^(1 / (p - 1))`.
+
+    Attributes
+    ----------
+    gram : inner products of the x_i
+    index : (n,) the sample of each variable
+    s, b, lo, hi : (n,) as above
+    ends : (groups + 1,) where the groups begin: the variables of a group stand together
+    mass : (groups,) the sums
+    offset : twice the constant of the objective: of hulls the square of their centre
+    p, C : the exponent, and the (n,) weights of the losses; p = 1 without
+    """
+
+    gram: Gram
+    index: NDArray[np.int64]
+    s: Vec
+    b: Vec
+    lo: Vec
+    hi: Vec
+    ends: NDArray[np.int64]
+    mass: Vec
+    offset: float = 0.0
+    p: float = 1.0
+    C: Vec = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of_hulls(cls, hulls: HullsByRows) -> tuple[Pairs, NDArray[np.intp]]:
+        """The hulls, and the place of each variable among theirs."""
+        order = np.argsort(hulls.group, kind="stable")
+        ends = np.searchsorted(hulls.group[order], np.arange(hulls.mass.size + 1))
+        top = hulls.cap[order]
+        found = cls(
+            hulls.gram, hulls.index[order], hulls.s[order], hulls.pull[order], np.zeros(hulls.n), top, ends,
+            hulls.mass, hulls.square,
+        )  # fmt: skip
+        return found, order
+
+    @classmethod
+    def of_hinge(cls, form: HingeDual) -> Pairs:
+        """The dual of a hinge loss."""
+        positive = form.y > 0.0
+        top = form.C if form.p == 1.0 else np.full(form.m, np.inf)
+        return cls(
+            form.gram, np.arange(form.m), np.ones(form.m), -form.y, np.where(positive, 0.0, -top),
+            np.where(positive, top, 0.0), np.array([0, form.m]), np.zeros(1), 0.0, form.p, form.C,
+        )  # fmt: skip
+
+    @property
+    def n(self) -> int:
+        """The number of variables."""
+        return self.index.size
+
+    @property
+    def hinge(self) -> bool:
+        """True for the dual of a loss, False for hulls."""
+        return self.C.size > 0
+
+    @property
+    def groups(self) -> list[slice]:
+        return [slice(a, b) for a, b in zip(self.ends[:-1], self.ends[1:], strict=True)]
+
+    def every(self, stride: int) -> NDArray[np.intp]:
+        """Every stride-th variable of each group; of a loss, of each class."""
+        parts: list[NDArray[np.intp]] = []
+        for g in self.groups:
+            own = np.arange(g.start, g.stop)
+            for side in (own[self.hi[g] > 0.0], own[self.hi[g] <= 0.0]):
+                parts.append(side[::stride])
+        return np.sort(np.concatenate(parts))
+
+    def part(self, members: NDArray[np.intp]) -> Pairs:
+        """The problem of some of the variables, their bounds larger by as much as each class is smaller."""
+        lo, hi = self.lo[members], self.hi[members]
+        C = self.C[members] if self.hinge else self.C
+        ends = np.searchsorted(members, self.ends)
+        for k, g in enumerate(self.groups):
+            own = slice(ends[k], ends[k + 1])
+            for up in (True, False):
+                whole, here = (self.hi[g] > 0.0) == up, (hi[own] > 0.0) == up
+                if not here.any():
+                    continue
+                larger = np.count_nonzero(whole) / np.count_nonzero(here)
+                for array in (lo, hi, C) if self.hinge else (lo, hi):
+                    array[own][here] *= larger
+            if not self.hinge:
+                np.minimum(hi[own], self.mass[k], out=hi[own])
+        index = np.arange(members.size)
+        gram = self.gram.part(self.index[members])
+        return replace(
+            self,
+            gram=gram,
+            index=index,
+            s=self.s[members],
+            b=self.b[members],
+            lo=lo,
+            hi=hi,
+            ends=ends,
+            C=C,
+        )
+
+    def centre(self) -> Vec:
+        """Equal weights in every group; of a loss 0."""
+        u = np.zeros(self.n)
+        if not self.hinge:
+            for g, mass in zip(self.groups, self.mass, strict=True):
+                u[g] = mass * self.hi[g] / self.hi[g].sum()
+        return u
+
+    def feasible(self, u: Vec) -> Vec:
+        """The nearest point with these bounds and sums, or one near to it."""
+        u = np.clip(u, self.lo, self.hi)
+        for g, mass in zip(self.groups, self.mass, strict=True):
+            total = float(u[g].sum())
+            if self.hinge:
+                up = float(np.maximum(u[g], 0.0).sum())
+                down = up - total
+                if up == 0.0 or down == 0.0:
+                    u[g] = 0.0
+                else:
+                    u[g] = np.where(
+                        u[g] > 0.0, u[g] * min(1.0, down / up), u[g] * min(1.0, up / down)
+                    )
+            elif abs(total - mass) > 1e-15 * mass:
+                u[g] = _shifted(u[g], self.lo[g], self.hi[g], mass)
+        return u
+
+    # --- the gradient, the gap -----------------------------------------------------------------------
+    def slacks(self, u: Vec) -> Vec:
+        """xi of every variable."""
+        return slacks(np.abs(u), self.C, self.p) if self.hinge else np.zeros(u.size)
+
+    def signs(self) -> Vec:
+        """+1 where u is not negative, else -1."""
+        return np.where(self.hi > 0.0, 1.0, -1.0)
+
+    def gradient(self, u: Vec, products: Vec) -> Vec:
+        """F from the products `sum_j s_j u_j k(x_j, x)` with all samples."""
+        F = self.b + self.s * products[self.index]
+        return F if self.p == 1.0 else F + self.signs() * self.slacks(u)
+
+    def coefficients(self, u: Vec) -> Vec:
+        """(m,) of the samples."""
+        c = np.zeros(self.gram.m)
+        np.add.at(c, self.index, self.s * u)
+        return c
+
+    def thresholds(self, u: Vec, F: Vec) -> Vec:
+        """The theta of each group with the least gap."""
+        found = np.zeros(self.mass.size)
+        for k, g in enumerate(self.groups):
+            if self.p == 1.0:
+                order = np.argsort(F[g], kind="stable")
+                width = np.cumsum((self.hi - self.lo)[g][order])
+                at = np.searchsorted(width, float((u - self.lo)[g].sum()) * (1.0 - 1e-12))
+                found[k] = F[g][order[min(int(at), order.size - 1)]]
+            else:
+                found[k] = self._level(F - self.signs() * self.slacks(u), g)
+        return found
+
+    def _level(self, linear: Vec, g: slice) -> float:
+        """The theta of a group, p > 1, at which the slopes of the losses sum to 0."""
+        y, p, C, own = self.signs()[g], self.p, self.C[g], linear[g]
+        reach = 1.0 + float(np.abs(own).max())
+
+        def excess(theta: float) -> float:
+            return float((y * C) @ np.maximum(y * (theta - own), 0.0) ** (p - 1.0))
+
+        return _root(excess, -reach, reach, 0.0)
+
+    def gap(self, u: Vec, F: Vec) -> tuple[float, float, float]:
+        """The objective as reported, the duality gap, and what the relative gap is relative to."""
+        theta = np.repeat(self.thresholds(u, F), np.diff(self.ends))
+        r = F - theta
+        if self.p == 1.0:
+            with np.errstate(invalid="ignore"):
+                gap = float(np.where(r > 0.0, r * (u - self.lo), r * (u - self.hi)).sum())
+        else:
+            xi, y = self.slacks(u), self.signs()
+            a, slack = y * u, np.maximum(xi - y * r, 0.0)
+            gap = float(
+                (self.C * slack**self.p + (self.p - 1.0) / self.p * a * xi - a * (xi - y * r)).sum()
+            )
+        if not self.hinge:
+            square = max(self.offset + float(u @ self.b) + float(u @ F), 0.0)
+            return -np.sqrt(square), gap, square
+        linear = F - self.b - (0.0 if self.p == 1.0 else self.signs() * self.slacks(u))
+        dual = -float(u @ self.b) - 0.5 * float(u @ linear)
+        if self.p != 1.0:
+            dual -= (self.p - 1.0) / self.p * float(np.abs(u) @ self.slacks(u))
+        return dual + gap, gap, abs(dual + gap)
+
+    def lifted(self, free: int, products: Vec) -> Vec:
+        """A start from the products of a solution over fewer samples, `free` of whose variables were
+        between their bounds: the bounds are as far apart in F as lets `_WIDER` times as many be free."""
+        F = self.b + self.s * products[self.index]
+        u = np.zeros(self.n)
+        if self.p > 1.0:
+            theta = self.thresholds(u, F)[0]
+            y, C = self.signs(), self.C
+            return self.feasible(
+                y * self.p * C * np.maximum(y * (theta - F), 0.0) ** (self.p - 1.0)
+            )
+        for k, g in enumerate(self.groups):
+            lo, hi = self.lo[g], self.hi[g]
+            order = np.argsort(F[g], kind="stable")
+            width = np.cumsum((hi - lo)[order])
+            at = min(int(np.searchsorted(width, self.mass[k] - lo.sum())), order.size - 1)
+            off = F[g] - F[g][order[at]]
+            some = min(off.size - 1, int(_WIDER * free / len(self.groups)) + _FEW)
+            reach, span = max(2.0 * float(np.partition(np.abs(off), some)[some]), 1e-300), hi - lo
+            equal = float(span.max()) == float(span.min())
+            u[g] = _shifted(
+                lo + span * (0.5 - off / reach), lo, hi, self.mass[k], None if equal else span
+            )
+        return u
+
+
+def _shifted(v: Vec, lo: Vec, hi: Vec, mass: float, weight: Vec | None = None) -> Vec:
+    """`clip(v - t weight, lo, hi)` with the sum `mass`; a weight of 1 for None."""
+    width = hi - lo
+    if weight is None and float(width.max()) == float(width.min()):
+        ref, shift = native.threshold(v - lo, float(width[0]), mass - float(lo.sum()))
+        return lo + np.clip((v - lo - ref) - shift, 0.0, width)
+    w = np.ones(v.size) if weight is None else weight
+
+    def of(t: float) -> Vec:
+        return np.clip(v - t * w, lo, hi)
+
+    reach = float(((np.abs(v) + np.abs(hi) + np.abs(lo)) / w).max()) + 1e-300
+    u = of(_root(lambda t: -float(of(t).sum()), -reach, reach, -mass))
+    free = (u > lo) & (u < hi)
+    if free.any():
+        u[free] += (mass - float(u.sum())) / np.count_nonzero(free)
+        u = np.clip(u, lo, hi)
+    return u
+
+
+def _root(f, lo: float, hi: float, target: float) -> float:  # type: ignore[no-untyped-def]
+    """Where a growing f reaches the target."""
+    for _ in range(_HALVINGS):
+        t = 0.5 * (lo + hi)
+        if not lo < t < hi:
+            break
+        lo, hi = (t, hi) if f(t) < target else (lo, t)
+    return 0.5 * (lo + hi)

@@ -1,0 +1,116 @@
+"""The state of the compiled pair updates: the arrays that C compacts, and the cache of float32 rows."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm import native
+from ucm.data.linear import Vec
+from ucm.forms.monitor import Monitor
+from ucm.solvers.smo.problem import Pairs
+
+__all__ = ["DONE", "INDEFINITE", "LIMIT", "State"]
+
+DONE, LIMIT, INDEFINITE, _MISSING = range(4)
+_SECONDS = 0.03  # of one call: Ctrl-C, the time limit and callbacks wait for no more
+_FIRST = 64  # pair updates of the first call
+_BATCH = 32  # rows that Python computes at a time
+_COUNTED = frozenset(native.COUNTS.names or ())
+_FLAT = 1e-14  # of the largest derivative: violations below are rounding
+
+
+class State:
+    """Pair updates from the variables u with their derivatives F.
+
+    Parameters
+    ----------
+    members : (n,) the variables that may move, increasing
+    value : what the gap is relative to: of hulls `||W||^2`, of a loss the dual objective
+    """
+
+    def __init__(
+        self, problem: Pairs, u: Vec, F: Vec, value: float, members: NDArray[np.int32],
+        store: NDArray[np.float32],
+    ) -> None:  # fmt: skip
+        gram, kernel = problem.gram, problem.gram.kernel
+        self.problem, n = problem, members.size
+        samples = problem.index[members]
+        X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
+        kind = native.KINDS["given"]
+        if gram.columns is not None:
+            X, squares = (a[..., samples] for a in gram.columns.single)
+            X, kind = np.ascontiguousarray(X), gram.columns.kind
+        diagonal = gram.diagonal[samples] * problem.s[members] ** 2
+        none, power = np.empty(0), problem.p > 1.0
+        self.arrays = {
+            "ends": np.searchsorted(members, problem.ends[1:]).astype(np.int64),
+            "index": members.copy(), "u": u[members], "F": F[members], "lo": problem.lo[members],
+            "hi": problem.hi[members], "diagonal": diagonal, "C": problem.C[members] if power else none,
+            "xi": problem.slacks(u)[members] if power else none,
+            "levels": np.empty(2 * problem.mass.size), "all": u.copy(),
+            "s": problem.s[members].astype(np.float32), "curve": diagonal.astype(np.float32),
+            "grows": np.empty(n, np.float32), "falls": np.empty(n, np.float32), "X": X,
+            "squares": squares, "store": store, "where": np.full(n, -1, np.int32),
+            "owner": np.full(n, -1, np.int32), "keep": np.empty(2 * n, np.int32),
+            "used": np.zeros(n, np.int64),
+        }  # fmt: skip
+        self.counts, self.numbers = np.zeros(1, native.COUNTS), np.zeros(1, native.NUMBERS)
+        self._set(
+            n=n, groups=problem.mass.size, features=X.shape[0], stride=n, kind=kind, degree=kernel.degree,
+            capacity=store.size, most=n, slots=min(n, store.size // n), fresh=1, gamma=kernel.gamma,
+            coef0=kernel.coef0, p=problem.p, value=value, rate=1.0 if problem.hinge else -2.0,
+            share=float(problem.hinge),
+        )  # fmt: skip
+
+    def _set(self, **fields: float) -> None:
+        for name, value in fields.items():
+            (self.counts if name in _COUNTED else self.numbers)[name] = value
+
+    @property
+    def updates(self) -> int:
+        """How many were made."""
+        return int(self.counts["updates"][0])
+
+    def run(self, gap: float, limit: int, monitor: Monitor) -> int:
+        """Updates until the relative gap of these variables is at most `gap`, or `limit` updates are made:
+        a code."""
+        eps = _FLAT * float(np.abs(self.arrays["F"]).max(initial=0.0))
+        share = _FIRST
+        while True:
+            began = time.perf_counter()
+            count = min(share, limit - self.updates)
+            code = native.pair_updates(eps, gap, count, self.counts, self.numbers, self.arrays)
+            took = time.perf_counter() - began
+            if code == _MISSING:
+                self._fetch()
+            elif code != LIMIT or self.updates >= limit or monitor.late:
+                return code
+            else:
+                share = max(_FIRST, int(count * min(8.0, _SECONDS / max(took, 1e-9))))
+
+    def _fetch(self) -> None:
+        """Put the row that is missing into the cache, and where there is room those of free variables."""
+        n, filled, slots = (int(self.counts[name][0]) for name in ("n", "filled", "slots"))
+        a = self.arrays
+        free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
+        more = np.flatnonzero(free)[: min(_BATCH, slots - filled)]
+        new = np.arange(filled, filled + more.size)
+        a["where"][more], a["owner"][new], a["used"][new] = new, more, self.counts["clock"]
+        self.counts["filled"] += more.size
+        samples = self.problem.index[a["index"][:n]]
+        rows = np.concatenate([self.counts["need"], more])
+        K = self.problem.gram.between(samples[rows], samples)
+        for slot, row in zip([*self.counts["slot"], *new], K, strict=True):
+            a["store"][slot * n : (slot + 1) * n] = row
+
+    def variables(self) -> Vec:
+        """All u after the updates."""
+        self.problem.gram.computed += int(self.counts["entries"][0])
+        self.counts["entries"] = 0
+        n = int(self.counts["n"][0])
+        u = self.arrays["all"]
+        u[self.arrays["index"][:n]] = self.arrays["u"][:n]
+        return u

@@ -1,0 +1,212 @@
+"""One set in four descriptions: lowered, rebuilt, by its support function, in CVXPY."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucm.data.bound import Data, bind
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.language.contracts import LoweredSet, UncertaintySet
+from ucm.language.parameter import Parameters
+from ucm.language.serialize import from_json, to_json
+from ucm.testing.checker import Checker, check_size, check_support, groups_in_turn, optimum
+
+__all__ = ["check_set"]
+
+
+def check_set(
+    U: UncertaintySet,
+    X: Any = None,
+    y: Any = None,
+    seed: int = 0,
+    *,
+    subgroup: Any = None,
+    tol: float = 1e-9,
+    cvxpy_tol: float = 1e-5,
+) -> None:
+    """Hold an uncertainty set against its definition: `lower`, `rebuild`, `support` and `cvxpy` must
+    describe one and the same set.
+
+    Parameters
+    ----------
+    U : UncertaintySet
+        What is looked at.
+    X : (m, n) array or sparse matrix, optional
+        Samples to bind it to; random ones by default.
+    y : (m,) labels -1 and +1, optional
+        Of these samples.
+    seed : int
+        For the samples and the directions.
+    subgroup : (m,) array, optional
+        The groups of X; where X is drawn, the groups that the set names, in turn.
+    tol : float
+        Relative slack of the laws.
+    cvxpy_tol : float
+        Relative slack of the comparisons with CVXPY.
+
+    Raises
+    ------
+    AssertionError
+        A law is broken; the message names the set, the law and the numbers.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> from ucm.testing import check_set
+    >>> check_set(ucm.Hull(ucm.pos) - ucm.Ball(ucm.neg.mean, 0.5))
+    """
+    rng = np.random.default_rng(seed)
+    if X is None:
+        y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+        X = rng.standard_normal((9, _features(U))) + y[:, None]
+        subgroup = groups_in_turn(U, 9)
+    data = bind(X, y, subgroup=subgroup)
+    why = U.emptiness(data)
+    if why is not None:
+        raise AssertionError(f"{why}; check_set needs samples for which the set has points")
+    case = _Case(repr(U), tol, U, data, U.lower(data), rng)
+    _check_identity(case)
+    _check_image(case)
+    blocks = _check_members(case)
+    _check_outside(case, blocks)
+    directions = [case.direction() for _ in range(4)]
+    members = [case.x(q) for q in blocks]
+    check_support(case, case.support, directions, members, exact=not case.image.couplings)
+    _check_against_cvxpy(case, cvxpy_tol)
+    check_size(case, U.size(data))
+
+
+def _features(U: UncertaintySet) -> int:
+    """A number of features that the set can be bound to."""
+    for n in (3, U.dimension(None) or 2, *range(1, 21)):
+        try:
+            U.dimension(n)
+        except CompositionError:
+            continue
+        return n
+    raise AssertionError(f"{U!r}: fits no samples of up to 20 features; give X and y")
+
+
+@dataclass(frozen=True)
+class _Case(Checker):
+    """A set bound to samples, with its lowered image."""
+
+    U: UncertaintySet
+    data: Data
+    image: LoweredSet
+    rng: np.random.Generator
+
+    @property
+    def dim(self) -> int:
+        return self.image.center.size
+
+    def direction(self) -> Vec:
+        d = self.rng.standard_normal(self.dim)
+        return d / np.linalg.norm(d)
+
+    def support(self, d: Vec) -> tuple[float, Vec | None]:
+        found, height = self.U.support(self.data, d, {}), self.U.support_value(self.data, d, {})
+        if height != found[0]:
+            apart = abs(height - found[0])
+            self.at_most(
+                "`support_value` is that of `support`", apart, self.tol * (1.0 + abs(height))
+            )
+        return found
+
+    def x(self, blocks: list[Vec]) -> Vec:
+        """The point of the lowered form."""
+        terms = (b.map.matvec(q) for b, q in zip(self.image.blocks, blocks, strict=True))
+        return sum(terms, start=self.image.center.copy())
+
+
+def _check_identity(case: _Case) -> None:
+    U = case.U
+    again = from_json(to_json(U))
+    if again != U or hash(again) != hash(U):
+        case.fail("to_json and from_json give an equal set", again)
+    if not str(U) or "\n" in repr(U) or not U._repr_latex_().startswith("$"):
+        case.fail("it prints as text, on one line, and as LaTeX", str(U))
+
+
+def _check_image(case: _Case) -> None:
+    n = case.U.dimension(case.data.n)
+    if n != case.dim:
+        case.fail("`dimension` is that of the lowered centre", n, case.dim)
+    maps = [b.map for b in case.image.blocks]
+    if any(A.shape[0] != n for A in maps):
+        case.fail("every block maps to the space of the set", [A.shape for A in maps])
+    for c in case.image.couplings:
+        if any(B.shape != (c.offset.size, maps[k].shape[1]) for k, B in c.terms):
+            case.fail("the terms of a coupling fit their blocks", [B.shape for _, B in c.terms])
+        maps += [B for _, B in c.terms]
+    for A in maps:
+        q, w = (case.rng.standard_normal(d) for d in reversed(A.shape))
+        left, right = float(w @ A.matvec(q)), float(A.rmatvec(w) @ q)
+        case.at_most("<w, A q> = <A'w, q>", abs(left - right), case.tol * (1.0 + abs(left)))
+
+
+def _check_members(case: _Case) -> list[list[Vec]]:
+    """Points of an uncoupled image, from centres and extreme points: rebuilt, they are the same."""
+    if case.image.couplings:
+        return []
+    blocks = case.image.blocks
+    start = [b.domain.center(b.map.shape[1]) for b in blocks]
+    found = [start]
+    for share in (1.0, 0.6, 0.3):
+        d = case.direction()
+        ends = [b.domain.support(b.map.rmatvec(d)) for b in blocks]
+        if np.isfinite([top for top, _ in ends]).all():
+            far = [q for _, q in ends]
+            found.append([share * a + (1.0 - share) * c for a, c in zip(far, start, strict=True)])
+    for q in found:
+        x, violation = case.U.rebuild(case.data, iter([v.copy() for v in q]))
+        case.at_most("points of the lowered form are inside", violation, case.tol)
+        apart = float(np.linalg.norm(x - case.x(q)))
+        scale = 1.0 + float(np.linalg.norm(x))
+        case.at_most("`rebuild` gives the point of the lowered form", apart, case.tol * scale)
+    return found
+
+
+def _check_outside(case: _Case, found: list[list[Vec]]) -> None:
+    for k, b in enumerate(case.image.blocks if found else ()):
+        e = np.ones(b.map.shape[1])
+        reach = max(b.domain.support(s * e)[0] for s in (1.0, -1.0))
+        if np.isfinite(reach):
+            q = [v.copy() for v in found[0]]
+            q[k] = q[k] + 10.0 * (1.0 + abs(reach)) * e
+            if not case.U.rebuild(case.data, iter(q))[1] > 0.0:
+                case.fail("a block outside of its domain has a violation", k)
+
+
+def _check_against_cvxpy(case: _Case, tol: float) -> None:
+    """The greatest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
+    import cvxpy as cp
+
+    scope = Parameters()
+    expression, constraints = case.U.cvxpy(case.data, scope)
+    if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
+        case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)
+    z, meets = case.image.center, []
+    q = [cp.Variable(b.map.shape[1]) for b in case.image.blocks]
+    for b, v in zip(case.image.blocks, q, strict=True):
+        z = z + b.map.matrix() @ v
+        meets += b.domain.own_constraints(v)
+    for c in case.image.couplings:
+        total = sum((B.matrix() @ q[k] for k, B in c.terms), start=cp.Constant(c.offset))
+        meets.append(total == 0)
+    for _ in range(2):
+        d = case.direction()
+        top = case.support(d)[0]
+        if not np.isfinite(top):
+            continue
+        defined = optimum(cp.Maximize(d @ expression), constraints)
+        lowered = optimum(cp.Maximize(d @ z), meets)
+        scale = 1.0 + abs(top)
+        case.at_most("`lower` agrees with `cvxpy`", abs(lowered - defined), tol * scale)
+        case.at_most("`support` bounds `cvxpy`", defined - top, tol * scale)
+        if not case.image.couplings:
+            case.at_most("`support` agrees with `cvxpy`", abs(defined - top), tol * scale)
