@@ -259,7 +259,7 @@ def test_fits_end_with_geometric_means(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(fits.linear(["wine"], ["ours", "NuSVC"], repeats=3))
     assert [row["method"] for row in found] == ["ours", "NuSVC"] * 2
     assert found[0]["gap"] <= 1e-6
-    assert found[3]["times ours"] == pytest.approx(found[1]["times ours"])  # the mean of one is itself, rounded
+    assert found[3]["times ours"] == pytest.approx(found[1]["times ours"])  # a mean of one
 
 
 def test_losses(monkeypatch: pytest.MonkeyPatch) -> None:
