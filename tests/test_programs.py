@@ -36,6 +36,13 @@ def by_scipy(cost: Matrix, A: Matrix, least: Matrix, most: Matrix) -> Any:
     )
 
 
+def test_a_linear_program_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    program = LinearProgram()
+    program.columns(1, 0.0, 1.0, cost=1.0)
+    program.solve()
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("form", [np.array, sparse.csr_array, sparse.coo_array])
 def test_a_linear_program_is_that_of_scipy(seed: int, form: Any) -> None:

@@ -444,8 +444,8 @@ def _program(
     how = "linear program by HiGHS" if linear else "conic program by Clarabel"
     limit = {} if math.isinf(time_limit) else {"time_limit": time_limit}
     # interior points without crossover have called feasible programs infeasible, or not ended
-    options: Any = {"highs_options": {"solver": "simplex", **limit}} if linear else limit
-    failure = attempt(problem, cp.HIGHS if linear else cp.CLARABEL, **options)
+    options: Any = {"scipy_options": {"method": "highs-ds", **limit}} if linear else limit
+    failure = attempt(problem, cp.SCIPY if linear else cp.CLARABEL, **options)
     if problem.status in ("infeasible", "infeasible_inaccurate") and not failure:
         return None, f"infeasible {how}: no size contains 0"
     if failure or scope.t.value is None:

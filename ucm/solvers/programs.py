@@ -7,6 +7,7 @@ writes them too, in three times the time that HiGHS needs for some hundred sampl
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -70,7 +71,7 @@ class LinearProgram:
         import highspy
 
         self.monitor = monitor or Monitor()
-        self.highs: Any = highspy.Highs()
+        self.highs: Any = _without_callbacks()()
         verbose = self.monitor.verbose
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         for name, setting in {"output_flag": verbose, **tight, **options}.items():
@@ -143,6 +144,14 @@ class LinearProgram:
             self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self.monitor.left)
         self.highs.run()
         return self.highs.getModelStatus()
+
+
+@functools.cache
+def _without_callbacks() -> Any:
+    """Return HiGHS without callbacks: version 1.16 prints its banner when it enables them."""
+    import highspy
+
+    return type("Highs", (highspy.Highs,), {"enableCallbacks": lambda self: None})
 
 
 def _each(side: Any, count: int) -> Vec:
