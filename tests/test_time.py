@@ -14,8 +14,10 @@ import pytest
 
 import ucm
 from ucm import neg, pos
+from ucm.compiler import robust
 from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, ParameterError
+from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
@@ -290,6 +292,19 @@ def test_any_limit_gives_an_interval_behind_a_kernel(name: str, limit: float) ->
         bounds = solution.certificate.dual, solution.certificate.primal
         assert np.isfinite(bounds).all() and bounds[0] <= bounds[1] + 1e-12
         assert solution.certificate.violation <= 1e-9
+
+
+def test_no_span_is_computed_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many coordinates, as behind a kernel, it takes longer than most limits."""
+    spans: list[int] = []
+    span = sphere._span
+    monkeypatch.setattr(robust, "_SPANNED", 5)
+    monkeypatch.setattr(sphere, "_span", lambda *given: spans.append(1) or span(*given))
+    for model in (ucm.models.mm_mpm(0.1), ucm.models.mm_mpm(100.0)):
+        with pytest.warns(ConvergenceWarning):
+            found = ucm.solve(model, FEW, OF_FEW, time_limit=1e-9)
+        assert found.status == "time_limit" and not spans
+    assert ucm.solve(ucm.models.mm_mpm(100.0), FEW, OF_FEW).w is not None and spans
 
 
 def test_a_budget_that_is_too_small_is_named_by_the_classifier() -> None:

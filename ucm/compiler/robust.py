@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "separates"]
 
+_SPANNED = 500  # coordinates up to which the span of U takes a fraction of a second
 _CLEAR = 1e-6  # of the size of U: what no rounding explains
 _FEW = 6  # dimensions in which a polytope is pushed out
 _POINTS = 20_000  # of it
@@ -325,7 +326,7 @@ class DistanceLowering(_Robust[MinNorm]):
             known = wanted and not self.by_rows and self.extends
             regime = self._known_regime(monitor) if known else None
             return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
-        if monitor.late and self.by_rows:  # the other side takes coordinates first
+        if monitor.late and (self.by_rows or self.form.n > _SPANNED):
             return None
         zero, left = self._zero(proof), self._left(proof, monitor)
         if proof.answer.status == "infeasible" or not (zero or left) or not self.extends:
@@ -432,7 +433,7 @@ class DistanceLowering(_Robust[MinNorm]):
             raise EmptySetError(f"{self.model.set!r}: empty, {proof.answer.message}. {hint}")
         if not self._zero(proof):
             return None
-        if self.extends and monitor.late:
+        if monitor.late and (self.form.n > _SPANNED or self.extends):
             limit = f"the time limit of {monitor.time_limit:g} s came first"
             return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
         if self._unresolved(proof):
@@ -652,7 +653,7 @@ class SphereLowering(_Robust[UnitNorm]):
             return Verdict("stationary", f"{what}{where}{self._far(certificate)}")
         message = (
             f"{solver} stopped {residual:.2g} from stationary with a violation of "
-            f"{certificate.violation:.2g}, tolerance {tol:.2g} of {size:.2g}. "
+            f"{certificate.violation:.2g}, tolerance {tol * size:.2g}. "
             + (proof.answer.message or "Take another solver, or more starts.")
         )
         return Verdict(proof.answer.status, message, warns=True)
