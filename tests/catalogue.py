@@ -226,7 +226,6 @@ PENALTIES = [
     L1(),
     L2(),
     LInf(),
-    Lp(1),
     Lp(1.5),
     Lp(2),
     Lp(3),

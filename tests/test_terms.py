@@ -152,6 +152,7 @@ REFUSED = {
     "ucm.SCAD(1, 0.5)": "a must be above 1",
     "ucm.MCP(0)": "lam must be above 0",
     "ucm.Lp(0.5)": "ExpL0",
+    "ucm.Lp(1)": r"take L1\(\)",
     "ucm.ElasticNet(2)": "ratio",
     "ucm.Hinge(p=0.5)": "1 <= p",
     "-1 * ucm.L1()": "positive",

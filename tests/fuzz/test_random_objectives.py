@@ -108,8 +108,8 @@ def test_the_samples_of_objectives_are_of_every_kind() -> None:
     cases = [objective(Source(seed)) for seed in range(400)]
     met = {type(node).__name__ for c in cases for node in c.model.walk()}
     assert met >= {
-        "Exponential", "Hinge", "Logistic", "Ramp", "LossSum", "L1", "L2", "LInf", "Lp",
-        "ElasticNet", "ExpL0", "CappedL1", "MCP", "SCAD", "PenaltySum", "HuberHinge", "LeastSquares",
+        "Exponential", "Hinge", "Logistic", "Ramp", "LossSum", "L1", "L2", "Lp",
+        "ExpL0", "CappedL1", "MCP", "SCAD", "PenaltySum", "HuberHinge", "LeastSquares",
         "Norm", "NonNegative", "Quadratic", "GroupLasso", "GroupMCP",
     }  # fmt: skip
     assert all(sum(word in repr(c) for c in cases) >= 15 for word in WORDS)

@@ -325,13 +325,8 @@ def penalty(term: Any, w: np.ndarray) -> float:
         return penalty(ucm.MCP(term.lam, term.gamma), sizes)
     if kind == "L2":
         return float(a @ a)
-    if kind == "LInf":
-        return float(a.max())
     if kind == "Lp":
         return float((a**term.p).sum())
-    if kind == "ElasticNet":
-        ratio = value(term.ratio)
-        return float(ratio * a.sum() + (1.0 - ratio) * (a @ a))
     if kind == "ExpL0":
         return float((1.0 - np.exp(-value(term.a) * a)).sum())
     if kind == "CappedL1":
@@ -414,12 +409,8 @@ def penalty_expression(term: Any, w: Any) -> Any:
         return sum(cp.norm2(w[np.flatnonzero(term.groups == g)]) for g in np.unique(term.groups))
     if kind == "L2":
         return cp.sum_squares(w)
-    if kind == "LInf":
-        return cp.norm_inf(w)
-    if kind == "Lp":
-        return cp.sum(cp.power(cp.abs(w), term.p, approx=False))
-    ratio = value(term.ratio)
-    return ratio * cp.norm1(w) + (1.0 - ratio) * cp.sum_squares(w)
+    assert kind == "Lp", kind
+    return cp.sum(cp.power(cp.abs(w), term.p, approx=False))
 
 
 def minimum(model: Any, data: Bound) -> tuple[str, float, np.ndarray, float]:

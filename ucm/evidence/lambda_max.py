@@ -21,6 +21,7 @@ from ucm.forms.objective import weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Numbers
+from ucm.language.penalties.penalty_sum import Gathered
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 from ucm.solvers.programs import attempt
 
@@ -114,12 +115,14 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
     return np.minimum(first, last), np.maximum(first, last)
 
 
-def _parts(penalty: Penalty, name: str) -> tuple[ProximalPenalty | None, list[ProximalPenalty]]:
-    """The one part of the penalty that the parameter multiplies, None unless it is one; the others. Of a
-    difference the part that is subtracted has no slope at 0."""
+def _parts(penalty: Penalty, name: str) -> tuple[Gathered | None, list[ProximalPenalty]]:
+    """The sum of the terms that the parameter multiplies, None where that has no proximal map; the others. Of
+    a difference the part that is subtracted has no slope at 0."""
     kept, _ = penalty.split()
     own = [p for p in kept if name in p.params()]
-    return own[0] if len(own) == 1 else None, [p for p in kept if name not in p.params()]
+    total = Gathered(tuple(own))
+    known = bool(own) and total.proximal()
+    return total if known else None, [p for p in kept if name not in p.params()]
 
 
 def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
@@ -144,7 +147,7 @@ def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
     return LambdaMax(high, how, high - low)
 
 
-def _holds(penalty: ProximalPenalty, g: Vec) -> bool:
+def _holds(penalty: ProximalPenalty | Gathered, g: Vec) -> bool:
     """True if g is a subgradient at 0."""
     return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
 
@@ -165,7 +168,7 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> La
     Z = sparse.diags_array(y) @ data.X[rows]
     t = Z @ w + y * b  # CVXPY hands a product with y to solvers with wrong bounds
     gain = g @ w + float(data.y @ high) * b - jumps[rows] @ cp.pos(t)
-    ball = own.cvxpy(w, 1.0, Numbers()) <= 1.0
+    ball = sum(R.cvxpy(w, 1.0, Numbers()) for R in own.terms) <= 1.0
     problem = cp.Problem(cp.Maximize(gain / scale), [ball])
     if attempt(problem, cp.CLARABEL) or problem.status != "optimal":
         return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.errors import SolverError
+from ucm.errors import CompositionError, SolverError
 from ucm.evidence.objective import InFeatures, tangent_plane, weights_in
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
@@ -93,7 +93,11 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
     X = data.X if features is None else features
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1
     t, c = cp.Variable(data.m), data.factors
-    total, (conjugates, constraints) = cp.Variable(), loss.conjugate_cvxpy(cp.multiply(unit / c, t))
+    try:
+        conjugates, constraints = loss.conjugate_cvxpy(cp.multiply(unit / c, t))
+    except CompositionError:  # a loss need not have one
+        return None
+    total = cp.Variable()
     constraints = [*constraints, c @ conjugates / c.sum() <= total]
     square = cp.sum_squares(X.T @ cp.multiply(data.y, t)) * (unit**2 / (4.0 * lam))
     height = loss.offset * unit * cp.sum(t) - c.sum() * total - square

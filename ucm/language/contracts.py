@@ -27,7 +27,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.node import CoordinateFree, Node, Notation, by_name
 from ucm.language.operators import OPERATORS, Arithmetic, operator
 from ucm.language.parameter import Kind, Scope, Size
 from ucm.language.sample_weights import SampleWeights
@@ -107,8 +107,7 @@ class MassConstraint:
 class BoundDomain(metaclass=Kind):
     """A closed convex set of parameter vectors, as solvers and certificates see it.
 
-    A subclass has `support`, `center`, `constraints` and `formula`, and where it can `project`; the rest have
-    defaults.
+    A subclass has `support`, `center` and `constraints`, and where it can `project`; the rest have defaults.
     """
 
     @property
@@ -134,9 +133,9 @@ class BoundDomain(metaclass=Kind):
         """CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
         its place."""
 
-    @abstractmethod
     def formula(self, notation: Notation) -> str:
         """The constraints as mathematics."""
+        return repr(self)
 
     def violation(self, q: Vec) -> float:
         """0 when q is inside; else how far outside, relative to the size of the domain.
@@ -171,6 +170,9 @@ class Domain(BoundDomain, CoordinateFree):
     """A declared domain: a closed convex set of parameter vectors of any dimension, without data."""
 
     example: ClassVar[str] = "NormBall(0.2)"
+
+    def formula(self, notation: Notation) -> str:
+        return by_name(self, notation)
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
         """The domain as the weights of bound samples. By default itself.
@@ -391,6 +393,9 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
     """A closed convex set in feature space, symbolic: it meets data only as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
+
+    def formula(self, notation: Notation) -> str:
+        return by_name(self, notation)
 
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:

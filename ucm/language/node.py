@@ -44,6 +44,7 @@ __all__ = [
     "Param",
     "Scalar",
     "Tunable",
+    "by_name",
     "converted",
     "number_source",
     "registered",
@@ -519,6 +520,12 @@ def source(x: Any) -> str:
         inner = ", ".join(source(item) for item in x)
         return f"({inner},)" if len(x) == 1 else f"({inner})"
     return repr(x)
+
+
+def by_name(node: Node, notation: Notation) -> str:
+    """The name of a class and the scalars among its fields, as mathematics."""
+    scalars = (notation.scalar(getattr(node, name)) for name in node._scalars)
+    return f"{notation.word(type(node).__name__)}({', '.join(scalars)})"
 
 
 def _with_values(node: Node, notation: Notation) -> str:

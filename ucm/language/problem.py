@@ -20,7 +20,7 @@ from ucm.language.losses.logistic import Logistic
 from ucm.language.node import LATEX, value
 from ucm.language.objective import Objective
 from ucm.language.operators import operator
-from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, Norm
+from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
@@ -31,8 +31,8 @@ from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.statistics.vectors import Origin, VectorNode
-from ucm.language.term_sums import ScaledLoss, TermMultiple
-from ucm.language.terms import ConvexLoss
+from ucm.language.term_sums import PenaltySum, ScaledLoss, ScaledPenalty, TermMultiple
+from ucm.language.terms import ConvexLoss, Penalty
 
 __all__ = ["Direction", "height", "problem_latex"]
 
@@ -224,10 +224,20 @@ def _(penalty: L2, v: str, c: str) -> tuple[str, str]:
 
 
 @charge.register
-def _(penalty: ElasticNet, v: str, c: str) -> tuple[str, str]:
-    ratio = LATEX.scalar(penalty.ratio)
-    over = rf"\max(0, |v_{{j}}| - {_product(c, ratio)})^{{2}}"
-    return rf"- \frac{{1}}{{{_product('4', c)} (1 - {ratio})}} \sum_{{j}} {over}", f"v = {v}"
+def _(penalty: PenaltySum, v: str, c: str) -> tuple[str, str]:
+    weights = dict(map(_weighted, penalty.terms))
+    if len(penalty.terms) > 2 or set(weights) != {L1(), L2()}:
+        return rf"- R^{{*}}({v})", ""
+    over = rf"\max(0, |v_{{j}}| - {weights[L1()] or '1'})^{{2}}"
+    return rf"- \frac{{1}}{{{_product('4', weights[L2()])}}} \sum_{{j}} {over}", f"v = {v}"
+
+
+def _weighted(term: Penalty) -> tuple[Penalty, str]:
+    """S and c of the penalty c S, c empty for 1."""
+    if not isinstance(term, ScaledPenalty):
+        return term, ""
+    inner, c = _weighted(term.term)
+    return inner, _product(LATEX.scalar(term.factor), c)
 
 
 @charge.register
@@ -239,11 +249,6 @@ def _(penalty: L1, v: str, c: str) -> tuple[str, str]:
 
 
 @charge.register
-def _(penalty: LInf, v: str, c: str) -> tuple[str, str]:
-    return "", rf"{LATEX.norm(v, '1')} \le {c or '1'}"
-
-
-@charge.register
 def _(penalty: Norm, v: str, c: str) -> tuple[str, str]:
     return "", rf"{LATEX.norm(v, f'{dual_exponent(penalty.p):.4g}')} \le {c or '1'}"
 
@@ -251,8 +256,6 @@ def _(penalty: Norm, v: str, c: str) -> tuple[str, str]:
 @charge.register
 def _(penalty: Lp, v: str, c: str) -> tuple[str, str]:
     p = penalty.p
-    if p == 1.0:
-        return charge(L1(), v, c)
     q = dual_exponent(p)
     term = rf"(\frac{{|v_{{j}}|}}{{{_product(f'{p:.6g}', c)}}})^{{{q:.4g}}}"
     return rf"- {_product(f'{p - 1.0:.6g}', c)} \sum_{{j}} {term}", f"v = {v}"

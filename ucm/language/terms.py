@@ -8,6 +8,7 @@ certificates and the CVXPY twin need; reading this page is enough to write one.
 from __future__ import annotations
 
 import functools
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import boxes
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
-from ucm.language.node import CoordinateFree, Node, Notation, converted
+from ucm.language.node import CoordinateFree, Node, Notation, by_name, converted
 from ucm.language.operators import OPERATORS, Arithmetic
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.statistics.samples import Samples, signed
@@ -45,9 +46,14 @@ __all__ = [
     "loss_cvxpy",
 ]
 
+_FAR = 60.0  # a power of 2 beyond which a gauge is 0 or inf
+
 
 class Term(Arithmetic[Any]):
     """What can be multiplied by positive numbers and added: losses, penalties, objectives."""
+
+    def formula(self, notation: Notation) -> str:
+        return by_name(self, notation)
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         meaning = OPERATORS.get(f"term {symbol}")
@@ -159,17 +165,17 @@ class ConvexLoss(PointwiseLoss):
         return (self,), ()
 
     @property
-    @abstractmethod
     def offset(self) -> float:
         """The margin at which l is read at 0."""
+        return 0.0
 
-    @abstractmethod
     def slope(self) -> float | None:
         """c where `l(u) = c max(0, u)`; None for any other loss."""
+        return None
 
-    @abstractmethod
     def smooth(self) -> bool:
-        """Whether l has a locally Lipschitz gradient."""
+        """True if l has a locally Lipschitz gradient."""
+        return False
 
     @abstractmethod
     def conjugate(self, s: Vec) -> Vec:
@@ -179,18 +185,30 @@ class ConvexLoss(PointwiseLoss):
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0 a number or one for each entry."""
 
-    @abstractmethod
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         """ds/dv elementwise, s what `conjugate_prox(v, t)` gave: `1 / (1 + t l*''(s))`, and 0 where s stays
-        at an end of the domain; at a kink any number between those of both sides."""
+        at an end of the domain; at a kink any number between those of both sides. By default a difference
+        quotient."""
+        h = 1e-6 * (1.0 + np.abs(v))
+        ahead, behind = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
+        return np.clip((ahead - behind) / (2.0 * h), 0.0, 1.0)
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
         """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(-inf)` is s_min, `l'(inf)` s_max."""
 
-    @abstractmethod
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """CVXPY: `l*(s)` elementwise on its domain, and s in this domain."""
+        """CVXPY: `l*(s)` elementwise on its domain, and s in this domain. `LossBall` needs it, and `verify`
+        for the dual problem.
+
+        Raises
+        ------
+        CompositionError
+            By default, as a loss need not have one.
+        """
+        raise CompositionError(
+            f"{self!r}: no conjugate in CVXPY is known; write the method conjugate_cvxpy(s)"
+        )
 
     def steepest(self) -> float:
         """s_max, the largest slope: the end of the domain of `l*`."""
@@ -294,15 +312,26 @@ class ProximalPenalty(Penalty):
 
     @abstractmethod
     def conjugate(self, z: Vec) -> float:
-        """`R*(z) = sup_w <z, w> - R(w)`, for z in its domain; there rounding is forgiven."""
+        """`R*(z) = sup_w <z, w> - R(w)`, for z in its domain, with rounding. Outside of it, inf unless
+        there is a `gauge`."""
 
-    @abstractmethod
     def gauge(self, z: Vec) -> float:
-        """The least s with z in s times the domain of R*: at most 1 when `R*(z)` is finite."""
+        """The least s with z in s times the domain of R*: at most 1 when `R*(z)` is finite. By default a
+        bisection for where `conjugate` becomes infinite."""
+        low, high = -_FAR, _FAR  # powers of 2
+        if math.isinf(self.conjugate(z * 2.0**-high)):
+            return math.inf
+        if math.isfinite(self.conjugate(z * 2.0**-low)):
+            return 0.0
+        while high - low > 1e-12:
+            middle = 0.5 * (low + high)
+            inside = math.isfinite(self.conjugate(z * 2.0**-middle))
+            low, high = (low, middle) if inside else (middle, high)
+        return 2.0**high
 
-    @abstractmethod
     def norms(self) -> tuple[float, float, float] | None:
         """(a, c, s) where the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`; else None."""
+        return None
 
     @abstractmethod
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
@@ -397,21 +426,21 @@ class FoldedConcave(Penalty):
     def slope(self, s: Vec) -> Vec:
         """r'(s) elementwise, from the right, s >= 0."""
 
-    @abstractmethod
     def straight(self, s: Vec, tol: float) -> bool:
-        """Whether r is affine within tol of every s (near s = 0: to its right)."""
+        """True if r is known to be affine within tol of every s (near s = 0: to its right)."""
+        return False
 
     @abstractmethod
     def tangent(self) -> ProximalPenalty:
         """`r'(0) ||w||_1` as a declaration."""
 
-    @abstractmethod
     def relaxed(self) -> ProximalPenalty:
         """The convex penalty that DCA starts from: `||w||_1` at the weight of this penalty."""
+        return self.tangent()
 
-    @abstractmethod
-    def excess_formula(self, notation: Any) -> str:
+    def excess_formula(self, notation: Notation) -> str:
         """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
+        return f"({self.tangent().formula(notation)} - {self.formula(notation)})"
 
 
 class Excess(SubtractedPenalty):

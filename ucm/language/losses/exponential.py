@@ -35,13 +35,6 @@ class Exponential(OfSamples, ConvexLoss):
     2.0
     """
 
-    @property
-    def offset(self) -> float:
-        return 0.0
-
-    def slope(self) -> float | None:
-        return None
-
     def smooth(self) -> bool:
         return True
 

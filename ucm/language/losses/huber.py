@@ -59,9 +59,6 @@ class HuberHinge(OfSamples, ConvexLoss):
     def offset(self) -> float:
         return 1.0
 
-    def slope(self) -> float | None:
-        return None
-
     def smooth(self) -> bool:
         return True
 

@@ -43,9 +43,6 @@ class LeastSquares(OfSamples, ConvexLoss):
     def offset(self) -> float:
         return 1.0
 
-    def slope(self) -> float | None:
-        return None
-
     def smooth(self) -> bool:
         return True
 

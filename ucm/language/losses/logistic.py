@@ -40,13 +40,6 @@ class Logistic(OfSamples, ConvexLoss):
     'optimal'
     """
 
-    @property
-    def offset(self) -> float:
-        return 0.0
-
-    def slope(self) -> float | None:
-        return None
-
     def smooth(self) -> bool:
         return True
 

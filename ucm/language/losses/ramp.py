@@ -98,9 +98,6 @@ class RampPart(OfSamples, ConvexLoss):
     def slope(self) -> float | None:
         return 1.0 / value(self.mu)
 
-    def smooth(self) -> bool:
-        return False
-
     def each(self, margin: Vec) -> Vec:
         return np.maximum(0.0, self.offset - margin) / value(self.mu)
 

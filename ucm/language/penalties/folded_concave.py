@@ -66,9 +66,6 @@ class ExpL0(FoldedConcave):
         a = value(self.a)
         return a * np.exp(-a * s)
 
-    def straight(self, s: Vec, tol: float) -> bool:
-        return False
-
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.a, L1())
 
@@ -127,9 +124,6 @@ class CappedL1(FoldedConcave):
     def tangent(self) -> ProximalPenalty:
         return L1()
 
-    def relaxed(self) -> ProximalPenalty:
-        return L1()
-
     def excess_formula(self, notation: Notation) -> str:
         w = f"|{notation.sub('w', 'j')}|"
         term = f"{notation.word('max')}(0, {w} - {notation.scalar(self.a)})"
@@ -151,13 +145,6 @@ class _Clipped(FoldedConcave):
 
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.lam, L1())
-
-    def relaxed(self) -> ProximalPenalty:
-        return self.tangent()
-
-    def excess_formula(self, notation: Notation) -> str:
-        lam = notation.scalar(self.lam)
-        return f"({lam}{notation.times}{notation.norm('w', '1')} - {self.formula(notation)})"
 
     def formula(self, notation: Notation) -> str:
         lam, clip = notation.scalar(self.lam), notation.scalar(self.clip())

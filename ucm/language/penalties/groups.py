@@ -134,9 +134,6 @@ class GroupLasso(Conic, ForFeatures, Semismooth):
     def spanned(self, z: Vec) -> Vec:
         return np.where(self.spread(self._walls) > 0.0, z, 0.0)
 
-    def norms(self) -> tuple[float, float, float] | None:
-        return None
-
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         order, starts = self._members
         sizes, total, v = np.bincount(self._index), 0.0, scope.of(factor) * w

@@ -32,9 +32,6 @@ class NonNegative(Boxed):
     def box(self) -> tuple[Bound, Bound]:
         return -np.inf, 0.0
 
-    def norms(self) -> tuple[float, float, float] | None:
-        return None
-
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return cp.indicator([w >= 0])
 

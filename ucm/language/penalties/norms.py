@@ -14,11 +14,12 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Scope, as_declared, shown
+from ucm.language.node import Notation, Scalar
+from ucm.language.parameter import Scope, within
 from ucm.language.penalties.fields import check_length, check_weights
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
+from ucm.language.term_sums import PenaltySum, multiplied, summed
 from ucm.language.terms import (
     Bound,
     Boxed,
@@ -39,36 +40,6 @@ def exponent(penalty: Penalty) -> float | None:
     if not isinstance(penalty, ProximalPenalty):
         return None
     return {(1.0, 0.0, 0.0): 1.0, (0.0, 0.0, 1.0): math.inf}.get(penalty.norms() or (0.0, 0.0, 0.0))
-
-
-def soft(v: Vec, t: float) -> Vec:
-    """`argmin_w ||w - v||^2 / 2 + t ||w||_1`."""
-    return np.sign(v) * np.maximum(np.abs(v) - t, 0.0)
-
-
-class _Elastic(ProximalPenalty):
-    """`a ||w||_1 + c ||w||_2^2`, with its numbers in `norms`."""
-
-    def _numbers(self) -> tuple[float, float]:
-        a, c, _ = self.norms() or (0.0, 0.0, 0.0)
-        return a, c
-
-    def value(self, w: Vec) -> float:
-        (a, c), w = self._numbers(), np.asarray(w, dtype=float)
-        return a * float(np.abs(w).sum()) + c * float(w @ w)
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        a, c = self._numbers()
-        return soft(v, t * a) / (1.0 + 2.0 * t * c)
-
-    def conjugate(self, z: Vec) -> float:
-        a, c = self._numbers()
-        rest = soft(z, a)
-        return 0.25 * float(rest @ rest) / c if c else 0.0
-
-    def gauge(self, z: Vec) -> float:
-        a, c = self._numbers()
-        return 0.0 if c else float(np.abs(z).max(initial=0.0)) / a
 
 
 class L1(Boxed, ForFeatures):
@@ -128,7 +99,7 @@ class L1(Boxed, ForFeatures):
         return notation.sum_over("j", f"{weight}{notation.times}|{w}|")
 
 
-class L2(_Elastic):
+class L2(ProximalPenalty):
     """The ridge penalty `||w||_2^2`, the squared Euclidean norm.
 
     Examples
@@ -140,6 +111,19 @@ class L2(_Elastic):
     'optimal'
     """
 
+    def value(self, w: Vec) -> float:
+        w = np.asarray(w, dtype=float)
+        return float(w @ w)
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        return v / (1.0 + 2.0 * t)
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.25 * float(z @ z)
+
+    def gauge(self, z: Vec) -> float:
+        return 0.0
+
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 1.0, 0.0
 
@@ -148,48 +132,6 @@ class L2(_Elastic):
 
     def formula(self, notation: Notation) -> str:
         return notation.power(notation.norm("w", "2"), "2")
-
-
-class LInf(Semismooth):
-    """The inf-norm penalty `||w||_inf`, the largest absolute weight.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.LInf().value([3.0, -4.0])
-    4.0
-    >>> ucm.solve(ucm.Hinge() + ucm.LInf(), *ucm.datasets.load("wine")).status
-    'optimal'
-    """
-
-    def value(self, w: Vec) -> float:
-        return float(np.abs(w).max(initial=0.0))
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        return v - soft_to_mass(v, t)
-
-    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        if np.abs(v).sum() <= t:
-            return np.zeros_like(M)
-        s = np.sign(soft_to_mass(v, t))  # those at the top move as one
-        moved = np.outer(s, (s / max(1.0, np.abs(s).sum())) @ M)
-        moved[s == 0.0] = M[s == 0.0]
-        return moved
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.0
-
-    def gauge(self, z: Vec) -> float:
-        return float(np.abs(z).sum())
-
-    def norms(self) -> tuple[float, float, float] | None:
-        return 0.0, 0.0, 1.0
-
-    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        return cp.norm_inf(scope.of(factor) * w)
-
-    def formula(self, notation: Notation) -> str:
-        return notation.norm("w", "inf")
 
 
 class Norm(Semismooth):
@@ -231,11 +173,18 @@ class Norm(Semismooth):
 
     def prox(self, v: Vec, t: float) -> Vec:
         v = np.asarray(v, dtype=float)
+        if self.p == math.inf:
+            return v - soft_to_mass(v, t)
         return v - NormBall(t, dual_exponent(self.p)).project(v)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.p == math.inf:
-            return LInf().prox_slope_times(v, t, M)
+            if np.abs(v).sum() <= t:
+                return np.zeros_like(M)
+            s = np.sign(soft_to_mass(v, t))  # those at the top move as one
+            moved = np.outer(s, (s / max(1.0, np.abs(s).sum())) @ M)
+            moved[s == 0.0] = M[s == 0.0]
+            return moved
         x = self.prox(v, t)
         size = length(x, self.p)
         if self.p == 1.0:
@@ -271,13 +220,27 @@ class Norm(Semismooth):
         return notation.norm("w", "inf" if self.p == math.inf else f"{self.p:g}")
 
 
-class ElasticNet(_Elastic):
+def LInf() -> Norm:
+    """The inf-norm penalty `||w||_inf`, the largest absolute weight: `Norm(inf)`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.LInf().value([3.0, -4.0])
+    4.0
+    >>> ucm.solve(ucm.Hinge() + ucm.LInf(), *ucm.datasets.load("wine")).status
+    'optimal'
+    """
+    return Norm(math.inf)
+
+
+def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
     """The elastic-net penalty `ratio ||w||_1 + (1 - ratio) ||w||_2^2`.
 
     Parameters
     ----------
     ratio : float or Param, optional
-        0 <= ratio <= 1.
+        0 <= ratio <= 1; 1 is `L1()` and 0 is `L2()`.
 
     Raises
     ------
@@ -287,32 +250,14 @@ class ElasticNet(_Elastic):
     Examples
     --------
     >>> import ucm
-    >>> ucm.ElasticNet(0.5).value([3.0, -4.0])
-    16.0
+    >>> ucm.ElasticNet(0.25)
+    0.25 * L1() + 0.75 * L2()
     >>> ucm.solve(ucm.Logistic() + ucm.ElasticNet(0.5), *ucm.datasets.load("wine")).status
     'optimal'
     """
-
-    ratio: Scalar = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 <= as_declared(self.ratio) <= 1.0:
-            raise CompositionError(
-                f"ElasticNet: ratio lies in [0, 1], got {shown(self.ratio)}; 1 is L1(), 0 is L2()"
-            )
-
-    def norms(self) -> tuple[float, float, float] | None:
-        return value(self.ratio), 1.0 - value(self.ratio), 0.0
-
-    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        one = cp.norm1(scope.of(factor * self.ratio) * w)
-        return one + scope.of(factor * (1.0 - self.ratio)) * cp.sum_squares(w)
-
-    def formula(self, notation: Notation) -> str:
-        r = notation.scalar(self.ratio)
-        one, two = notation.norm("w", "1"), notation.power(notation.norm("w", "2"), "2")
-        return f"({r}{notation.times}{one} + (1 - {r}){notation.times}{two})"
+    ratio = within(ratio, 0.0, 1.0, (), "ElasticNet: ratio", "lies in [0, 1]")
+    terms = [multiplied(c, R) for c, R in ((ratio, L1()), (1.0 - ratio, L2())) if c != 0.0]
+    return summed(PenaltySum, terms)
 
 
 class Lp(Differentiable, Semismooth):
@@ -321,13 +266,13 @@ class Lp(Differentiable, Semismooth):
     Parameters
     ----------
     p : float
-        1 <= p < inf. Below 1 the power has an infinite slope at 0 and no split into convex parts
-        with a finite one: `ExpL0`, `CappedL1`, `MCP` and `SCAD` stand in for it.
+        1 < p < inf; for p = 1 it is `L1()`. Below 1 the power has an infinite slope at 0 and no split into
+        convex parts with a finite one: `ExpL0`, `CappedL1`, `MCP` and `SCAD` stand in for it.
 
     Raises
     ------
     CompositionError
-        p is no plain number of at least 1.
+        p is no plain number above 1.
 
     Examples
     --------
@@ -340,9 +285,9 @@ class Lp(Differentiable, Semismooth):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1.0 <= self.p < np.inf:
+        if not 1.0 < self.p < np.inf:
             raise CompositionError(
-                f"Lp: p is a plain number with 1 <= p < inf, got {self.p!r}; for p < 1 take "
+                f"Lp: p is a plain number with 1 < p < inf, got {self.p!r}; for p = 1 take L1(), for p < 1 "
                 "ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()"
             )
 
@@ -350,8 +295,6 @@ class Lp(Differentiable, Semismooth):
         return float((np.abs(w) ** self.p).sum())
 
     def prox(self, v: Vec, t: float) -> Vec:
-        if self.p == 1.0:
-            return soft(v, t)
         size = np.ascontiguousarray(np.abs(v), dtype=float)
         root = np.empty_like(size)
         native.power_root(size, np.array([t * self.p]), self.p - 1.0, root)  # x + t p x^(p-1) = |v|
@@ -359,27 +302,23 @@ class Lp(Differentiable, Semismooth):
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         x = np.abs(self.prox(v, t))
-        if self.p == 1.0:
-            return np.where((x > 0.0)[:, None], M, 0.0)
         with np.errstate(divide="ignore", over="ignore"):
             bend = t * self.p * (self.p - 1.0) * x ** (self.p - 2.0)
         return M / (1.0 + bend)[:, None]
 
     def conjugate(self, z: Vec) -> float:
-        if self.p == 1.0:
-            return 0.0
         dual = self.p / (self.p - 1.0)
         with np.errstate(over="ignore"):
             return (self.p - 1.0) * float(((np.abs(z) / self.p) ** dual).sum())
 
     def gauge(self, z: Vec) -> float:
-        return float(np.abs(z).max(initial=0.0)) if self.p == 1.0 else 0.0
+        return 0.0
 
     def gradient(self, w: Vec) -> Vec:
         return self.p * np.sign(w) * np.abs(w) ** (self.p - 1.0)
 
     def norms(self) -> tuple[float, float, float] | None:
-        return {1.0: (1.0, 0.0, 0.0), 2.0: (0.0, 1.0, 0.0)}.get(self.p)
+        return (0.0, 1.0, 0.0) if self.p == 2.0 else None
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return scope.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
