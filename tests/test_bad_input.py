@@ -43,7 +43,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "NaN": (lambda: ucm.solve(NU, WITH_NAN, Y), DataError, r"entry \(\d+, \d+\) is nan"),
     "inf": (lambda: ucm.solve(NU, WITH_INF, Y), DataError, r"entry \(\d+, \d+\) is inf"),
     "one class": (lambda: ucm.solve(NU, X, np.ones(100)), DataError, "two classes, got one"),
-    "three classes": (lambda: ucm.solve(NU, X, np.arange(100) % 3), DataError, r"value\(s\) 0, 1, 2"),
+    "three classes": (lambda: ucm.solve(NU, X, np.arange(100) % 3), DataError, "got 3 .the labels 0, 1, 2"),
     "empty X": (lambda: ucm.solve(NU, X[:0], Y[:0]), DataError, "expected samples, got none"),
     "mismatched lengths": (lambda: ucm.solve(NU, X, Y[:-1]), DataError, "100 labels.* got 99"),
     "zero features": (lambda: ucm.solve(NU, X[:, :0], Y), DataError, "expected features, got none"),

@@ -99,10 +99,11 @@ BAD = [
     (X, np.append(Y, 1.0), "5 labels, one per row of X, got 6"),
     (X, np.ones(5), r"two classes, got one \(all labels are \+1\)"),
     (X, -np.ones(5), r"all labels are -1"),
-    (X, [1, 0, 1, 0, 0], r"expected the labels -1 and \+1.*0, 1.*Classifier takes any two labels"),
     (X, [1, -1, 2, -1, 1], "-1, 1, 2"),
     (X, [0.5, -1, 1, -1, 1], "0.5"),
-    (X, list("abbab"), "ucm.Classifier takes any two labels"),
+    (X, list("abcab"), "two classes, got 3.*ucm.Classifier takes several"),
+    (X, list("aaaaa"), "two classes, got 1.*add samples of another class"),
+    (X, [1.0, np.nan, 1.0, 1.0, 1.0], "missing"),
     (X, [1, -1, np.nan, 1, -1], "nan"),
     (X, [1, -1, None, 1, -1], "labels|nan"),
     (X, np.array([[1, -1]] * 5), "one label per sample"),
@@ -123,6 +124,55 @@ def test_what_no_model_can_be_fitted_to(X: Any, y: Any, words: str) -> None:
         with pytest.raises(DataError, match=words) as error:
             use()
         assert error.value.__cause__ is None or not isinstance(error.value.__cause__, DataError)
+
+
+ANY_LABELS = {
+    "strings": (["no", "yes"], None),
+    "numbers": ([0, 1], None),
+    "booleans": ([False, True], None),
+    "the smaller one": (["yes", "no"], "no"),
+    "exchanged": ([1.0, -1.0], -1),
+}
+
+
+@pytest.mark.parametrize("case", ANY_LABELS)
+def test_two_labels_stand_for_the_classes(case: str) -> None:
+    """The class +1 is `pos_label`, or has the larger label: as with the labels -1 and +1 written out."""
+    labels, pos_label = ANY_LABELS[case]
+    A, t = ucm.datasets.load("wine")
+    y = np.array(labels)[(t > 0).astype(int)]
+    given: dict[str, Any] = {} if pos_label is None else {"pos_label": pos_label}
+    U = ucm.models.biased_l2_nu_svm(0.2, 0.4)  # another classifier when the classes are exchanged
+    expected = ucm.solve(U, A, t)
+    assert ucm.solve(U, A, y, **given).objective == pytest.approx(expected.objective, rel=1e-9)
+    assert ucm.path(U, A, y, kappa_pos=[0.2], **given)[0].objective == pytest.approx(
+        expected.objective, rel=1e-5
+    )
+    direction = np.ones(A.shape[1])
+    assert ucm.support(U, A, y, direction, **given).value == ucm.support(U, A, t, direction).value
+    nu = ucm.models.nu_svm(0.3)
+    assert ucm.admissible(nu, A, y, **given) == ucm.admissible(nu, A, t)
+    classifier = ucm.Classifier(U, pos_label=pos_label).fit(A, y)
+    assert classifier.classes_.tolist() == labels and classifier.score(A, y) > 0.9
+    assert classifier.solution_.objective == pytest.approx(expected.objective, rel=1e-5)
+    weighted = ucm.solve(ucm.models.svm(1.0), A, y, class_weight={labels[1]: 2.0}, **given)
+    assert weighted.objective == pytest.approx(
+        ucm.solve(ucm.models.svm(1.0), A, t, class_weight=(2.0, 1.0)).objective, rel=1e-5
+    )
+    rows = ucm.open_rows(A, y, block=40)
+    found = ucm.solve(nu, rows, pos_label=labels[1])
+    assert found.objective == pytest.approx(ucm.solve(nu, A, t).objective, rel=1e-5)
+
+
+def test_a_positive_label_that_no_sample_has() -> None:
+    for use in (
+        lambda: ucm.solve(ucm.models.nu_svm(0.3), X, list("abbab"), pos_label="c"),
+        lambda: ucm.Classifier(ucm.models.nu_svm(0.3), pos_label="c").fit(X, list("abbab")),
+    ):
+        with pytest.raises(DataError, match="pos_label: expected one of the labels 'a' and 'b'"):
+            use()
+    with pytest.raises(DataError, match="pos_label: expected two classes, got 3"):
+        ucm.Classifier(ucm.models.nu_svm(0.3), pos_label="a").fit(X, list("abcab"))
 
 
 @pytest.mark.parametrize("weight", [(0.0, 1.0), (1.0, -1.0), (np.nan, 1.0), (np.inf, 1.0)])

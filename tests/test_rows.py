@@ -937,7 +937,7 @@ def test_labels_in_one_block_only() -> None:
     ("change", "match"),
     [
         (lambda X, y: (X, y[:-1]), "expected 500 labels, one per row of X, got 499"),
-        (lambda X, y: (X, np.where(y > 0, 2.0, y)), "labels -1 and \\+1, got the value"),
+        (lambda X, y: (X, np.where(y > 0, 2.0, y)), r"labels -1 and \+1 .*, got the value"),
         (lambda X, y: (X, np.ones(500)), "two classes, got one"),
         (lambda X, y: (X, np.full(500, "a")), "no numbers"),
         (lambda X, y: (X[:0], y[:0]), "0 rows"),
@@ -1229,7 +1229,7 @@ def test_what_the_classifier_needs_in_memory(options: Any) -> None:
     X, y = samples(300)
     with pytest.raises(ucm.UCMError, match=r"gather|over rows"):
         ucm.Classifier(MODELS["nu"], **options).fit(blocks(X, y))
-    with pytest.raises(ucm.DataError, match="two classes, got 1"):
+    with pytest.raises(ucm.DataError, match="two classes, got one class"):
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))
 
 

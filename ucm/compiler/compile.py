@@ -42,8 +42,15 @@ from ucm.data.linear import Vec
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.row_metadata import Factors
 from ucm.data.row_moments import of_moments
-from ucm.data.source import RowSource
-from ucm.data.weighing import ClassWeight, SampleWeights, check_class_weight, factors_of
+from ucm.data.source import RowSource, signed_rows
+from ucm.data.weighing import (
+    SAMPLE_OPTIONS,
+    ClassWeight,
+    SampleWeights,
+    by_sign,
+    check_class_weight,
+    factors_of,
+)
 from ucm.errors import (
     CompositionError,
     EmptySetError,
@@ -94,6 +101,7 @@ def compile(
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
     subgroup: Any = None,
+    pos_label: Any = None,
     **kernel_params: Any,
 ) -> Plan:
     """Bind a declaration to data and choose its solver.
@@ -105,13 +113,13 @@ def compile(
     X : (m, n) array, data frame or sparse matrix, or what `ucm.open_rows` takes
         The samples, one a row; float64 is used as it is, and so is float32 where hulls of many samples are
         solved for by blocks of rows. What lies in a file is read block by block.
-    y : (m,) labels -1 and +1
+    y : (m,) numbers or strings, two labels
         The class of every sample; of a file also the name of their column.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
         Which method; the route table decides under auto.
-    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" or None
+    class_weight : (factor of class +1, factor of class -1), {label: factor}, "balanced" or None
         Factors of what the samples of a class weigh, "balanced" m / (2 m_o) for the m_o samples of a class;
         m in `nu` stays.
     sample_weight : (m,) array, not negative
@@ -120,6 +128,9 @@ def compile(
         block what `ucm.open_rows` takes.
     subgroup : (m,) array of strings or numbers, optional
         The group of every sample, for `pos.group("A")`; of such rows what `ucm.open_rows` takes.
+    pos_label : optional
+        The label of class +1, `pos`; the larger one by default. Rows that are read block by block have
+        the labels -1 and +1 if it is left out.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
         matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`). kernel_approx, for
@@ -150,7 +161,9 @@ def compile(
     'optimal'
     """
     weights = {"class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup}
-    return _compiled(model, X, y, kernel, solver, math.inf, **weights, **kernel_params)
+    return _compiled(
+        model, X, y, kernel, solver, math.inf, **weights, pos_label=pos_label, **kernel_params
+    )
 
 
 def _compiled(
@@ -164,6 +177,7 @@ def _compiled(
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
     subgroup: Any = None,
+    pos_label: Any = None,
     **kernel_params: Any,
 ) -> Plan:
     """`compile`, the intervals of relative sizes within a time limit."""
@@ -172,11 +186,12 @@ def _compiled(
         rows = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
         check_asked(solver)
         began = time.perf_counter()
-        data = bound_rows(declared, rows, class_weight, kernel, kernel_params)
+        rows, labels = signed_rows(rows, pos_label)
+        data = bound_rows(declared, rows, by_sign(class_weight, labels), kernel, kernel_params)
         plan = plan_of_rows(declared, data, solver)
         return replace(plan, setup_time=time.perf_counter() - began)
     square = isinstance(kernel, str) and kernel == "precomputed"
-    data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
+    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label, square=square)
     auto = isinstance(solver, str) and solver == "auto" and not declared.relative_names()
     if kernel is None and not kernel_params and auto and _out_of_core(declared, data):
         return _in_memory(declared, data)  # type: ignore[arg-type]
@@ -565,7 +580,7 @@ def solve(
         Seconds for both; compiling is finished in any case, but for the intervals that relative sizes are
         fractions of: a SolverError says where that was not enough.
     **options
-        Those of `Plan.solve`, of the kernel, class_weight, sample_weight and subgroup.
+        Those of `Plan.solve`, of the kernel, class_weight, sample_weight, subgroup and pos_label.
 
     Raises
     ------
@@ -579,7 +594,7 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    of_compile = ("class_weight", "sample_weight", "subgroup", *KERNEL_OPTIONS)
+    of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
     own = {name: options.pop(name) for name in of_compile if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):

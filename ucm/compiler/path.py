@@ -21,8 +21,9 @@ from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.options import COUNT
 from ucm.data.readers import is_stored, open_rows
-from ucm.data.source import RowSource
+from ucm.data.source import RowSource, signed_rows
 from ucm.data.validation import table
+from ucm.data.weighing import SAMPLE_OPTIONS, by_sign
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.parameter_range import interval_of, sizes_of
@@ -37,8 +38,6 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["Path", "path"]
-
-_OF_SAMPLES = ("class_weight", "sample_weight", "subgroup")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,7 +221,7 @@ def path(
     **options
         The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where it is
         relative; or `nu="all"`, of two reduced hulls. Others are those of `Plan.solve` and of the kernel,
-        class_weight, sample_weight and subgroup.
+        class_weight, sample_weight, subgroup and pos_label.
 
     Returns
     -------
@@ -260,7 +259,7 @@ def path(
         raise ParameterError(
             f'path: on_empty is "raise" or "skip", got {brief(on_empty)}; leave it out to raise'
         )
-    words = [*declared.params(), *_OF_SAMPLES, *KERNEL_OPTIONS, *options_of(Plan.solve)]
+    words = [*declared.params(), *SAMPLE_OPTIONS, *KERNEL_OPTIONS, *options_of(Plan.solve)]
     unknown = [word for word in options if word not in words]
     if unknown:
         raise unknown_option("path", unknown, [*words, *options_of(path)])
@@ -295,7 +294,7 @@ def path(
         names, values = _grid(declared, options)
     else:
         _check_count(declared, n_values, options)
-    of_samples = {word: options.pop(word, None) for word in _OF_SAMPLES}
+    of_samples = {word: options.pop(word, None) for word in SAMPLE_OPTIONS}
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
@@ -308,7 +307,8 @@ def path(
     gram = None
     if is_stored(X):
         tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
-        rows = open_rows(X, y, **tags)
+        rows, labels = signed_rows(open_rows(X, y, **tags), of_samples.pop("pos_label"))
+        of_samples["class_weight"] = by_sign(of_samples["class_weight"], labels)
         data = _of_rows(declared, rows, n_values, kernel, of_kernel, of_samples)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
@@ -403,7 +403,7 @@ def _over_all(
     eps = 1e-3 if eps is None else eps
     if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
         raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
-    given = [word for word in options if word not in (name, *_OF_SAMPLES)]
+    given = [word for word in options if word not in (name, *SAMPLE_OPTIONS)]
     given += ["n_values"] * (n_values is not None) + ["kernel"] * (kernel is not None)
     if solver not in ("auto", "active-set"):
         given.append("solver")
@@ -417,7 +417,7 @@ def _over_all(
             f'path: {name}="all" is of numbers, got the relative {model.relative_names()[0]}; take a Param '
             "that is not"
         )
-    data = bind(X, y, *(options.get(word) for word in _OF_SAMPLES))
+    data = bind(X, y, *(options.get(word) for word in SAMPLE_OPTIONS))
     found = over_interval(
         model,
         data,

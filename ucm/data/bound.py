@@ -23,14 +23,19 @@ from ucm.data.source import RowSource, as_double
 from ucm.data.validation import (
     Fingerprint,
     first_bad,
-    label_values,
     read,
     read_weights,
     refuse_entry,
-    refuse_labels,
+    signs_of,
     vector,
 )
-from ucm.data.weighing import UNWEIGHTED, SampleWeights, check_class_weight, sample_weights_of
+from ucm.data.weighing import (
+    UNWEIGHTED,
+    SampleWeights,
+    by_sign,
+    check_class_weight,
+    sample_weights_of,
+)
 from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
@@ -504,6 +509,7 @@ def bind(
     class_weight: Any = None,
     sample_weight: Any = None,
     subgroup: Any = None,
+    pos_label: Any = None,
     *,
     square: bool = False,
 ) -> Data:
@@ -512,20 +518,18 @@ def bind(
     Parameters
     ----------
     X : (m, n) array, data frame or sparse matrix
-    y : (m,) labels in {-1, +1}, both present
-    class_weight, sample_weight, subgroup : as in `ucm.compile`
+    y : (m,) labels of two classes
+    class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
     square : whether X holds inner products of the samples, so that its columns are samples too
 
     Raises
     ------
     DataError
-        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1, weights
-        that are none.
+        NaN or inf, no samples or features, lengths that differ, labels of more or less than two classes,
+        weights that are none.
     ParameterError
         `class_weight` is none.
     """
-    if class_weight is not None:
-        check_class_weight(class_weight)
     if isinstance(X, RowSource):
         raise DataError(
             f"X: expected samples in memory here, got rows read block by block, {X.m} x {X.n}; bring all "
@@ -535,10 +539,10 @@ def bind(
     weights = read_weights(sample_weight, X.shape[0])
     given = np.asarray(y)
     y = given.ravel() if given.ndim == 2 and given.shape[1] == 1 else y
-    values = label_values(vector("label", y, X.shape[0]))
-    positive, negative = (np.count_nonzero(values == label) for label in (1.0, -1.0))
-    odd = np.unique(values).tolist() if positive + negative < values.size else ()
-    refuse_labels(positive, negative, odd[:5])
+    values, labels = signs_of(vector("label", y, X.shape[0]), pos_label)
+    if class_weight is not None:
+        class_weight = by_sign(class_weight, labels)
+        check_class_weight(class_weight)
     groups = None if subgroup is None else groups_of(subgroup, values.size)
     weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
@@ -550,8 +554,7 @@ def bind(
     seal = Fingerprint(X, values)
     if not seal.finite:
         refuse_entry(first_bad(X) or (0, 0, np.nan))
-    labels = (
-        values.copy() if np.may_share_memory(values, given) else values
-    )  # of the caller: may change
-    labels.flags.writeable = False
-    return Data(X, labels, weighing, seal=seal, groups=groups)
+    if np.may_share_memory(values, given):  # the caller may change it
+        values = values.copy()
+    values.flags.writeable = False
+    return Data(X, values, weighing, seal=seal, groups=groups)

@@ -29,7 +29,7 @@ from scipy import sparse
 
 from ucm.data.options import whole
 from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
-from ucm.data.validation import as_double
+from ucm.data.validation import as_double, in_order
 from ucm.errors import DataError, brief
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "of_all_groups",
     "processors",
     "reduced",
+    "signed_rows",
     "spread",
 ]  # fmt: skip
 
@@ -423,6 +424,24 @@ class Labelled(View):
 
     def labels(self) -> NDArray[Any]:
         return np.array([-1.0, 1.0])
+
+
+def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, Any]]:
+    """Return rows of two labels with the labels -1 and +1, and the labels that stand for these; `pos_label`
+    is that of class +1, None if the labels are -1 and +1.
+
+    Raises
+    ------
+    DataError
+        Another number of labels than two, or `pos_label` is none of them.
+    """
+    if pos_label is None:
+        return rows, (-1, 1)
+    labels = rows.labels().tolist()
+    if len(labels) != 2:
+        raise DataError(f"y: expected two classes, got {len(labels)}; ucm.Classifier takes several")
+    negative, positive = in_order(labels, pos_label)
+    return Labelled(rows, positive), (negative, positive)
 
 
 class Mapped(View):

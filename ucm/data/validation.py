@@ -16,10 +16,10 @@ from ucm.data.row_metadata import Factors, group_in, kept, label_in, members_in,
 from ucm.errors import DataError, brief
 
 __all__ = [
-    "SAID", "Fingerprint", "Look", "as_double", "finite", "first_bad", "joined", "label_values", "look",
-    "malformed", "read",
+    "SAID", "Fingerprint", "Look", "as_double", "distinct_labels", "finite", "first_bad", "in_order",
+    "joined", "label_values", "look", "malformed", "read",
     "read_groups", "read_weights", "refuse_bad", "refuse_empty", "refuse_entry", "refuse_kind",
-    "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "table", "vector",
+    "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "signs_of", "table", "vector",
 ]  # fmt: skip
 
 _INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
@@ -306,9 +306,83 @@ def label_values(y: Any) -> Vec:
         return np.asarray(y, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"y: expected labels -1 and +1, got values that are no numbers ({error}); "
-            "ucm.Classifier takes any two labels"
+            "y: expected labels -1 and +1 of rows that are read block by block, got values that are no "
+            f"numbers ({error}); name the label of class +1 with pos_label"
         ) from error
+
+
+def signs_of(y: NDArray[Any], pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]]:
+    """Return labels of two classes as -1 and +1, and the labels that stand for these.
+
+    Parameters
+    ----------
+    y : (m,) array of numbers or strings
+    pos_label : the label of class +1; None for the larger one
+
+    Raises
+    ------
+    DataError
+        Another number of labels than two, NaN or None among them, or no sample with the label `pos_label`.
+    """
+    if pos_label is None and y.dtype.kind in "biuf":
+        signs = np.asarray(y, dtype=np.float64, order="C")
+        plus, minus = (np.count_nonzero(signs == sign) for sign in (1.0, -1.0))
+        if plus + minus == signs.size:
+            refuse_labels(plus, minus, ())
+            return signs, (-1, 1)
+    labels = distinct_labels(y)
+    if len(labels) != 2:
+        shown = ", ".join(map(repr, labels[:_SHOWN]))
+        raise DataError(
+            f"y: expected two classes, got {len(labels)} (the labels {shown}); "
+            + (
+                "add samples of another class"
+                if len(labels) < 2
+                else "ucm.Classifier takes several"
+            )
+        )
+    negative, positive = in_order(labels, pos_label)
+    return np.where(y == positive, 1.0, -1.0), (negative, positive)
+
+
+def distinct_labels(y: NDArray[Any]) -> list[Any]:
+    """Return the labels of the classes in order.
+
+    Raises
+    ------
+    DataError
+        A label that is neither a number nor a string, or NaN.
+    """
+    try:
+        labels = np.unique(y).tolist()
+    except TypeError as error:  # of None, or of numbers beside strings
+        raise DataError(
+            f"y: expected labels of one type, numbers or strings ({error}); convert them, and fill in or "
+            "drop missing ones"
+        ) from error
+    if any(isinstance(label, complex) or label != label for label in labels):
+        raise DataError(
+            f"y: expected numbers or strings as labels, got {brief(labels)}; fill in or drop missing ones"
+        )
+    return labels
+
+
+def in_order(labels: Sequence[Any], pos_label: Any) -> list[Any]:
+    """Return two labels, that of class +1 last: `pos_label`, or the larger one.
+
+    Raises
+    ------
+    DataError
+        `pos_label` is none of them.
+    """
+    if pos_label is None:
+        return list(labels)
+    if pos_label not in labels:
+        raise DataError(
+            f"pos_label: expected one of the labels {labels[0]!r} and {labels[1]!r}, got {brief(pos_label)}; "
+            "name the label of class +1"
+        )
+    return sorted(labels, key=lambda label: label == pos_label)
 
 
 def read_weights(sample_weight: Any, m: int) -> Vec | None:
@@ -357,7 +431,8 @@ def refuse_labels(plus: Any, minus: Any, odd: Sequence[float]) -> None:
     if odd:
         shown = ", ".join(f"{v:g}" for v in odd)
         raise DataError(
-            f"y: expected the labels -1 and +1, got the value(s) {shown}; ucm.Classifier takes any two labels"
+            "y: expected the labels -1 and +1 of rows that are read block by block, got the value(s) "
+            f"{shown}; name the label of class +1 with pos_label"
         )
     if not plus or not minus:
         raise DataError(

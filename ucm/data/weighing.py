@@ -16,9 +16,11 @@ from ucm.data.validation import refuse_weightless
 from ucm.errors import ParameterError, brief
 
 __all__ = [
+    "SAMPLE_OPTIONS",
     "UNWEIGHTED",
     "ClassWeight",
     "SampleWeights",
+    "by_sign",
     "check_class_weight",
     "factors_of",
     "sample_weights_of",
@@ -75,6 +77,15 @@ class SampleWeights:
 
 
 UNWEIGHTED = SampleWeights()
+SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
+"""The options of every function that takes samples."""
+
+
+def by_sign(class_weight: Any, labels: tuple[Any, Any]) -> Any:
+    """Return class weights by label as class weights by sign; `labels` are those of class -1 and +1."""
+    if not isinstance(class_weight, Mapping) or not all(key in labels for key in class_weight):
+        return class_weight
+    return {sign: class_weight[key] for sign, key in zip((-1, 1), labels) if key in class_weight}
 
 
 def check_class_weight(class_weight: Any) -> None:
@@ -90,14 +101,13 @@ def check_class_weight(class_weight: Any) -> None:
         return
     wanted = (
         "class_weight: expected two positive numbers (the factors of class +1 and of class -1), "
-        '{1: ..., -1: ...}, "balanced" or None'
+        '{label: ...}, "balanced" or None'
     )
     if isinstance(given, Mapping):
         unknown = [k for k in given if isinstance(k, bool) or k not in (1, -1)]
         if unknown:
             raise ParameterError(
-                f"{wanted}, got the key {brief(unknown[0])}; the classes are -1 and 1, and ucm.Classifier "
-                "takes weights by label"
+                f"{wanted}, got the key {brief(unknown[0])}, which is no label of y"
             )
         numbers = list(given.values())
     elif isinstance(given, tuple | list) and len(given) == 2:

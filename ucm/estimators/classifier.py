@@ -120,6 +120,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that the dict
         leaves out has weight 1. Constants cancel in the mean and the covariance of a class. The rest in
         "ovr" has the mean weight of its samples.
+    pos_label : default=None
+        Of two labels the one of the class `pos`; None for the larger one.
     read_as : None, "pos" or "neg", default=None
         The class whose matrix maps new samples, if the classes stand under different matrices, as in
         `M1 @ A - M2 @ B`: "pos" is `classes_[1]`, of several classes the positive class of each problem.
@@ -133,7 +135,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : (k,) array
-        The labels; of two, `classes_[0]` is `neg` and `classes_[1]` is `pos`.
+        The labels in order; of two, `classes_[0]` is `neg` and `classes_[1]` is `pos`, which is `pos_label`
+        if that is given.
     coef_ : (problems, n) array
         The normal w (of norm 1, the norm of the model, for a set), one row for two classes. `M'w` for
         a set `M @ U`. Not there behind a kernel.
@@ -234,6 +237,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         multi_class: str = "ovo",
         decision_function_shape: str = "ovr",
         class_weight: str | dict[Any, float] | None = None,
+        pos_label: Any = None,
         read_as: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -252,6 +256,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.read_as = read_as
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -324,7 +329,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if is_stored(X):
             return self._fit_rows(model, X, y, sample_weight, subgroup)
         X, y, classes, index, given, labels = samples_of(
-            self, X, y, sample_weight, subgroup, single=self.kernel is None
+            self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None
         )
         counts = counted(given, classes, index)
         weights = class_weights(self.class_weight, classes, counts)

@@ -176,7 +176,9 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
             return self._fit_rows(clf, name, source, began)
         table, model = X, clf.declared_model
-        X, y, classes, index, given, groups = samples_of(self, X, y, sample_weight, subgroup)
+        X, y, classes, index, given, groups = samples_of(
+            self, X, y, sample_weight, subgroup, clf.pos_label
+        )
         class_weights(clf.class_weight, classes, counted(given, classes, index))  # refuses
         problems = self._problems(clf, X, index, classes.size, given, groups)
         names = chosen_names(model, problems[0], name)
@@ -207,7 +209,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         model = clf.declared_model
         name, given = named_values(model, name, self.param_range)
         values = candidates(model, (), [name], given)
-        classes = labels_of(source.labels())[0]
+        classes = labels_of(source.labels(), clf.pos_label)[0]
         scores, data = scores_of_rows(
             clf, model, source, classes, name, values, self.cv, self.scoring, began
         )

@@ -26,7 +26,7 @@ from ucm.errors import DataError, ParameterError
 from ucm.estimators.multiclass import about_pair
 from ucm.estimators.on_dask import light_of, refuse_width, right_rows
 from ucm.estimators.options import kernel_options, solve_options
-from ucm.estimators.validation import class_weights
+from ucm.estimators.validation import class_weights, labels_of
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -58,11 +58,7 @@ def fit_rows(
         refuse_gathering(source, "Classifier with a kernel", FEATURES)
     if classifier.read_as is not None:
         refuse_gathering(source, "Classifier with read_as")
-    classes = source.labels()
-    if classes.size < 2:
-        raise DataError(
-            f"y: expected two classes, got {classes.size} ({classes.tolist()}); add samples of another class"
-        )
+    classes = labels_of(source.labels(), classifier.pos_label)[0]
     _, options = kernel_options(classifier, source, None)
     plans, solutions = [], []
     for part, weight in problems_of(source, classes, classifier):

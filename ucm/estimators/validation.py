@@ -22,7 +22,7 @@ from ucm.data.bound import Data
 from ucm.data.groups import groups_of
 from ucm.data.linear import Vec
 from ucm.data.source import as_double
-from ucm.data.validation import read_weights, refuse_unsound
+from ucm.data.validation import in_order, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (
     CompositionError,
     DataError,
@@ -80,8 +80,16 @@ def data_errors(where: str) -> Iterator[None]:
         raise DataError(f"Classifier.{where}: {text}") from error
 
 
-def labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """The labels in order, and the place of every sample's label among them."""
+def labels_of(y: NDArray[Any], pos_label: Any = None) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the labels in order, `pos_label` last, and the index of every sample's label among them.
+
+    Raises
+    ------
+    DataError
+        One class only; or `pos_label` is given, and is no label, or there are more than two.
+    """
+    if y.size == 0:
+        refuse_empty()
     check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     if classes.size == 1:
@@ -89,7 +97,16 @@ def labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
             f"y: expected two classes, got one class (all labels are {classes.tolist()[0]!r}); "
             "add samples of the other class"
         )
-    return classes, index
+    if pos_label is None:
+        return classes, index
+    if classes.size > 2:
+        raise DataError(
+            f"pos_label: expected two classes, got {classes.size}; each of several classes is the positive "
+            "one of a problem, so leave it out"
+        )
+    ordered = in_order(classes.tolist(), pos_label)
+    turned = ordered != classes.tolist()
+    return (classes[::-1], 1 - index) if turned else (classes, index)
 
 
 class _Samples(NamedTuple):
@@ -110,6 +127,7 @@ def samples_of(
     y: Any,
     sample_weight: Any,
     subgroup: Any,
+    pos_label: Any,
     single: bool = False,
 ) -> _Samples:
     """What `fit` is given, looked through.
@@ -128,7 +146,7 @@ def samples_of(
         refuse_unsound(y, "Classifier: y")
         dtype = [np.float64, np.float32] if single else np.float64  # others become the first
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtype, order="C")
-        classes, index = labels_of(y)
+        classes, index = labels_of(y, pos_label)
     if classes.size > 2:
         X = as_double(X)  # once for all problems
     weights = read_weights(sample_weight, index.size)

@@ -42,6 +42,7 @@ def admissible(
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
     subgroup: Any = None,
+    pos_label: Any = None,
     time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """Compute for each hyperparameter the interval in which the model is feasible and convex.
@@ -64,7 +65,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y, class_weight, sample_weight, subgroup
+    model, X, y, class_weight, sample_weight, subgroup, pos_label
         As in `ucm.compile`.
     time_limit
         Seconds for each end.
@@ -93,7 +94,7 @@ def admissible(
     if is_stored(X):
         refuse_gathering(open_rows(X, y), f"admissible of {model!r}")
     declared = model if isinstance(model, Objective) else as_model(model, "admissible")
-    data = bind(X, y, class_weight, sample_weight, subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     if isinstance(declared, RobustMargin):
         declared.set.dimension(data.n)
     relative = intervals_of(declared, data, time_limit) if declared.relative_names() else {}

@@ -133,6 +133,7 @@ def support(
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
     subgroup: Any = None,
+    pos_label: Any = None,
 ) -> Height:
     """Compute the support function `max <d, x>` over x in U, with a maximiser and its error.
 
@@ -144,7 +145,7 @@ def support(
         Samples and labels.
     d : (n,) array
         A direction of the space of U.
-    class_weight, sample_weight, subgroup : optional
+    class_weight, sample_weight, subgroup, pos_label : optional
         As in `ucm.compile`.
 
     Returns
@@ -179,7 +180,7 @@ def support(
     >>> value, point, error
     (4.0, array([1., 3.]), 0.0)
     """
-    data = bind(X, y, class_weight, sample_weight, subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     model = resolved(as_model(U, "support"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)

@@ -31,6 +31,7 @@ def worst_case(
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
     subgroup: Any = None,
+    pos_label: Any = None,
 ) -> cp.Expression:
     """Return `max over x in U of -w'x` as a convex CVXPY expression for your own problems.
 
@@ -45,7 +46,7 @@ def worst_case(
         Samples and labels.
     w : CVXPY expression or array, (n,)
         Affine in the variables.
-    class_weight, sample_weight, subgroup : optional
+    class_weight, sample_weight, subgroup, pos_label : optional
         As in `ucm.compile`.
 
     Returns
@@ -81,7 +82,7 @@ def worst_case(
     >>> abs(value - ucm.solve(U, X, y).objective) <= 1e-6 * abs(value)
     True
     """
-    data = bind(X, y, class_weight, sample_weight, subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     model = resolved(as_model(U, "worst_case"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)

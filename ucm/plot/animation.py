@@ -56,7 +56,7 @@ class SetAnimation(Display):
     def from_model(
         cls, model: Any, X: Any, y: Any, *, plane: Any = None, n_frames: int = 4, panels: str = "both",
         rtol: float = 4e-3, class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
-        ax: Any = None, **grid: Any,
+        pos_label: Any = None, ax: Any = None, **grid: Any,
     ) -> SetAnimation:  # fmt: skip
         """Solve for every value, trace the sets, and draw `n_frames` of them side by side.
 
@@ -65,7 +65,7 @@ class SetAnimation(Display):
         model, X, y, plane : as in `SetDisplay.from_model`; plane="normal" is that of the first value
         n_frames, panels, ax : as in `plot`
         rtol : as in `SetDisplay.from_model`
-        class_weight, sample_weight, subgroup : as in `ucm.compile`
+        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
         grid : the parameter with its values, as `nu=[0.2, 0.3]`; without, 16 over the admissible interval of
             the only parameter and beyond it, into 0 in U
 
@@ -88,6 +88,7 @@ class SetAnimation(Display):
             "class_weight": class_weight,
             "sample_weight": sample_weight,
             "subgroup": subgroup,
+            "pos_label": pos_label,
         }
         declared = resolved(as_model(model, "SetAnimation"), bind(X, y, **of_samples))
         name, values = grid_of(declared, X, y, grid, _COUNT, "SetAnimation", of_samples)

@@ -141,6 +141,7 @@ class ConvergenceDisplay(Display):
         class_weight: Any = None,
         sample_weight: Any = None,
         subgroup: Any = None,
+        pos_label: Any = None,
         ax: Any = None,
         **options: Any,
     ) -> ConvergenceDisplay:
@@ -152,7 +153,7 @@ class ConvergenceDisplay(Display):
         solvers : names or solvers, or {name: solver}
         tol : relative gap to prove, where a line is drawn
         x, ax : as in `from_solution`
-        kernel, class_weight, sample_weight, subgroup : as in `ucm.compile`
+        kernel, class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
         options : of `Plan.solve`, as max_iter
         """
         if isinstance(solvers, str):
@@ -168,6 +169,7 @@ class ConvergenceDisplay(Display):
             "class_weight": class_weight,
             "sample_weight": sample_weight,
             "subgroup": subgroup,
+            "pos_label": pos_label,
         }
         found = {
             name: compile(model, X, y, solver=solver, **given).solve(tol=tol, **options)

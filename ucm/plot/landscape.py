@@ -60,7 +60,7 @@ class LandscapeDisplay(Display):
     def from_model(
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, n_starts: int = 12,
         solver: Any = "linearize", class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
-        ax: Any = None,
+        pos_label: Any = None, ax: Any = None,
     ) -> LandscapeDisplay:  # fmt: skip
         """Solve, descend from several starts where 0 lies in U, draw.
 
@@ -71,7 +71,7 @@ class LandscapeDisplay(Display):
         solution : of the model, which brings the bound
         n_starts : directions, evenly around the circle, from which `solver` descends; 0 for none
         solver : of the descents; the one that "auto" takes may find the global minimum from anywhere
-        class_weight, sample_weight, subgroup : as in `ucm.compile`
+        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
         ax : None for a new figure, or two axes
 
         Raises
@@ -96,6 +96,7 @@ class LandscapeDisplay(Display):
             class_weight=class_weight,
             sample_weight=sample_weight,
             subgroup=subgroup,
+            pos_label=pos_label,
         )
         return cls._of(found, n_starts, solver).plot(ax)
 

@@ -76,6 +76,7 @@ class PathDisplay(Display):
         class_weight: Any = None,
         sample_weight: Any = None,
         subgroup: Any = None,
+        pos_label: Any = None,
         panels: Sequence[str] = _PICTURES,
         ax: Any = None,
         **grid: Any,
@@ -88,7 +89,7 @@ class PathDisplay(Display):
         solutions : of `ucm.path` over the same grid
         X_test, y_test : further samples to score
         names : of the features; None for those of a data frame
-        class_weight, sample_weight, subgroup : as in `ucm.compile`; scores count every sample once
+        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`; scores count every sample once
         panels : among "coefficients", "objective", "support" and "score"
         ax : None for a new figure, or one axes for each picture
         grid : the parameter with its values, as `nu=[0.2, 0.3]`; without, 50 values of the only parameter of
@@ -115,6 +116,7 @@ class PathDisplay(Display):
             "class_weight": class_weight,
             "sample_weight": sample_weight,
             "subgroup": subgroup,
+            "pos_label": pos_label,
         }
         declared = resolved(declared, bind(X, y, **of_samples))
         name, values = grid_of(declared, X, y, grid, _COUNT, "PathDisplay", of_samples)
@@ -126,9 +128,9 @@ class PathDisplay(Display):
                 "ucm.path over the same values"
             )
         interval = admissible(declared, X, y, **of_samples)[name] if robust else None
-        return cls._of(name, values, list(found), X, y, X_test, y_test, names, interval).plot(
-            ax, panels=panels
-        )
+        return cls._of(
+            name, values, list(found), X, y, X_test, y_test, names, interval, pos_label
+        ).plot(ax, panels=panels)
 
     @classmethod
     def from_path(
@@ -185,7 +187,7 @@ class PathDisplay(Display):
     @classmethod
     def _of(
         cls, name: str, values: list[float], found: list[Solution], X: Any, y: Any, X_test: Any, y_test: Any,
-        names: Any, interval: Interval | None,
+        names: Any, interval: Interval | None, pos_label: Any = None,
     ) -> PathDisplay:  # fmt: skip
         order = np.argsort(values, kind="stable")
         found = [found[k] for k in order]
@@ -201,10 +203,10 @@ class PathDisplay(Display):
                 [np.count_nonzero(q > 1e-6 * max(q.max(), 1e-300)) for q in known_weights]
             )
         scores = {}
-        fitted = bind(X, y)
+        fitted = bind(X, y, pos_label=pos_label)
         sets = {"training" if X_test is not None else "training score": (fitted.X, fitted.y)}
         if X_test is not None:
-            further = bind(X_test, y_test)
+            further = bind(X_test, y_test, pos_label=pos_label)
             sets["test"] = (further.X, further.y)
         if all(s.b is not None for s in found) and w.shape[1] == fitted.n:
             for word, (A, t) in sets.items():

@@ -42,8 +42,8 @@ class Problem:
 
 def problem_of(
     model: Any, X: Any, y: Any, solution: Solution | None, who: str, *,
-    class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None, names: Any = None,
-    solver: Any = "auto",
+    class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
+    pos_label: Any = None, names: Any = None, solver: Any = "auto",
 ) -> Problem:  # fmt: skip
     """The model bound and solved, where no solution is given.
 
@@ -68,7 +68,7 @@ def problem_of(
             f"{who}: a picture shows two classes, and y has {labels.size} labels; take the samples of two "
             "of them, as mask = np.isin(y, labels[:2])"
         )
-    data = bind(X, y, class_weight, sample_weight, subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     declared = resolved(declared, data)
     if solution is None:
         solution = plan_of(declared, data, None, solver).solve()

@@ -92,6 +92,7 @@ class SetDisplay(Display):
         class_weight: Any = None,
         sample_weight: Any = None,
         subgroup: Any = None,
+        pos_label: Any = None,
         panels: str = "both",
         rtol: float = 2e-3,
         ax: Any = None,
@@ -102,12 +103,12 @@ class SetDisplay(Display):
         ----------
         model : uncertainty set or RobustMargin
         X : (m, n) samples
-        y : (m,) labels -1 and +1
+        y : (m,) labels of two classes
         solution : of `ucm.solve(model, X, y)`
         plane : None, "features", "normal" or (2, n) array
             Two features need none. "normal" is spanned by w and the widest direction across it; the rows of
             an array are made orthonormal.
-        class_weight, sample_weight, subgroup : as in `ucm.compile`
+        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
         panels : "both", "classes" or "set"
         rtol : bound of the error of an outline, as a part of its diameter
         ax : None for a new figure, or as many axes as pictures are shown
@@ -127,8 +128,13 @@ class SetDisplay(Display):
         >>> shown.outline.error <= 2e-3 * shown.outline.size
         True
         """
-        weights = {"class_weight": class_weight, "sample_weight": sample_weight}
-        found = problem_of(model, X, y, solution, "SetDisplay", **weights, subgroup=subgroup)
+        given = {
+            "class_weight": class_weight,
+            "sample_weight": sample_weight,
+            "subgroup": subgroup,
+            "pos_label": pos_label,
+        }
+        found = problem_of(model, X, y, solution, "SetDisplay", **given)
         return cls._of(found, plane, rtol).plot(ax, panels=panels)
 
     @classmethod

@@ -40,7 +40,8 @@ class WeightsDisplay(Display):
     @classmethod
     def from_model(
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None,
-        class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None, ax: Any = None,
+        class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
+        pos_label: Any = None, ax: Any = None,
     ) -> WeightsDisplay:  # fmt: skip
         """Solve where no solution is given, draw.
 
@@ -49,7 +50,7 @@ class WeightsDisplay(Display):
         model : uncertainty set or RobustMargin made of samples, or {name: model}
         X, y : as in `ucm.compile`
         solution : of one model
-        class_weight, sample_weight, subgroup : as in `ucm.compile`
+        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
         ax : None for a new figure, or one axes for each model
 
         Raises
@@ -85,6 +86,7 @@ class WeightsDisplay(Display):
                 class_weight=class_weight,
                 sample_weight=sample_weight,
                 subgroup=subgroup,
+                pos_label=pos_label,
             )
             found[name] = (problem.solution, problem.data.y)
         return cls._of(found, named).plot(ax)
