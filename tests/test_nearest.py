@@ -318,7 +318,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(EmptySetError, match=r"nu must be at most"):
         ucm.compile(ucm.models.nu_svm(1.5), X, y, solver="smo", kernel="rbf")
     U = ucm.ReducedHull(pos, eta=1e-3) - ucm.ReducedHull(neg, eta=0.1)
-    with pytest.raises(EmptySetError, match=r"eta must be at least"):
+    with pytest.raises(EmptySetError, match=r"the cap must be at least"):
         ucm.compile(U, X, y, solver="gsk")
     for make in (
         lambda: ClipMDM(stop="never"),

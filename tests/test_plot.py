@@ -431,7 +431,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: draw(NU, *THIRTY, plane="oblique"), Parameter, "oblique"),
     (lambda: draw(NU, *THIRTY, plane=np.full((2, 30), np.nan)), Parameter, "finite"),
     (lambda: draw(NU, X[:, :1], Y), Parameter, "1 feature"),
-    (lambda: draw(ReducedHull(pos, eta=0.01) - Hull(neg), X, Y), ucm.EmptySetError, "eta"),
+    (lambda: draw(ReducedHull(pos, eta=0.01) - Hull(neg), X, Y), ucm.EmptySetError, "the cap"),
     (lambda: draw((Ball([9.0, 9.0], 0.1) & Hull(pos)) - Hull(neg), X, Y), ucm.EmptySetError, "empty"),
     (lambda: draw(NU, X, np.arange(60) % 3), ucm.DataError, "3 labels"),
     (lambda: draw(NU, X, Y, solution=ucm.solve(NU, X[1:], Y[1:])), Parameter, "other samples"),

@@ -332,7 +332,7 @@ def test_parameters_stand_at_the_top_by_name() -> None:
     nu = Param("nu", 0.8)
     U = ucm.ReducedHull(pos, nu=nu) - ucm.ReducedHull(neg, nu=(1 + nu) / 2)
     text = ucm.to_cvxpy_source(U)
-    assert "nu = 0.8\n" in text and "2 / (len(y) * ((1 + nu) / 2))" in text
+    assert "nu = 0.8\n" in text and "len(y) * q_neg <= 2 / ((1 + nu) / 2)" in text
     changed = text.replace("nu = 0.8", "nu = 0.7")
     names: dict[str, Any] = {"X": X, "y": Y}
     exec(changed, names)

@@ -356,7 +356,7 @@ def test_groups_of_any_sequence() -> None:
 def test_an_operand_without_a_point() -> None:
     X, y = load("iris")
     U = (pos.mean | ucm.ReducedHull(pos, eta=1e-3)) - neg.mean
-    with pytest.raises(ucm.EmptySetError, match="every operand must have a point; ReducedHull"):
+    with pytest.raises(ucm.EmptySetError, match="every operand must have a point; Hull"):
         ucm.solve(U, X, y)
 
 

@@ -169,12 +169,14 @@ def simplex(domain: Any, q: Any, t: Any) -> list[Any]:
     return [q >= 0, cp.sum(q) == t] if divergence else []
 
 
-def cap(domain: Any, N: float) -> float:
+def cap(domain: Any, N: float, m: float | None = None) -> float:
+    if domain.nu is not None:
+        return 2.0 / (value(domain.nu) * (N if m is None else m))
     return value(domain.cap) / (N if domain.relative else 1)
 
 
-def capped(domain: Any, q: Any, c: np.ndarray, t: Any = 1.0) -> list[Any]:
-    return [q <= c * cap(domain, c.sum()) * t]
+def capped(domain: Any, q: Any, c: np.ndarray, t: Any = 1.0, m: float | None = None) -> list[Any]:
+    return [q <= c * cap(domain, c.sum(), m) * t]
 
 
 def weighed(
@@ -184,6 +186,7 @@ def weighed(
     c: np.ndarray | None = None,
     t: Any = 1.0,
     number: float | None = None,
+    m: float | None = None,
 ) -> list[Any]:
     """That q is a distribution in a domain; over both classes half of it on each, and caps as given."""
     c = np.ones(q.size) if c is None else c
@@ -193,9 +196,9 @@ def weighed(
     if domain is None or type(domain).__name__ == "Simplex":
         return halves
     if type(domain).__name__ == "DomainIntersection":
-        return [x for D in (domain.left, domain.right) for x in weighed(D, q, y, c, t, number)]
+        return [x for D in (domain.left, domain.right) for x in weighed(D, q, y, c, t, number, m)]
     if type(domain).__name__ == "CappedSimplex":
-        return [*halves, *capped(domain, q, c, t)]
+        return [*halves, *capped(domain, q, c, t, m)]
     return halves + confined(domain, q, c, t, number)
 
 
@@ -218,12 +221,7 @@ def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> Twin:
         q = cp.Variable(len(R))
         y = data.y[data.which(U.samples)] if U.samples.kind == "signed" else None
         number = float(data.copies[data.which(U.samples)].sum())
-        return R.T @ q, weighed(U.weights, q, y, c, t, number)
-    if kind == "ReducedHull":
-        R, c = data.rows(U.samples)
-        q = cp.Variable(len(R))
-        cap = value(U.eta) if U.nu is None else 2.0 / (data.m * value(U.nu))
-        return R.T @ q, [q >= 0, q <= c * cap * t, cp.sum(q) == t]
+        return R.T @ q, weighed(U.weights, q, y, c, t, number, data.m)
     if kind == "AffineImage":
         A = np.asarray(U.A)
         q = cp.Variable(A.shape[1])

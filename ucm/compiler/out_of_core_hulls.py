@@ -41,7 +41,7 @@ from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, LinearImage, is_number
-from ucm.language.sets.hull import Hull, ReducedHull
+from ucm.language.sets.hull import Hull
 from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
 from ucm.language.terms import ConvexLoss
@@ -84,11 +84,11 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
     where it may be curved, in a ball."""
     if isinstance(U, Combination):
         return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
-    if not isinstance(U, Hull | ReducedHull) or not isinstance(U.samples, Samples):
+    if not isinstance(U, Hull) or not isinstance(U.samples, Samples):
         return False
     capped = CappedSimplex | Simplex | None
     kinds = capped | SimplexDomain | NormBall | Box if curved else capped
-    return isinstance(U, ReducedHull) or isinstance(U.weights, kinds)
+    return isinstance(U.weights, kinds)
 
 
 def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:

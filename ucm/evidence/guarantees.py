@@ -35,7 +35,7 @@ from ucm.language.node import TEXT, value
 from ucm.language.objective import Objective
 from ucm.language.parameter import Derived
 from ucm.language.robust import RobustMargin, dual_exponent
-from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection, ReducedHull
+from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Samples, neg, pos, signed
@@ -427,7 +427,7 @@ def _of_class(
         if found is not None:
             yield from _moments(label, found, balls, fitted)
             return
-    hulls = [(V, c) for V, c in own if isinstance(V, Hull | ReducedHull)]
+    hulls = [(V, c) for V, c in own if isinstance(V, Hull)]
     if len(hulls) == len(own) and abs(sum(c for _, c in hulls) - 1.0) <= 1e-9:
         yield from _losses(label, hulls, balls, fitted)
 
@@ -549,16 +549,16 @@ def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
 
 # --- losses ----------------------------------------------------------------------------------------
 def _losses(
-    label: int, own: list[tuple[Hull | ReducedHull, float]], balls: list[Ball], fitted: _Fitted
+    label: int, own: list[tuple[Hull, float]], balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
     """The worst mean of minus the margin over the weights of a class and the moves of its balls."""
     losses, of = -fitted.of_class(label), f"class {label:+d}"
     worst, words, sources = 0.0, [], []
     for V, c in own:
-        D = V.weights if isinstance(V, Hull) else None
+        D = V.weights
         worst += c * V.bound_space(fitted.data).support(losses, {})[0]
         words.append(_reach(D, V, fitted) if c == 1.0 else f"{c:.4g} of {_reach(D, V, fitted)}")
-        sources.append(_source(D) if isinstance(V, Hull) else _ROCKAFELLAR)
+        sources.append(_source(D))
     part = _part(own[0][0], fitted) if len(own) == 1 else None
     for B in balls:
         worst += value(B.radius) * fitted.norm(dual_exponent(B.p))
@@ -594,7 +594,7 @@ def _losses(
 _ROCKAFELLAR = "Rockafellar and Uryasev (2000)"
 
 
-def _part(U: Hull | ReducedHull, fitted: _Fitted) -> float | None:
+def _part(U: Hull, fitted: _Fitted) -> float | None:
     """beta, of the worst part whose mean a reduced hull takes; None for other weights."""
     space = U.bound_space(fitted.data)
     if len(space.pieces) != 1:
@@ -605,9 +605,9 @@ def _part(U: Hull | ReducedHull, fitted: _Fitted) -> float | None:
     return min(1.0, max(1.0 / (piece.cap * piece.samples.total), 0.0))
 
 
-def _chi_square(U: Hull | ReducedHull, data: Data) -> float | None:
+def _chi_square(U: Hull, data: Data) -> float | None:
     """The largest `chi^2(Q, P)` of a ball of weights; None for other weights."""
-    D = U.weights if isinstance(U, Hull) else None
+    D = U.weights
     if isinstance(D, ChiSquareBall):
         return value(D.size().number) ** 2 / (U.samples.number(data) if D.rho is None else 1.0)
     if isinstance(D, NormBall) and D.p == 2.0:
@@ -615,9 +615,9 @@ def _chi_square(U: Hull | ReducedHull, data: Data) -> float | None:
     return None
 
 
-def _reach(D: Domain | None, U: Hull | ReducedHull, fitted: _Fitted) -> str:
+def _reach(D: Domain | None, U: Hull, fitted: _Fitted) -> str:
     """The distributions of a hull, in words."""
-    if isinstance(U, Hull) and U.samples == signed:
+    if U.samples == signed:
         return (
             f"weights of mass 1/2 on each class with {'q >= 0' if D is None else D.formula(TEXT)}"
         )

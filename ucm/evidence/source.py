@@ -75,8 +75,6 @@ class _ByName(Scope):
         text = self.spell(size.declared)
         if size.key[:1] == ("-log",):
             text = -Text("np.log")(text)
-        elif size.key[:1] == ("2/(m nu)",):
-            text = 2.0 / (Text(code(size.key[1])) * text)
         elif size.derived is not float:
             text = _called(size, text)
         if not isinstance(text, Text):

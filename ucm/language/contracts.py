@@ -174,6 +174,10 @@ class Domain(BoundDomain, CoordinateFree):
     def formula(self, notation: Notation) -> str:
         return by_name(self, notation)
 
+    def inside_formula(self, notation: Notation) -> str:
+        """The constraints besides those of the simplex, as mathematics."""
+        return self.formula(notation)
+
     def bind(self, samples: SampleWeights) -> BoundDomain:
         """The domain as the weights of bound samples. By default itself.
 

@@ -33,7 +33,7 @@ from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
 from ucm.language.node import Tunable
 from ucm.language.robust import dual_exponent
-from ucm.language.sets.hull import Hull, ReducedHull
+from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
 from ucm.language.term_sums import split_scalar
 from ucm.language.terms import ConvexLoss
@@ -129,7 +129,6 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     >>> ucm.models.l2_nu_svm(0.3).to_loss()
     Hinge(p=2)
     """
-    nodes = list(U.walk())
     if isinstance(U, Hull) and U.samples == signed:
         D = U.weights
         if isinstance(D, CappedSimplex):
@@ -142,9 +141,8 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
             return Exponential()
         if isinstance(D, LossBall):
             return D.loss
-    reduced = [node for node in nodes if isinstance(node, ReducedHull)]
-    samples = {node for node in nodes if isinstance(node, SampleNode)}
-    if len(reduced) == 2 and samples == {pos, neg}:
+    reduced = [hull for hull in U.those(Hull) if isinstance(hull.weights, CappedSimplex)]
+    if len(reduced) == 2 and set(U.those(SampleNode)) == {pos, neg}:
         return Hinge()
     raise CompositionError(
         f"{U!r}: no loss is known for it; a loss belongs to Hull(signed, weights=...) with a capped "

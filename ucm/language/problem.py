@@ -11,7 +11,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ucm.language.domains import KLBall
+from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.huber import HuberHinge
@@ -25,7 +25,7 @@ from ucm.language.robust import RobustMargin, as_model, dual_exponent
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
-from ucm.language.sets.hull import Hull, ReducedHull
+from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
@@ -111,18 +111,13 @@ def _(U: Hull, d: Direction) -> str:
         mean = rf"\frac{{1}}{{{LATEX.scalar(U.weights.alpha)} {N}}}"
         inner = _sum_over(U.samples, rf"\exp(\frac{{{g}}}{{\tau}})")
         return rf"\min_{{\tau > 0}} \tau \log({mean} {inner})"
-    confined = "" if U.weights is None else f", {U.weights.formula(LATEX)}"
+    if isinstance(U.weights, CappedSimplex) and not halves:
+        # the dual of max sum q_i g_i over 0 <= q <= cap, sum q = 1
+        rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))
+        over = _sum_over(U.samples, rf"\max(0, {g} - {rho})")
+        return rf"\min_{{{rho}}} ({rho} + {U.weights.largest(LATEX)} {over})"
+    confined = "" if U.weights is None else f", {U.weights.inside_formula(LATEX)}"
     return rf"\max_{{q \in \Delta{confined}}} {_sum_over(U.samples, f'q_{{i}} {_loose(g)}')}"
-
-
-@height.register
-def _(U: ReducedHull, d: Direction) -> str:
-    # the dual of max sum q_i g_i over 0 <= q <= eta, sum q = 1
-    whole = U.nu is None
-    cap = LATEX.scalar(U.eta) if whole else LATEX.fraction("2", LATEX.product("m", U.nu))
-    rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))
-    over = _sum_over(U.samples, rf"\max(0, {d.along(U.samples.each(LATEX))} - {rho})")
-    return rf"\min_{{{rho}}} ({rho} + {cap} {over})"
 
 
 @height.register

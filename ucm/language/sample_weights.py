@@ -24,12 +24,15 @@ class SampleWeights:
     weights : (N,) how often each sample counts, c; None: once
     classes : (N,) labels +1 and -1 where q has mass 1/2 on each class; None: mass 1
     number : the sum of the samples' own weights, without those of their classes; None: `total`
+    whole : m, the number of all samples at hand, and the sum of the weights of each class; None where
+        these samples are all
     """
 
     dim: int
     weights: Vec | None = None
     classes: Vec | None = None
     number: float | None = None
+    whole: tuple[float, float, float] | None = None
 
     @property
     def c(self) -> Any:
@@ -45,6 +48,11 @@ class SampleWeights:
     def count(self) -> float:
         """The number of samples, whatever their classes weigh."""
         return self.total if self.number is None else self.number
+
+    @property
+    def m(self) -> float:
+        """The number of all samples at hand, whatever their classes weigh."""
+        return self.count if self.whole is None else self.whole[0]
 
     @functools.cached_property
     def groups(self) -> list[tuple[Any, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.linear import Vec
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
     BoundSimplex,
@@ -68,6 +69,13 @@ class CappedSimplex(SimplexDomain):
         The largest admissible entry; `cap * N >= 1` for N entries. Weights of samples multiply it.
     relative : bool, optional
         The cap is that of `N q_i`, the density to the uniform distribution: at least 1.
+    nu : float or Param, optional
+        In place of a cap, by name: it stands for `2 / (m nu)`, m all samples of both classes and every group.
+
+    Raises
+    ------
+    CompositionError
+        Both or neither of `cap` and `nu`.
 
     Notes
     -----
@@ -80,38 +88,89 @@ class CappedSimplex(SimplexDomain):
     array([0.5, 0.5, 0. , 0. ])
     """
 
-    cap: Scalar
+    cap: Scalar | None = None
     relative: bool = False
+    nu: Scalar | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.cap is None) == (self.nu is None):
+            raise CompositionError(
+                f"CappedSimplex: give exactly one of cap and nu, got cap={self.cap!r} and nu={self.nu!r}"
+            )
+
+    @property
+    def given(self) -> Scalar:
+        """The cap, or nu."""
+        given = self.cap if self.nu is None else self.nu
+        return math.nan if given is None else given
 
     def bind(self, samples: SampleWeights) -> Capped:
-        return Capped(self, samples, value(self.cap) / self._unit(samples))
+        return Capped(self, samples, self.size().number / self._unit(samples))
 
-    def _unit(self, samples: SampleWeights) -> Any:
+    def _unit(self, samples: SampleWeights) -> float:
         """The divisor of the cap."""
+        if self.nu is not None:
+            return samples.m
         return samples.total if self.relative else 1.0
 
     def too_small(self, samples: SampleWeights, total: float, mass: float) -> str:
         """Return the error message for caps that leave no point: a mass whose entries weigh `total`."""
-        unit = self._unit(samples)
-        share = f" / {unit:g}" if self.relative else ""
-        entries = "entries" if samples.weights is None else "entries, by their weights,"
+        unit, entries = self._unit(samples), "entries"
+        if samples.weights is not None:
+            entries = "entries, by their weights,"
+        if self.nu is None:
+            share = f" / {unit:g}" if self.relative else ""
+            return (
+                f"{self!r}: empty, {named(self.given, 'cap')}{share} times {total:.6g} {entries} is below "
+                f"{mass:g}; {subject(self.given, 'cap')} must be at least {unit * mass / total:.6g}"
+            )
+        name, nu = subject(self.nu, "nu").removeprefix("the "), value(self.nu)
+        if not 0.0 < nu < math.inf:
+            return f"{self!r}: {name} must be positive, got {nu:g}"
+        of_class = samples.whole is not None and total in samples.whole[1:]
+        smallest = min(samples.whole[1:]) if samples.whole is not None and of_class else total
+        how = " (= 2 min(m+, m-)/m)" if of_class else ""
         return (
-            f"{self!r}: empty, {named(self.cap, 'cap')}{share} times {total:.6g} {entries} is below "
-            f"{mass:g}; {subject(self.cap, 'cap')} must be at least {unit * mass / total:.6g}"
+            f"{self!r}: empty, the cap 2/(m nu) = {2.0 / (unit * nu):.4g} times {total:.6g} {entries} is "
+            f"below {mass:g}; {name} must be at most {2.0 * smallest / (unit * mass):.6g}{how}"
         )
 
     def size(self) -> Size:
-        return Size(self.cap, key=("relative",) if self.relative else ())
+        if self.nu is not None:
+            return Size(self.nu, _two_over, _two_over, ("2/nu",))
+        return Size(self.given, key=("relative",) if self.relative else ())
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
         unit = self._unit(samples)
-        return [(unit * q if self.relative else q) <= size * samples.c]
+        return [(q if unit == 1.0 else unit * q) <= size * samples.c]
+
+    def largest(self, notation: Notation) -> str:
+        """The largest weight as mathematics."""
+        if self.nu is not None:
+            return notation.fraction("2", notation.product("m", self.nu))
+        cap = notation.scalar(self.given)
+        return notation.fraction(cap, "N") if self.relative else cap
+
+    def inside_formula(self, notation: Notation) -> str:
+        q = notation.sub("q", "i")
+        if self.relative:
+            return f"N {q}{notation.leq}{notation.scalar(self.given)}"
+        return f"{q}{notation.leq}{self.largest(notation)}"
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("(cap=", "(")
 
     def formula(self, notation: Notation) -> str:
-        q = notation.sub("q", "i")
-        entry = "N q" if self.relative else "q"
-        cap = notation.scalar(self.cap)
-        return f"0{notation.leq}{entry}{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"
+        q, inside = notation.sub("q", "i"), self.inside_formula(notation)
+        return f"0{notation.leq}{inside}, {notation.sum_over('i', q)} = 1"
+
+
+def _two_over(nu: float) -> float:
+    try:
+        return 2.0 / nu
+    except ZeroDivisionError:
+        return -math.inf  # no nu
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -100,7 +100,8 @@ class SampleNode(Arithmetic[Any]):
     def bound(self, data: Data) -> SampleWeights:
         """Their weights and classes, as a domain of distributions over them is bound to."""
         copies, classes = self.copies(data), self.classes(data)
-        return SampleWeights(self.map(data).shape[1], copies, classes, self.number(data))
+        whole = data.total, data.count("pos"), data.count("neg")
+        return SampleWeights(self.map(data).shape[1], copies, classes, self.number(data), whole)
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
