@@ -738,7 +738,7 @@ def test_a_callback_stops() -> None:
     X, y = noisy(60, 6)
     plan = ucm.compile(models.rlsvm0(1.0), X, y)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         solution = plan.solve(callback=lambda record: record["iteration"] >= 2)
     assert len(solution.history) == 2
 
@@ -1020,3 +1020,23 @@ def test_weights_moved_by_themselves_leave_poor_critical_points(penalty: Any) ->
         start = replace(found, w=w, answer=Answer(w=w, b=0.0))
         ends.append(plan.solve(warm_start=start).objective)
     assert found.objective <= min(ends) * 1.03
+
+
+@pytest.mark.parametrize(
+    ("model", "counts", "scale"),
+    [
+        (Exponential(on=ucm.pos) + Lp(1.5), 1.0, 1.0),
+        (Logistic(on=ucm.pos) + 3 * Lp(1.5), 1.0, 1e-10),
+        (Hinge(2, on=ucm.neg.group("B")) + 0.001 * Lp(1.5), -1.0, 1000.0),
+    ],
+)
+def test_losses_that_count_one_point(model: Objective, counts: float, scale: float) -> None:
+    """Their Hessian is rounding where the bias is eliminated: the objective tends to 0 in b alone."""
+    x = np.random.default_rng(0).standard_normal((9, 2)) * [scale, 1.0]
+    y = np.where(np.arange(9) < 3, counts, -counts)
+    x[:3] = x[0]
+    groups = np.where(np.arange(9) % 3 == 0, "A", "B")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = ucm.solve(model, x, y, subgroup=groups)
+    assert 0.0 <= found.objective <= 1e-6 and found.certificate.dual <= 1e-9

@@ -483,8 +483,12 @@ class Step:
 
 def _root(H: Matrix) -> Matrix:
     """Return B with `B'B = H + ridge I`, a ridge that makes H positive definite beyond rounding."""
-    ridge = _PROXIMAL * (float(np.mean(np.diagonal(H))) or 1.0)
-    return np.linalg.cholesky(H + ridge * np.eye(H.shape[0])).T.astype(np.float64, copy=False)
+    ridge = _PROXIMAL * (float(np.mean(np.abs(np.diagonal(H)))) or 1.0)
+    try:
+        return np.linalg.cholesky(H + ridge * np.eye(H.shape[0])).T.astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:  # H is rounding, as where all samples that count are one point
+        values, V = np.linalg.eigh(H)
+        return np.sqrt(np.maximum(values, 0.0) + ridge)[:, None] * V.T
 
 
 def _spread(bound: Bound, n: int) -> Vec:
