@@ -366,7 +366,7 @@ def test_a_parameter_keeps_the_range_of_the_function_that_took_it(name: str) -> 
         lambda: node.with_params(**{word: x}),
         lambda: above.with_params(**{word: x}),
         lambda: pickle.loads(pickle.dumps(node)).with_params(**{word: x}),
-        lambda: node.fractional([word]).settled({word: x}),
+        lambda: node.as_fractions([word]).substitute({word: x}),
         lambda: ucm.from_json(text).with_params(**{word: x}),
         lambda: ucm.from_json(text.replace(before, f'"param": "{word}", "value": {wrong}')),
     ):
@@ -474,8 +474,8 @@ def test_balls_around_the_uniform_distribution(p: float, radius: float, classes:
     samples = SampleWeights(20, None, None if classes is None else np.array(classes))
     rng = np.random.default_rng(int(p * 10))
     D: Any = ucm.NormBall(radius, p, "uniform").bind(samples)
-    if D.emptiness(20):
-        radius += float(re.findall(r"at least ([\d.e-]+)", str(D.emptiness(20)))[0])
+    if D.infeasibility(20):
+        radius += float(re.findall(r"at least ([\d.e-]+)", str(D.infeasibility(20)))[0])
         D = ucm.NormBall(1.0001 * radius, p, "uniform").bind(samples)
     for size in (1e-3, 1.0, 100.0):
         v = size * rng.standard_normal(20)

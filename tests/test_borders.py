@@ -360,7 +360,7 @@ NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a witness": (lambda form: _centers(form, witness=3), "Witness"),
     "far outside": (lambda form: Answer([v + 1.0 for v in form.centers()]), "in their domains"),
     "zeros": (lambda form: Answer([0.0 * v for v in form.centers()]), "in their domains"),
-    "emptiness": (lambda form: Answer(status="infeasible"), "the centre of U lies in U"),
+    "infeasibility": (lambda form: Answer(status="infeasible"), "the centre of U lies in U"),
 }  # fmt: skip
 
 

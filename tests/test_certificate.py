@@ -171,7 +171,7 @@ class Bent(ucm.extend.UncertaintySet):
     def dimension(self, n: int | None) -> int | None:
         return n
 
-    def emptiness(self, data: Any) -> str | None:
+    def infeasibility(self, data: Any) -> str | None:
         return None
 
     def size(self, data: Any) -> None:

@@ -1,4 +1,4 @@
-"""Domains: the laws over the catalogue, emptiness, printing, and equivalences between domains."""
+"""Domains: the laws over the catalogue, infeasibility, printing, and equivalences between domains."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ucm.language.contracts import (
     BoundDomain,
     Domain,
     Jacobian,
-    Leveled,
+    MassMultipliers,
     Projectable,
     SampleWeights,
     SemiSmooth,
@@ -105,8 +105,8 @@ def test_on_simplex_is_exact(domain: Domain) -> None:
     exact = domain.bind(SampleWeights(4))
     if not exact.on_simplex:
         return
-    assert isinstance(exact, SemiSmooth) and isinstance(exact, Leveled)
-    if exact.emptiness(4) is not None:
+    assert isinstance(exact, SemiSmooth) and isinstance(exact, MassMultipliers)
+    if exact.infeasibility(4) is not None:
         return
     g = np.random.default_rng(1).standard_normal(4)
     if exact.support(g)[0] + exact.support(-g)[0] < 1e-12:
@@ -130,7 +130,7 @@ def test_a_size_grows_the_set(domain: Domain) -> None:
     assert smaller.support(g)[0] <= domain.support(g)[0] + 1e-12
 
 
-# --- emptiness --------------------------------------------------------------------------------
+# --- infeasibility --------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("domain", "classes", "part"),
     [
@@ -154,13 +154,13 @@ def test_a_size_grows_the_set(domain: Domain) -> None:
     ids=repr,
 )
 def test_empty_domains_say_why(domain: Domain, classes: np.ndarray | None, part: str) -> None:
-    reason = over(domain, 6, classes).emptiness(6) or domain.emptiness(6)
+    reason = over(domain, 6, classes).infeasibility(6) or domain.infeasibility(6)
     assert reason is not None and part in reason
     assert reason.startswith(repr(domain)[:7])
 
 
 def test_domains_without_a_common_point_are_empty() -> None:
-    assert "no common point" in str((Simplex() & Box(0.0, 0.1)).emptiness(6))
+    assert "no common point" in str((Simplex() & Box(0.0, 0.1)).infeasibility(6))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_domains_without_a_common_point_are_empty() -> None:
 )
 def test_the_smallest_size_leaves_one_point(domain: Domain, classes: np.ndarray | None) -> None:
     D = over(domain, 6, classes)
-    assert D.emptiness(6) is None
+    assert D.infeasibility(6) is None
     center = D.center(6)
     for v in (np.arange(6.0), 1e12 * np.arange(6.0), np.zeros(6)):
         assert D.project(v) == pytest.approx(center, abs=2e-6)
@@ -225,7 +225,7 @@ def test_intersections_nest() -> None:
 def same(declared: Domain, other: Domain, dim: int, classes: np.ndarray | None = None) -> None:
     a, b = over(declared, dim, classes), over(other, dim, classes)
     rng = np.random.default_rng(3)
-    assert (a.emptiness(dim) is None) == (b.emptiness(dim) is None)
+    assert (a.infeasibility(dim) is None) == (b.infeasibility(dim) is None)
     for v in rng.standard_normal((10, dim)):
         assert a.project(v) == pytest.approx(b.project(v), abs=1e-11)
         assert a.support(v)[0] == pytest.approx(b.support(v)[0], rel=1e-11, abs=1e-11)

@@ -17,9 +17,9 @@ from ucm.extend import (
     Block,
     Capped,
     Combination,
-    CoordinateFree,
     LoweredSet,
     MatrixMap,
+    RotationInvariant,
     SampleWeights,
     SimplexDomain,
     Size,
@@ -118,7 +118,7 @@ class Budget(ucm.extend.Domain):
     def center(self, dim: int) -> Any:
         return np.full(dim, min(0.5, value(self.gamma) / (2.0 * dim)))
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         return None if value(self.gamma) >= 0.0 else f"{self!r}: gamma is below 0"
 
     def constraints(self, q: Any, size: Any) -> list[Any]:
@@ -218,7 +218,7 @@ class Between(UncertaintySet):
     def dimension(self, n: int | None) -> int | None:
         return n
 
-    def emptiness(self, data: Any) -> str | None:
+    def infeasibility(self, data: Any) -> str | None:
         return None
 
     def size(self, data: Any) -> Size:
@@ -250,7 +250,7 @@ class Between(UncertaintySet):
         return f"between({notation.scalar(self.r)})"
 
 
-class Means(Between, CoordinateFree):
+class Means(Between, RotationInvariant):
     """The same, and it says so."""
 
 
@@ -306,7 +306,7 @@ def test_admissible_sizes_of_many_features() -> None:
 
 
 # --- summands ------------------------------------------------------------------------------------
-class Blend(Combination, CoordinateFree):
+class Blend(Combination, RotationInvariant):
     """`{share a + (1 - share) b : a in A, b in B}`."""
 
     left: UncertaintySet

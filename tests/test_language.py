@@ -15,8 +15,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound import bind
 from ucm.errors import CompositionError
 from ucm.language.sets import LinearImage, Scaled, Sum
-from ucm.language.statistics.matrices import MatrixNode
-from ucm.language.statistics.vectors import VectorNode
+from ucm.language.statistics.affine import MatrixNode, VectorNode
 
 RNG = np.random.default_rng(5)
 Y = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0])

@@ -24,9 +24,9 @@ NAMES = """
 """.split()
 # What a class of one's own is written with.
 EXTENSION = """
-    LoweredSet Answer Block BoundDomain Capped Combination ConvexLoss CoordinateFree
-    Coupling Domain FoldedConcave Jacobian Leveled Loss MinNorm Monitor Node Penalty Polyhedron Projectable
-    ProximalPenalty SampleWeights Scope SemiSmooth SimplexDomain Size Solver UncertaintySet value
+    LoweredSet Answer Block BoundDomain Capped Combination ConvexLoss RotationInvariant
+    Coupling Domain FoldedConcave Jacobian MassMultipliers Loss MinNorm Monitor Node Penalty Polyhedron
+    Projectable ProximalPenalty SampleWeights Scope SemiSmooth SimplexDomain Size Solver UncertaintySet value
 """.split()
 
 

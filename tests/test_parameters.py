@@ -15,7 +15,7 @@ from bundled import load
 import ucm
 from ucm import L1, L2, Ball, Ellipsoid, Hinge, Hull, Param, ReducedHull, neg, pos, signed
 from ucm.errors import CompositionError
-from ucm.language.parameter import Derived
+from ucm.language.parameter import BinaryExpression
 
 NU, KAPPA = Param("nu", 0.5), Param("kappa", 0.2)
 
@@ -75,7 +75,7 @@ def test_values_by_hand() -> None:
         (2 * NU, 1.0), (NU / 4, 0.125), (1 - NU, 0.5), (NU * KAPPA, 0.1), (1 / KAPPA, 5.0), (-NU, -0.5),
         (NU + KAPPA - 1, -0.3), (NU - (KAPPA - NU), 0.8), (np.float64(3) * NU, 1.5), (np.array(2) * NU, 1.0),
     ):  # fmt: skip
-        assert isinstance(derived, Derived)
+        assert isinstance(derived, BinaryExpression)
         assert derived.value == pytest.approx(number)
         assert eval(repr(derived), {"Param": Param}) == derived
     assert (NU - (KAPPA - NU)).name == "nu - (kappa - nu)"

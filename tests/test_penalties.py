@@ -17,7 +17,7 @@ from scipy import sparse
 import ucm
 from ucm import L1, L2, GroupLasso, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
 from ucm.language.parameter import Numbers
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.objective import proximal_step
 from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
 
@@ -537,11 +537,11 @@ def test_quadratic_functions_with_a_penalty(penalty: Any, monkeypatch: pytest.Mo
     of the proximal map, by differences."""
     rng, n = np.random.default_rng(0), 9
     for differences in (False, True):
-        monkeypatch.setattr(Gathered, "semismooth", not differences)
+        monkeypatch.setattr(CombinedPenalty, "semismooth", not differences)
         for rows, lam in itertools.product((4, 15), (0.1, 3.0, 100.0)):
             B, w, r = rng.standard_normal((rows, n)), rng.standard_normal(n), rng.standard_normal(n)
             r = r @ B.T @ B if rows < n else r  # else the least value is not finite
-            R, x = Gathered((lam * penalty,)), cp.Variable(n)
+            R, x = CombinedPenalty((lam * penalty,)), cp.Variable(n)
             height = cp.sum_squares(B @ (x - w)) / 2 + r @ (x - w)
             height += lam * penalty.cvxpy(x, 1.0, Numbers())
             best = cp.Problem(cp.Minimize(height)).solve(solver="CLARABEL")

@@ -43,7 +43,7 @@ def test_half_is_the_middle_of_the_interval(name: str) -> None:
     ((word, interval),) = ucm.admissible(model, X, y).items()
     solution = ucm.solve(model, X, y)
     assert solution.status == "optimal" and solution.params == {word: interval.middle}
-    alone = ucm.solve(model.settled({word: interval.middle}), X, y)
+    alone = ucm.solve(model.substitute({word: interval.middle}), X, y)
     assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
     quarter = ucm.solve(model.with_params(**{word: 0.25}), X, y).params[word]
     assert quarter == pytest.approx(interval.lower + 0.25 * (interval.upper - interval.lower))
@@ -100,11 +100,11 @@ def test_several_of_any_direction(word: str) -> None:
     solution = ucm.solve(model, X, y)
     assert solution.status == "optimal"
     assert solution.params == pytest.approx({n: e.middle for n, e in found.items()})
-    numbers = model.settled(solution.params)
+    numbers = model.substitute(solution.params)
     assert ucm.solve(numbers, X, y).objective == pytest.approx(solution.objective, rel=1e-6)
     for c, inside in ((0.99, False), (1.01, True)):
         at = {n: (1 - c) * e.middle + c * largest[n] for n, e in found.items()}
-        end = ucm.solve(model.settled(at), X, y, solver="ssnal")
+        end = ucm.solve(model.substitute(at), X, y, solver="ssnal")
         assert (end.status == "zero_in_set") == inside, at
 
 
@@ -119,7 +119,7 @@ def test_kappa_of_moments_in_two_sizes() -> None:
     for c, inside in ((0.9999, False), (1.0001, True)):
         end = ucm.solve(model.with_params(kappa=c * interval.upper), X, y, solver="ssnal")
         assert (end.status == "zero_in_set") == inside
-    half = model.fractional(("kappa",)).with_params(kappa=0.5)
+    half = model.as_fractions(("kappa",)).with_params(kappa=0.5)
     assert ucm.solve(half, X, y).params["kappa"] == pytest.approx(interval.middle)
 
 
@@ -188,7 +188,7 @@ def test_what_has_no_interval_is_refused(text: str) -> None:
 def test_wherever_data_are_at_hand() -> None:
     X, y = load("iris")
     model = halfway("nu_svm")
-    numbers = model.settled(ucm.solve(model, X, y).params)
+    numbers = model.substitute(ucm.solve(model, X, y).params)
     d = np.array([1.0, -0.5])
     assert ucm.support(model, X, y, d)[0] == pytest.approx(ucm.support(numbers, X, y, d)[0])
     w = np.array([0.6, -0.8])

@@ -134,7 +134,7 @@ def domains(rng: np.random.Generator, n: int, classes: Vec | None) -> list[Any]:
             size = least + abs(least) * rng.uniform(0.01, 3.0) + 0.01
             found.append(LossBall(loss, float(size)))
     bound = [D.bind(samples) for D in found]
-    return [D for D in bound if D.emptiness(n) is None]
+    return [D for D in bound if D.infeasibility(n) is None]
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
         assert U.support(data, d, {(): s})[0] >= problem.value - 1e-7
 
 
-# --- emptiness ----------------------------------------------------------------------------------
+# --- infeasibility ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("U", "words"),
     [
@@ -141,7 +141,7 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
     ],
 )  # fmt: skip
 def test_empty_sets_name_the_innermost_node_and_the_interval(U: UncertaintySet, words: str) -> None:
-    why = U.emptiness(bind(X, Y))
+    why = U.infeasibility(bind(X, Y))
     assert why is not None and words in why
     with pytest.raises(EmptySetError) as error:
         ucm.compile(U, X, Y)
@@ -158,7 +158,7 @@ def test_the_ends_of_intervals_are_not_empty() -> None:
         ucm.Hull(neg, weights=ucm.KLBall(1.0)),
         ucm.Ball(pos.mean, 0.0),
     ):
-        assert U.emptiness(data) is None
+        assert U.infeasibility(data) is None
         sol = ucm.solve(U, X, Y)
         assert sol.status == "optimal"
         part = {"pos": X[Y > 0].mean(0), "neg": X[Y < 0].mean(0)}
@@ -206,7 +206,7 @@ class Stick(UncertaintySet):
     def dimension(self, n: int | None) -> int | None:
         return self.v.size
 
-    def emptiness(self, data: Data) -> str | None:
+    def infeasibility(self, data: Data) -> str | None:
         return None
 
     def size(self, data: Data) -> Size:

@@ -236,7 +236,7 @@ def test_the_admissible_sizes() -> None:
         for V in (ball(A, kappa), ball(B, kappa) & ucm.Hull(pos))
     ]
     assert end <= min(apart) * (1 + 1e-6)  # 0 lies in the hull where it lies in one
-    relative = U.with_params(kappa=0.5).fractional(("kappa",))  # type: ignore[attr-defined]
+    relative = U.with_params(kappa=0.5).as_fractions(("kappa",))  # type: ignore[attr-defined]
     at = ucm.solve(relative, X, y, subgroup=g).params["kappa"]
     assert at == pytest.approx(0.5 * end, rel=1e-3)
 

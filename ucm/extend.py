@@ -17,8 +17,8 @@ from ucm.language.contracts import (
     BoundDomain,
     Coupling,
     Domain,
-    Leveled,
     LoweredSet,
+    MassMultipliers,
     Polyhedron,
     Projectable,
     SampleWeights,
@@ -27,7 +27,7 @@ from ucm.language.contracts import (
     UncertaintySet,
 )
 from ucm.language.domains.simplex import Capped
-from ucm.language.node import CoordinateFree, Node
+from ucm.language.node import Node, RotationInvariant
 from ucm.language.parameter import Scalar, Scope, Size, value
 from ucm.language.sets.combination import Combination
 from ucm.language.simplex_projection import Jacobian
@@ -48,15 +48,14 @@ __all__ = [
     "Capped",
     "Combination",
     "ConvexLoss",
-    "CoordinateFree",
     "Coupling",
     "Domain",
     "FoldedConcave",
     "Jacobian",
-    "Leveled",
     "LinearMap",
     "Loss",
     "LoweredSet",
+    "MassMultipliers",
     "MatrixMap",
     "MinNorm",
     "Monitor",
@@ -66,6 +65,7 @@ __all__ = [
     "Polyhedron",
     "Projectable",
     "ProximalPenalty",
+    "RotationInvariant",
     "RowSource",
     "SampleWeights",
     "Scalar",

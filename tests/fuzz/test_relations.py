@@ -152,7 +152,7 @@ def _barely(c: Case) -> bool:
 def judge(p: Pair, tally: Tally) -> str:
     one, model = answer(p.one.model, p.one.X, p.one.y), p.model
     if p.relation == "numbers of relative sizes" and not isinstance(one, str):
-        model = model.settled(one.params)
+        model = model.substitute(one.params)
     two = answer(model, p.X, p.y)
     if isinstance(one, str) or isinstance(two, str):
         names = [a if isinstance(a, str) else a.status for a in (one, two)]

@@ -19,7 +19,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution, Stats
 from ucm.language.objective import Objective
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss
 from ucm.solvers import ProxNewton
@@ -103,7 +103,7 @@ def _walls(
     `||w||_2^2`; None where it has others, infinite ones, or they are not affine in the parameter."""
 
     def of(value: float) -> Vec | None:
-        boxed = Gathered(model.penalty.with_params(**{name: value}).split()[0]).boxed
+        boxed = CombinedPenalty(model.penalty.with_params(**{name: value}).split()[0]).boxed
         if boxed is None:
             return None
         lower, upper = (np.broadcast_to(bound, n) for bound in boxed[:2])

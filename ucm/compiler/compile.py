@@ -71,10 +71,10 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.intersection import Intersection
-from ucm.language.statistics.matrices import MatrixNode
+from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_sums import split_scalar
 from ucm.language.terms import ForFeatures
@@ -426,7 +426,7 @@ def check_sets(model: RobustMargin) -> None:
         raise CompositionError(
             f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
             "feature space; use sets made of samples (hulls, ellipsoids of means and covariances; a class "
-            "of your own derives from ucm.extend.CoordinateFree), or map the features first "
+            "of your own derives from ucm.extend.RotationInvariant), or map the features first "
             "with sklearn.kernel_approximation.Nystroem"
         )
 
@@ -455,7 +455,7 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any
     else:
         wanted = named(asked, MinNorm)
     space = data.in_gram_space(gram)
-    if not any(isinstance(s, NearestPoint) for s in wanted) or model.set.emptiness(space):
+    if not any(isinstance(s, NearestPoint) for s in wanted) or model.set.infeasibility(space):
         return False
     return any(refusal(s, minimum_norm(model, space)) is None for s in wanted)
 
@@ -531,7 +531,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     losses, weights = weighed(model.loss.split()[0], data)
     C, loss = split_scalar(losses[0])
     added, subtracted = model.penalty.split()
-    lam = Gathered(added).square
+    lam = CombinedPenalty(added).square
     if len(losses) > 1 or not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
     c = data.factors if weights[0] is None else weights[0]
@@ -554,7 +554,7 @@ def _of_set(
     elif solver == "auto" and not isinstance(data.table, np.ndarray):
         span = in_span(model, data)
         data = data if span is None else data.in_feature_space(span)
-    why = model.set.emptiness(data)
+    why = model.set.infeasibility(data)
     if why is not None:
         raise EmptySetError(why)
     return DistanceLowering(model, data, asked, beyond)

@@ -27,8 +27,8 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import MassConstraint
 from ucm.language.robust import RobustMargin
+from ucm.language.sets.affine_image import DomainImage
 from ucm.language.sets.combination import summands
-from ucm.language.sets.weights import OfWeights
 from ucm.solvers import ActiveSet
 from ucm.solvers.distance.active_set import HullChain
 
@@ -273,7 +273,7 @@ class _Hulls:
             )
         size = size_of(model, data, name)
         leaves = list(summands(model.set))
-        hulls = all(isinstance(U, OfWeights) and math.isfinite(f) for U, f in leaves)
+        hulls = all(isinstance(U, DomainImage) and math.isfinite(f) for U, f in leaves)
         if isinstance(size, str) or not hulls:
             why = f" ({size})" if isinstance(size, str) else ""
             raise ParameterError(
@@ -310,7 +310,7 @@ class _Hulls:
         c = 1.0
         for _ in range(200):
             value = float(self.size.inverse(c))
-            if self.at(value).set.emptiness(self.data) is None:
+            if self.at(value).set.infeasibility(self.data) is None:
                 return value
             c *= 2.0
         raise EmptySetError(f"path: U is empty for every {self.name}; change another parameter")

@@ -39,10 +39,9 @@ from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
-from ucm.language.sets.affine_image import AffineImage
+from ucm.language.sets.affine_image import AffineImage, Point
 from ucm.language.sets.combination import Combination, LinearImage, is_number
 from ucm.language.sets.hull import Hull
-from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.active_set import WRITTEN
@@ -117,7 +116,7 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
         refuse_gathering(data.source, what)
     model.set.dimension(data.n)
-    why = model.set.emptiness(data)  # type: ignore[arg-type]
+    why = model.set.infeasibility(data)  # type: ignore[arg-type]
     if why is not None:
         raise EmptySetError(why)
     image = model.set.lower(data)  # type: ignore[arg-type]

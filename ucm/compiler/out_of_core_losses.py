@@ -27,7 +27,7 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.statistics.samples import Samples
 from ucm.language.term_sums import LossSum, split_scalar
 from ucm.language.terms import ConvexLoss, ForFeatures
@@ -61,7 +61,7 @@ def loss_terms(model: Objective) -> Terms | None:
     losses, less = model.loss.split()
     penalties, taken = model.penalty.split()
     named, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, less))
-    if less or taken or Gathered(penalties).square is None:
+    if less or taken or CombinedPenalty(penalties).square is None:
         straight = all(loss.slope() is not None for loss in (*kinds, *tails))
         if len(kinds) > 1 or len(tails) > 1 or not straight:
             return None

@@ -16,14 +16,13 @@ from ucm.data.linear import Vec
 from ucm.data.source import RowSource
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
-from ucm.language.contracts import Block, Leveled, UncertaintySet
+from ucm.language.contracts import Block, MassMultipliers, UncertaintySet
 from ucm.language.node import Node, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.statistics.matrices import MatrixNode
+from ucm.language.statistics.affine import MatrixNode, VectorSum
 from ucm.language.statistics.samples import Samples, kinds_of
-from ucm.language.statistics.vectors import VectorSum
 
 __all__ = [
     "BIAS_RULES",
@@ -168,7 +167,7 @@ def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
     for b in form.blocks:
         if not b.carries:
             continue
-        if not isinstance(b.domain, Leveled):
+        if not isinstance(b.domain, MassMultipliers):
             return None, None
         levels = b.domain.levels(b.map.rmatvec(-w))
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class

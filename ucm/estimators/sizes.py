@@ -15,7 +15,7 @@ from ucm.errors import ParameterError, brief
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.parameter_range import interval_of, sizes_of
 from ucm.language.objective import Objective
-from ucm.language.parameter import Tunable, holds
+from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import TermMultiple
 
@@ -120,7 +120,7 @@ def simple_first(model: RobustMargin | Objective, data: Data, name: str, values:
             factor.at(lambda p: 2.0 * p.value if p.name == name else p.value) > factor.value
             for t in model.loss.walk()
             if isinstance(t, TermMultiple)
-            and isinstance(factor := t.factor, Tunable)
+            and isinstance(factor := t.factor, Expression)
             and holds(factor, name)
         ]
         return order if any(of_loss) else order[::-1]

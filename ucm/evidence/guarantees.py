@@ -33,13 +33,12 @@ from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Hinge
 from ucm.language.node import TEXT, value
 from ucm.language.objective import Objective
-from ucm.language.parameter import Derived
+from ucm.language.parameter import BinaryExpression
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
 from ucm.language.sets.combination import summands
-from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
+from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, MatrixSum, Origin
 from ucm.language.statistics.samples import Samples, neg, pos, signed
-from ucm.language.statistics.vectors import Origin
 from ucm.language.term_sums import ScaledLoss
 
 __all__ = ["Guarantee", "Guarantees", "coherent_loss", "guarantees", "margin_loss"]
@@ -278,7 +277,7 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
 def _risk(u: Vec, family: Any, k: float) -> float:
     """The largest mean of -u over the distributions at k."""
     domain = family(k) if callable(family) else family
-    if callable(family) and isinstance(domain, Domain) and domain.emptiness(u.size) is None:
+    if callable(family) and isinstance(domain, Domain) and domain.infeasibility(u.size) is None:
         risk, q = domain.support(-u)
         if abs(q.sum() - 1.0) <= _ROUNDING and q.min() >= -_ROUNDING:
             return risk
@@ -468,7 +467,7 @@ def _moments(
     sd = math.hypot(sd, math.sqrt(rho) * fitted.norm(2.0))
     v = (
         value(U.radius.right)
-        if isinstance(U.radius, Derived) and U.radius.operation == "+"
+        if isinstance(U.radius, BinaryExpression) and U.radius.operation == "+"
         else 0.0
     )
     eps = sum(value(B.radius) for B in balls) / math.hypot(1.0, radius)

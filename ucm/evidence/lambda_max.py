@@ -21,7 +21,7 @@ from ucm.forms.objective import weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Numbers
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 from ucm.solvers.programs import attempt
 
@@ -115,12 +115,12 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
     return np.minimum(first, last), np.maximum(first, last)
 
 
-def _parts(penalty: Penalty, name: str) -> tuple[Gathered | None, list[ProximalPenalty]]:
+def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[ProximalPenalty]]:
     """The sum of the terms that the parameter multiplies, None where that has no proximal map; the others. Of
     a difference the part that is subtracted has no slope at 0."""
     kept, _ = penalty.split()
     own = [p for p in kept if name in p.params()]
-    total = Gathered(tuple(own))
+    total = CombinedPenalty(tuple(own))
     known = bool(own) and total.proximal()
     return total if known else None, [p for p in kept if name not in p.params()]
 
@@ -147,7 +147,7 @@ def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
     return LambdaMax(high, how, high - low)
 
 
-def _holds(penalty: ProximalPenalty | Gathered, g: Vec) -> bool:
+def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
     """True if g is a subgradient at 0."""
     return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
 

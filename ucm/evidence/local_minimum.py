@@ -31,7 +31,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.evidence.objective import weights_in
 from ucm.language.objective import Objective
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["refuse_local", "strict_local_minimum"]
@@ -49,7 +49,7 @@ Slopes = tuple[Vec, Vec]
 
 def refuse_local(model: Objective) -> str | None:
     """Return why one-sided slopes of the terms are not available, or None."""
-    _, _, s, others = Gathered(model.dc()[0].penalties).norms  # type: ignore[arg-type]
+    _, _, s, others = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
     if s or others:
         return (
             "certify_local: expected penalties that are sums over the weights w_j (L1, L2, ElasticNet, "
@@ -150,7 +150,7 @@ def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
 def _penalty_slopes(model: Objective, w: Vec) -> Slopes:
     """The slopes of the penalties to the left and to the right of each weight."""
     G, H = model.dc()
-    a, c, _, _ = Gathered(G.penalties).norms  # type: ignore[arg-type]
+    a, c, _, _ = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
     step = _AT_KINK * (1.0 + np.abs(w))
     left, right = w - step, w + step
     found = []

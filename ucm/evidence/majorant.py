@@ -14,7 +14,7 @@ from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.parameter import Parameters
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
     import cvxpy as cp
 
     loss, (added, subtracted) = model.loss, model.penalty.split()
-    lam = Gathered(added).square
+    lam = CombinedPenalty(added).square
     if not isinstance(loss, ConvexLoss) or loss.counted is not None or lam is None or subtracted:
         return None
     X = data.X if features is None else features

@@ -23,7 +23,7 @@ from ucm.evidence.certificate import bracket, fault
 from ucm.evidence.inside import INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
-from ucm.language.penalties.penalty_sum import Gathered, slope_near
+from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
 __all__ = [
@@ -72,7 +72,7 @@ class Normal(ABC):
         """A subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
 
     @abstractmethod
-    def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
+    def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
         """With `z = sum_i d_i x_i` and a share of z, at most 1, for which `u + share z` lies in the domain of
         R*: a bound of `R*(u + share z)`, the share, and what is missed there. One for each way to bound."""
 
@@ -100,7 +100,7 @@ class InFeatures(Normal):
         u = sum((h.subgradient(self.w) for h in penalties), start=np.zeros_like(self.w))
         return u, sum(h.value(self.w) for h in penalties) - float(u @ self.w)
 
-    def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
+    def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
         z = np.asarray(self.X.T @ d).ravel()
 
         def size() -> float:
@@ -143,7 +143,7 @@ class BehindKernel(Normal):
         return float(self.c @ self.scores)
 
     def value(self, penalty: Penalty) -> float:
-        return _multiple(Gathered(penalty.split()[0])) * self._square
+        return _multiple(CombinedPenalty(penalty.split()[0])) * self._square
 
     def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
         if penalties:
@@ -152,7 +152,7 @@ class BehindKernel(Normal):
             )
         return np.zeros(0), 0.0
 
-    def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
+    def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
         """`||z||^2 / (4 lam)`. With `e = d - 2 lam c` and the scores f of w, the square is
         `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`, and `e'Ke <= (sum |e_i| sqrt K_ii)^2`: where d and c belong
         together, no more rows of K are asked for."""
@@ -166,7 +166,7 @@ class BehindKernel(Normal):
         return [((square + last) / (4.0 * lam), 1.0, 0.0)]
 
 
-def _multiple(R: Gathered) -> float:
+def _multiple(R: CombinedPenalty) -> float:
     """lam of `R(w) = lam ||w||_2^2`."""
     if R.square is None:
         raise SolverError(
@@ -282,7 +282,7 @@ def _lower_bound(
     signed = data.y * (c * sum(point) + plane.margin)
     keep = _balance(signed)
     outside = float(np.abs(rest).max(initial=0.0))
-    penalties = Gathered(G.penalties)  # type: ignore[arg-type]
+    penalties = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     flat = not (plane.normal.any() or normal.indefinite)
     least = sum(_of_losses(loss, c, a0) for loss, a0 in zip(losses, still, strict=True))
     bounds = [(least if flat else -np.inf, outside)]

@@ -22,7 +22,7 @@ from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.node import Param, value
 from ucm.language.objective import Objective
-from ucm.language.parameter import Derived, Scalar, Tunable, holds
+from ucm.language.parameter import BinaryExpression, Expression, Scalar, holds
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
@@ -131,7 +131,7 @@ def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, An
 def _with_direct_parameter(size: Size, name: str) -> Size:
     """The size as a function of the one parameter, where its declared scalar is derived from it."""
     declared = size.declared
-    if not isinstance(declared, Derived):
+    if not isinstance(declared, BinaryExpression):
         return size
     return Size(
         Param(name, next(p.value for p in declared.leaves() if p.name == name)),
@@ -146,7 +146,7 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
     sizes = sizes_of(model, data, name)
     factors = [L for _, L in _multiplied(model, name)]
     for scalar in (*(size.declared for size in sizes), *factors):
-        if isinstance(scalar, Derived) and not scalar.monotone(name):
+        if isinstance(scalar, BinaryExpression) and not scalar.monotone(name):
             return f"{scalar.name} does not rise or fall with {name} alone; not computed"
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if not used:
@@ -197,7 +197,7 @@ def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
     return directions.pop()
 
 
-def _rises(scalar: Tunable, name: str) -> bool:
+def _rises(scalar: Expression, name: str) -> bool:
     """True if the absolute value of the scalar rises with the parameter."""
     present = next(p.value for p in scalar.leaves() if p.name == name)
     before, after = (
@@ -379,7 +379,7 @@ def smallest_feasible(
     def nonempty(t: float) -> bool:
         nonlocal why
         try:
-            why = at(t).set.emptiness(data)
+            why = at(t).set.infeasibility(data)
         except CompositionError:  # a parameter leaves its range
             return False
         return why is None

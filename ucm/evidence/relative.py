@@ -146,7 +146,7 @@ def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Mode
     if not names:
         return model
     found = intervals_of(model, data, time_limit)
-    return model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
+    return model.substitute({n: found[n].at(x) for n, x in model.params().items() if n in names})
 
 
 def intervals_of(
@@ -164,7 +164,7 @@ def intervals_of(
 def _intervals(
     model: RobustMargin | Objective, names: tuple[str, ...], data: Data, time_limit: float
 ) -> Mapping[str, Interval]:
-    plain = model.without_ranges().settled(dict.fromkeys(names, 0.5))
+    plain = model.without_ranges().substitute(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
         return _along_a_ray(plain, names, data, time_limit)
     found = {name: interval_of(plain, data, name, time_limit) for name in names}
@@ -174,7 +174,7 @@ def _intervals(
     if isinstance(plain, Objective) and len(names) > 1:
         parts = model.params()
         others = {n: found[n].at(parts[n]) for n in names if lambda_max(plain, data, n) is None}
-        plain = plain.settled(others)
+        plain = plain.substitute(others)
         found |= {n: interval_of(plain, data, n) for n in names if n not in others}
     return found
 
@@ -199,7 +199,7 @@ def _along_a_ray(
         grows[name] = known
 
     def at(t: Mapping[str, float]) -> RobustMargin:
-        return model.settled({n: as_size(grows[n], x) for n, x in t.items()})
+        return model.substitute({n: as_size(grows[n], x) for n, x in t.items()})
 
     large = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, ", ".join(names))
     large = max(1.0, large)
@@ -238,7 +238,7 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     numbers, equal ones of the same kind together, or a factor `lam` of the whole penalty.
     """
     if model.relative_names():
-        return model.fractional(model.relative_names())
+        return model.as_fractions(model.relative_names())
     model = model if model.params() else _named(model, data)
     names = list(model.params())
     if isinstance(model, Objective):
@@ -246,7 +246,7 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
         names = [n for n in own.params() if is_multiple(own, n, data.n)] or names[:1]
     else:
         names = [n for n in names if not isinstance(grows_with(model, data, n), str)]
-    return model.fractional(names)
+    return model.as_fractions(names)
 
 
 def _named(model: Any, data: Data) -> Any:

@@ -24,7 +24,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, value
 from ucm.language.objective import Objective
 from ucm.language.parameter import (
-    Derived,
+    BinaryExpression,
     Param,
     Scalar,
     Scope,
@@ -32,9 +32,9 @@ from ucm.language.parameter import (
 )
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.serialize import to_json
+from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.points import Points
 from ucm.language.statistics.samples import SampleNode, Samples
-from ucm.language.statistics.vectors import VectorNode
 from ucm.language.term_sums import ScaledSubtracted
 from ucm.language.terms import ConvexLoss, Excess, FoldedConcave, ForFeatures, Penalty, loss_cvxpy
 
@@ -85,7 +85,7 @@ class _ByName(Scope):
 
     def spell(self, scalar: Scalar) -> Any:
         """A declared scalar as text; a plain number as it is."""
-        if isinstance(scalar, Derived):
+        if isinstance(scalar, BinaryExpression):
             left, right = self.spell(scalar.left), self.spell(scalar.right)
             name = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power"}
             return getattr(np, name[scalar.operation])(left, right)
@@ -273,7 +273,7 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     if model.relative_names():
         raise CompositionError(
             f"to_cvxpy_source: {', '.join(model.relative_names())} of {model!r} is a fraction of the "
-            "interval of data, and the text has none; give the numbers, model.settled(solution.params)"
+            "interval of data, and the text has none; give the numbers, model.substitute(solution.params)"
         )
     first, second = (_Program(model, _Example(model, k)) for k in (0, 1))
     return _generalised(model, first, second)

@@ -183,7 +183,7 @@ def support(
     data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     model = resolved(as_model(U, "support"), data)
     n = model.set.dimension(data.n)
-    why = model.set.emptiness(data)
+    why = model.set.infeasibility(data)
     if why is not None:
         raise EmptySetError(why)
     return Heights(model.set, data)(vector_of(d, data.n if n is None else n, "support: d"))

@@ -85,7 +85,7 @@ def worst_case(
     data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     model = resolved(as_model(U, "worst_case"), data)
     n = model.set.dimension(data.n)
-    why = model.set.emptiness(data)
+    why = model.set.infeasibility(data)
     if why is not None:
         raise EmptySetError(why)
     size = data.n if n is None else n

@@ -158,7 +158,7 @@ def _root(
         nonlocal best
         try:
             model = at(t)
-            if model.set.emptiness(data) is not None:
+            if model.set.infeasibility(data) is not None:
                 return -1.0
         except CompositionError:
             return -1.0

@@ -19,7 +19,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.losses.ramp import RampPart
 from ucm.language.objective import Objective
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.term_sums import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
@@ -159,9 +159,9 @@ class Composite:
         return np.asarray(self.X.T @ (self.y * beta))
 
     @functools.cached_property
-    def penalty(self) -> Gathered:
+    def penalty(self) -> CombinedPenalty:
         """The sum of the penalties."""
-        return Gathered(self.penalties)
+        return CombinedPenalty(self.penalties)
 
     @property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:

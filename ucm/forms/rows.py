@@ -12,7 +12,7 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Expected
 from ucm.forms.objective import hinged
 from ucm.language.losses import Hinge
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
 __all__ = ["RowHulls", "RowLosses"]
@@ -148,9 +148,9 @@ class RowLosses(_OfRows):
         return not self.minus and not self.taken
 
     @functools.cached_property
-    def penalty(self) -> Gathered:
+    def penalty(self) -> CombinedPenalty:
         """R."""
-        return Gathered(self.penalties)
+        return CombinedPenalty(self.penalties)
 
     @property
     def lam(self) -> float | None:

@@ -4,7 +4,7 @@ import lazy_loader as _lazy
 
 __getattr__, __dir__, __all__ = _lazy.attach(__name__, ["domains", "models", "terms"])
 
-# These modules install the operators of `ucm.language.operators`. They are imported with any part of the
+# These modules install the operators of `ucm.language.node`. They are imported with any part of the
 # language, since a class of one's own may be the first declaration of a program.
 from ucm.language import loss_sets as _loss_sets  # noqa: E402, F401
 from ucm.language import objective as _objective  # noqa: E402, F401

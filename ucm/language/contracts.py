@@ -4,9 +4,9 @@ A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows n
 penalties have a page of their own, `ucm.language.terms`.
 A set *lowers* to a `LoweredSet`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
 A hull *binds* its domain to the weights and classes of its samples; the answer is a `BoundDomain`.
-Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`), asked by `isinstance`, and
-`CoordinateFree` for a node that has a meaning behind a kernel. A set that is made of other
-sets by sums, multiples and matrices is a `Combination`, which states its terms only.
+Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `MassMultipliers`), asked by `isinstance`;
+a `RotationInvariant` node has a meaning behind a kernel. A set that is made of other sets by sums, multiples
+and matrices is a `Combination`, which states its terms only.
 
 Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
 `ucm.language.parameter`, solvers in `ucm.forms.solver`.
@@ -27,8 +27,15 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import CoordinateFree, Node, Notation, by_name
-from ucm.language.operators import OPERATORS, Arithmetic, operator
+from ucm.language.node import (
+    OPERATORS,
+    Arithmetic,
+    Node,
+    Notation,
+    RotationInvariant,
+    by_name,
+    operator,
+)
 from ucm.language.parameter import Kind, Scope, Size
 from ucm.language.sample_weights import SampleWeights
 from ucm.language.simplex_projection import Jacobian, snap, vector
@@ -38,16 +45,16 @@ __all__ = [
     "Block",
     "BoundDomain",
     "BoundSimplex",
-    "CoordinateFree",
     "Coupling",
     "Domain",
     "Jacobian",
-    "Leveled",
     "LoweredSet",
     "MassConstraint",
+    "MassMultipliers",
     "Path",
     "Polyhedron",
     "Projectable",
+    "RotationInvariant",
     "SampleWeights",
     "Scope",
     "SemiSmooth",
@@ -148,7 +155,7 @@ class BoundDomain(metaclass=Kind):
         size = max(float(np.linalg.norm(x)) for x in (near, self.center(q.size)))
         return snap(float(np.linalg.norm(q - near)) / (size or 1.0))
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         """Why the domain is empty in this dimension, with the admissible range; None if not."""
         return None
 
@@ -166,7 +173,7 @@ class BoundDomain(metaclass=Kind):
         return self.constraints(q, None if size is None else size.number)
 
 
-class Domain(BoundDomain, CoordinateFree):
+class Domain(BoundDomain, RotationInvariant):
     """A declared domain: a closed convex set of parameter vectors of any dimension, without data."""
 
     example: ClassVar[str] = "NormBall(0.2)"
@@ -216,7 +223,7 @@ class SemiSmooth(Projectable):
         """An element of the generalised Jacobian of `project` at v."""
 
 
-class Leveled(BoundDomain):
+class MassMultipliers(BoundDomain):
     """A domain on the simplex that knows the multipliers of its mass constraints."""
 
     @abstractmethod
@@ -226,7 +233,7 @@ class Leveled(BoundDomain):
         not grow and non-positive where it is 0. An end may be infinite."""
 
 
-class SimplexDomain(Domain, SemiSmooth, Leveled):
+class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     """A declared domain on the simplex, `{q >= 0, sum q = 1, ...}`: it is what it binds to, over samples that
     count once. A subclass has `bind` and `inside`, the constraints apart from the simplex."""
 
@@ -264,8 +271,8 @@ class SimplexDomain(Domain, SemiSmooth, Leveled):
     def center(self, dim: int) -> Vec:
         return SampleWeights(dim).uniform()
 
-    def emptiness(self, dim: int) -> str | None:
-        return self.bind(SampleWeights(dim)).emptiness(dim)
+    def infeasibility(self, dim: int) -> str | None:
+        return self.bind(SampleWeights(dim)).infeasibility(dim)
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
         return self.bind(SampleWeights(dim)).polyhedron(dim)
@@ -275,7 +282,7 @@ class SimplexDomain(Domain, SemiSmooth, Leveled):
         return [*samples.constraints(q), *self.inside(q, size, samples)]
 
 
-class BoundSimplex(SemiSmooth, Leveled):
+class BoundSimplex(SemiSmooth, MassMultipliers):
     """A domain on the simplex over samples.
 
     Attributes
@@ -406,7 +413,7 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
         """The dimension of the space it lives in, over samples with n features. None: not known
         yet. Raises `CompositionError` naming the innermost node that mixes dimensions."""
 
-    def emptiness(self, data: Data) -> str | None:
+    def infeasibility(self, data: Data) -> str | None:
         """Why the set is empty, naming the innermost node, with the admissible range. None: it is
         not, or only a solver can tell (intersections)."""
         return None

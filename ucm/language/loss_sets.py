@@ -31,7 +31,7 @@ from ucm.language.domains.divergence_ball import ConjugateFunction, SimplexDiver
 from ucm.language.domains.norm_ball import SimplexNormBall, SimplexUniformBall
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
-from ucm.language.node import Tunable
+from ucm.language.node import Expression
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
@@ -74,7 +74,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
         )
     base = split_scalar(loss)[1]  # a multiple changes the size only
     weights = getattr(radius, "weights", None)
-    if isinstance(radius, float | int | Tunable):
+    if isinstance(radius, float | int | Expression):
         steepest = loss.steepest()
         if base.slope() is None and steepest <= 1.0:
             raise CompositionError(

@@ -13,7 +13,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import KLBall, LossBall, NormBall
 from ucm.language.losses import Exponential, Hinge, Ramp, SquaredHinge
-from ucm.language.node import Param, Scalar, Tunable
+from ucm.language.node import Expression, Param, Scalar
 from ucm.language.objective import Objective
 from ucm.language.penalties import L1, L2, CappedL1, ExpL0
 from ucm.language.robust import RobustMargin
@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 
-def _param(name: str, number: Any) -> Tunable:
-    return number if isinstance(number, Tunable) else Param(name, number)
+def _param(name: str, number: Any) -> Expression:
+    return number if isinstance(number, Expression) else Param(name, number)
 
 
 def nu_svm(nu: Scalar) -> UncertaintySet:

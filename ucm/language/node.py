@@ -1,4 +1,4 @@
-"""Declarations as immutable trees.
+"""Declarations as immutable trees, and the operators between them.
 
 A node is a frozen dataclass whose fields are numbers, `Param`s, arrays, strings, other nodes, or
 tuples of these. Equality and hash are structural; `repr` is source text; `str` is mathematics.
@@ -12,11 +12,13 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from numbers import Real
 from types import FunctionType, UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
+    Generic,
     Literal,
     Self,
     TypeVar,
@@ -33,20 +35,27 @@ from scipy import sparse
 from ucm.data.validation import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
-from ucm.language.parameter import Kind, Param, Scalar, Tunable, as_number, number_source, value
+from ucm.language.parameter import Expression, Kind, Param, Scalar, as_number, number_source, value
 
 __all__ = [
     "LATEX",
+    "OPERATORS",
     "TEXT",
-    "CoordinateFree",
+    "Arithmetic",
+    "Expression",
     "Node",
     "Notation",
     "Param",
+    "RotationInvariant",
     "Scalar",
-    "Tunable",
+    "as_factor",
+    "axes",
     "by_name",
     "converted",
+    "in_parentheses",
+    "is_zero",
     "number_source",
+    "operator",
     "registered",
     "source",
     "value",
@@ -268,9 +277,9 @@ class Node(metaclass=Kind):
         return _among(self.operands()) if self._below is None else iter(self._below)
 
     def in_features(self) -> Node | None:
-        """The first node, this one or below, that is not `CoordinateFree`; None if there is none."""
+        """The first node, this one or below, that is not `RotationInvariant`; None if there is none."""
         nodes = (node for node in self.walk() if isinstance(node, Node))
-        return next((node for node in nodes if not isinstance(node, CoordinateFree)), None)
+        return next((node for node in nodes if not isinstance(node, RotationInvariant)), None)
 
     def params(self) -> dict[str, float]:
         """Names and values of the `Param`s in this declaration, in order of appearance.
@@ -299,11 +308,11 @@ class Node(metaclass=Kind):
         """The names of the `Param`s whose value is a fraction of the admissible interval."""
         return tuple(name for name, p in self._params.items() if p.relative)
 
-    def settled(self, values: Mapping[str, float]) -> Self:
+    def substitute(self, values: Mapping[str, float]) -> Self:
         """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
         return self._changed(lambda p: Param(p.name, values[p.name]) if p.name in values else p)
 
-    def fractional(self, names: Container[str]) -> Self:
+    def as_fractions(self, names: Container[str]) -> Self:
         """The same declaration with the `Param`s of these names relative, at half of their intervals."""
         return self._changed(lambda p: Param(p.name, 0.5, True) if p.name in names else p)
 
@@ -408,7 +417,7 @@ class Node(metaclass=Kind):
         return f"$\\displaystyle {self.to_latex()}$"
 
 
-class CoordinateFree(Node):
+class RotationInvariant(Node):
     """A node whose meaning does not depend on the coordinates of the samples, so that it has a kernel form.
 
     For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: what it takes
@@ -462,7 +471,12 @@ def _words(hint: Any) -> str:
         return " or ".join(map(_words, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"a tuple of {_words(get_args(hint)[0])}"
-    names = {float: "a plain number", int: "a whole number", type(None): "None", Tunable: "a Param"}
+    names = {
+        float: "a plain number",
+        int: "a whole number",
+        type(None): "None",
+        Expression: "a Param",
+    }
     name = getattr(hint, "__name__", str(hint))
     return names.get(hint) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
@@ -476,8 +490,8 @@ def _remedy(hint: Any) -> str:
 
 
 # unions that `|` would build at every call
-_KEPT = (Node, Tunable, str, bool, FunctionType)
-_NUMBERS = (float, Tunable)
+_KEPT = (Node, Expression, str, bool, FunctionType)
+_NUMBERS = (float, Expression)
 _FOUND = (Node, Param)
 
 
@@ -485,14 +499,14 @@ def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
     for x in items:
         if isinstance(x, _FOUND):
             yield x
-        elif isinstance(x, Tunable):
+        elif isinstance(x, Expression):
             yield from x.leaves()
         elif isinstance(x, tuple):
             yield from _among(x)
 
 
-def _substitute(x: Any, change: Callable[[Tunable], Tunable]) -> Any:
-    if isinstance(x, Tunable):
+def _substitute(x: Any, change: Callable[[Expression], Expression]) -> Any:
+    if isinstance(x, Expression):
         return change(x)
     if isinstance(x, tuple):
         return tuple(_substitute(item, change) for item in x)
@@ -531,3 +545,108 @@ def by_name(node: Node, notation: Notation) -> str:
 def _with_values(node: Node, notation: Notation) -> str:
     listed = ", ".join(p.shown(notation) for p in node._params.values())
     return notation.separated(node.formula(notation), *([listed] if listed else []))
+
+
+def as_factor(c: Any) -> Scalar | None:
+    """`c` as what multiplies a node, a number, a `Param` or arithmetic of these; None when it is neither."""
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        c = c.item()
+    if isinstance(c, Expression):
+        return c
+    return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
+
+
+def is_zero(x: Any) -> bool:
+    """Whether x is the number 0, which `sum` begins with, and which changes no sum."""
+    return as_factor(x) == 0.0
+
+
+def axes(x: Any, where: str) -> int:
+    """The number of axes of an array, nested lists, or a number."""
+    if sparse.issparse(x):
+        return 2
+    try:
+        return np.ndim(x)
+    except ValueError as error:
+        raise CompositionError(
+            f"{where}: expected rows of equal length, got {brief(x)}; "
+            "give every row as many numbers as the first"
+        ) from error
+
+
+def in_parentheses(text: str) -> str:
+    """The text, in parentheses when it has an operator outside of all brackets."""
+    depth = 0
+    for ch in text:
+        depth += (ch in "([{") - (ch in ")]}")
+        if ch == " " and depth == 0:
+            return f"({text})"
+    return text
+
+
+Result = TypeVar("Result")
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+"""The meanings by name. The floors above install their nodes here, so that no contract imports one."""
+
+
+def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Install a function as the meaning of an operator between declarations."""
+
+    def install(function: Callable[..., Any]) -> Callable[..., Any]:
+        OPERATORS[name] = function
+        return function
+
+    return install
+
+
+class Arithmetic(Node, Generic[Result]):
+    """A declaration that stands in expressions, all of them through `combine`."""
+
+    __array_ufunc__ = None  # lets `array + U` and `np.float64 * loss` reach the methods below
+
+    @abstractmethod
+    def combine(self, symbol: str, a: Any, b: Any) -> Result:
+        """`a symbol b`, this node among them. NotImplemented: the other operand has the say."""
+
+    def __add__(self, other: object) -> Result:
+        return self.combine("+", self, other)
+
+    def __radd__(self, other: object) -> Result:
+        return self.combine("+", other, self)
+
+    def __sub__(self, other: object) -> Result:
+        return self.combine("-", self, other)
+
+    def __rsub__(self, other: object) -> Result:
+        return self.combine("-", other, self)
+
+    def __mul__(self, other: object) -> Result:
+        return self.combine("*", other, self)
+
+    def __rmul__(self, other: object) -> Result:
+        return self.combine("*", other, self)
+
+    def __neg__(self) -> Result:
+        return self.combine("*", -1.0, self)
+
+    def __truediv__(self, other: object) -> Result:
+        return self.combine("/", self, other)
+
+    def __matmul__(self, other: object) -> Result:
+        return self.combine("@", self, other)
+
+    def __rmatmul__(self, other: object) -> Result:
+        return self.combine("@", other, self)
+
+    def __and__(self, other: object) -> Result:
+        return self.combine("&", self, other)
+
+    def __rand__(self, other: object) -> Result:
+        return self.combine("&", other, self)
+
+    def __or__(self, other: object) -> Result:
+        return self.combine("|", self, other)
+
+    def __ror__(self, other: object) -> Result:
+        return self.combine("|", other, self)

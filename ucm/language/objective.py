@@ -7,10 +7,8 @@ from typing import Any
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.arithmetic import as_factor, is_zero
 from ucm.language.contracts import UncertaintySet, operator
-from ucm.language.node import Node, Notation, Scalar
-from ucm.language.operators import OPERATORS
+from ucm.language.node import OPERATORS, Node, Notation, Scalar, as_factor, is_zero
 from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,

@@ -22,9 +22,26 @@ from ucm.language import cvx as cp
 from ucm.language.notation import LATEX, Notation
 
 __all__ = [
-    "Derived", "Kind", "Numbers", "Param", "Parameters", "Range",
-    "Scalar", "Scope", "Size", "Tunable", "as_declared", "as_number", "held", "holds", "named",
-    "number_source", "shown", "subject", "value", "within",
+    "BinaryExpression",
+    "Expression",
+    "Kind",
+    "Numbers",
+    "Param",
+    "Parameters",
+    "Range",
+    "Scalar",
+    "Scope",
+    "Size",
+    "as_declared",
+    "as_number",
+    "held",
+    "holds",
+    "named",
+    "number_source",
+    "shown",
+    "subject",
+    "value",
+    "within",
 ]  # fmt: skip
 
 
@@ -35,7 +52,7 @@ class Kind(ABCMeta):
     __subclasscheck__ = type.__subclasscheck__
 
 
-class Tunable(metaclass=Kind):
+class Expression(metaclass=Kind):
     """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers."""
 
     name: str
@@ -52,7 +69,7 @@ class Tunable(metaclass=Kind):
         """Its value, with `read` giving that of each `Param`."""
 
     @abstractmethod
-    def replaced(self, change: Callable[[Param], Param]) -> Tunable:
+    def replaced(self, change: Callable[[Param], Param]) -> Expression:
         """The same with other parameters in place of its own.
 
         Raises
@@ -62,7 +79,7 @@ class Tunable(metaclass=Kind):
         """
 
     @abstractmethod
-    def bare(self) -> Tunable:
+    def bare(self) -> Expression:
         """The same without ranges, in it and below."""
 
     @abstractmethod
@@ -118,7 +135,7 @@ class Tunable(metaclass=Kind):
 
 
 @dataclass(frozen=True)
-class Param(Tunable):
+class Param(Expression):
     """A named hyperparameter with its present value.
 
     Arithmetic of parameters, such as `2 * nu`, `nu / 2`, `1 - nu`, `nu * kappa` and `kappa ** 2`, is allowed
@@ -202,7 +219,7 @@ class Param(Tunable):
         return f"Param({self.name!r}, {number_source(self.value)}{flag})"
 
 
-Scalar = float | Tunable
+Scalar = float | Expression
 
 
 @dataclass(frozen=True)
@@ -234,17 +251,17 @@ class Range:
     must: str
 
     def __post_init__(self) -> None:
-        if isinstance(self.scalar, Tunable) and self.scalar.relative:
+        if isinstance(self.scalar, Expression) and self.scalar.relative:
             return
         x = as_declared(self.scalar)
         if not self.low <= x <= self.high or x in self.but:
-            got = shown(self.scalar) if isinstance(self.scalar, Tunable) else f"{x:.10g}"
+            got = shown(self.scalar) if isinstance(self.scalar, Expression) else f"{x:.10g}"
             raise CompositionError(f"{self.what} {self.must}, got {got}; choose another value")
 
 
 def _replaced(ranges: tuple[Range, ...], change: Callable[[Param], Param]) -> tuple[Range, ...]:
     return tuple(
-        replace(r, scalar=r.scalar.replaced(change)) if isinstance(r.scalar, Tunable) else r
+        replace(r, scalar=r.scalar.replaced(change)) if isinstance(r.scalar, Expression) else r
         for r in ranges
     )
 
@@ -259,19 +276,19 @@ def within(
     CompositionError
         It is no scalar, or lies outside.
     """
-    number = scalar if isinstance(scalar, Tunable) else as_number(scalar, what)
+    number = scalar if isinstance(scalar, Expression) else as_number(scalar, what)
     return held(number, Range(what, _bare(number), low, high, but, must))
 
 
 def held(scalar: Scalar, own: Range) -> Scalar:
     """The scalar with one more range, which may be that of another scalar; numbers need none."""
-    if isinstance(scalar, Param | Derived):
+    if isinstance(scalar, Param | BinaryExpression):
         return replace(scalar, ranges=(*scalar.ranges, own))
     return scalar
 
 
 def _bare(scalar: Scalar) -> Scalar:
-    return scalar.bare() if isinstance(scalar, Tunable) else scalar
+    return scalar.bare() if isinstance(scalar, Expression) else scalar
 
 
 def _power(base: float, exponent: float) -> float:
@@ -309,7 +326,7 @@ _INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, flo
 
 
 @dataclass(frozen=True)
-class Derived(Tunable):
+class BinaryExpression(Expression):
     """`left operation right`, a number that parameters set; written with `+ - * /`, and `**` with a number as
     its exponent.
 
@@ -335,12 +352,12 @@ class Derived(Tunable):
     def __post_init__(self) -> None:
         if self.operation not in _OPERATIONS:
             raise CompositionError(
-                f"Derived: the operation is one of + - * / **, got {brief(self.operation)}; write 2 * nu"
+                f"BinaryExpression: expected one of + - * / **, got {brief(self.operation)}; write 2 * nu"
             )
         for side in (self.left, self.right):
-            if not isinstance(side, Tunable):
-                as_number(side, "Derived")
-        if self.operation == "**" and (isinstance(self.right, Tunable) or self.right == 0.0):
+            if not isinstance(side, Expression):
+                as_number(side, "BinaryExpression")
+        if self.operation == "**" and (isinstance(self.right, Expression) or self.right == 0.0):
             raise CompositionError(
                 f"{self.name}: the exponent is a number other than 0, got {brief(self.right)}; "
                 "write for example kappa ** 2"
@@ -362,28 +379,30 @@ class Derived(Tunable):
 
     def leaves(self) -> tuple[Param, ...]:
         sides = (self.left, self.right)
-        return tuple(p for side in sides if isinstance(side, Tunable) for p in side.leaves())
+        return tuple(p for side in sides if isinstance(side, Expression) for p in side.leaves())
 
     def at(self, read: Callable[[Param], float]) -> float:
-        left, right = (x.at(read) if isinstance(x, Tunable) else x for x in (self.left, self.right))
+        left, right = (
+            x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right)
+        )
         if self.operation == "/" and right == 0.0:
             return math.nan
         return _OPERATIONS[self.operation](left, right)
 
-    def replaced(self, change: Callable[[Param], Param]) -> Derived:
+    def replaced(self, change: Callable[[Param], Param]) -> BinaryExpression:
         sides = (self.left, self.right)
-        new = [x.replaced(change) if isinstance(x, Tunable) else x for x in sides]
-        return Derived(self.operation, *new, ranges=_replaced(self.ranges, change))
+        new = [x.replaced(change) if isinstance(x, Expression) else x for x in sides]
+        return BinaryExpression(self.operation, *new, ranges=_replaced(self.ranges, change))
 
-    def bare(self) -> Derived:
-        return Derived(self.operation, _bare(self.left), _bare(self.right))
+    def bare(self) -> BinaryExpression:
+        return BinaryExpression(self.operation, _bare(self.left), _bare(self.right))
 
     def inverse(self, name: str, y: float) -> float:
         """The value of the one `Param` of that name for which this is y; the others at their values."""
         on_left = holds(self.left, name)
         inner, other = (self.left, self.right) if on_left else (self.right, self.left)
         x = _INVERSES[self.operation][0 if on_left else 1](y, as_declared(other))
-        return inner.inverse(name, x) if isinstance(inner, Derived) else x
+        return inner.inverse(name, x) if isinstance(inner, BinaryExpression) else x
 
     def monotone(self, name: str) -> bool:
         """Whether it is known to rise or fall with the `Param` of that name: where that stands once, and
@@ -396,7 +415,7 @@ class Derived(Tunable):
             return False
         if self.operation == "**" and as_declared(inner) < 0.0:
             return False
-        if not isinstance(inner, Derived):
+        if not isinstance(inner, BinaryExpression):
             return True
         below = self.operation == "/" and not on_left
         return inner.monotone(name) and not (below and inner.sums(name))
@@ -404,17 +423,19 @@ class Derived(Tunable):
     def sums(self, name: str) -> bool:
         """Whether the `Param` of that name stands in a sum."""
         inner = self.left if holds(self.left, name) else self.right
-        return self.operation in "+-" or (isinstance(inner, Derived) and inner.sums(name))
+        return self.operation in "+-" or (isinstance(inner, BinaryExpression) and inner.sums(name))
 
     def written(self, leaf: Callable[[Scalar], str]) -> str:
         """As text, with `leaf` giving that of numbers and `Param`s."""
         texts = []
         for x, right in ((self.left, False), (self.right, True)):
-            inner = x.written(leaf) if isinstance(x, Derived) else leaf(x)
-            loose = isinstance(x, Derived) and x.operation in "+-" and self.operation != "+"
-            tied = isinstance(x, Derived) and right
+            inner = x.written(leaf) if isinstance(x, BinaryExpression) else leaf(x)
+            loose = (
+                isinstance(x, BinaryExpression) and x.operation in "+-" and self.operation != "+"
+            )
+            tied = isinstance(x, BinaryExpression) and right
             negative = isinstance(x, float) and x < 0.0 and right
-            base = isinstance(x, Derived) and self.operation == "**"
+            base = isinstance(x, BinaryExpression) and self.operation == "**"
             texts.append(f"({inner})" if loose or tied or negative or base else inner)
         return f" {self.operation} ".join(texts)
 
@@ -423,7 +444,7 @@ class Derived(Tunable):
         if self.operation == "/":
             return notation.fraction(left, right)
         if self.operation == "**":
-            product = isinstance(self.left, Derived) and self.left.operation not in "+-"
+            product = isinstance(self.left, BinaryExpression) and self.left.operation not in "+-"
             return notation.power(f"({left})" if product else left, right)
         if self.operation == "*":
             return f"-{right}" if self.left == -1.0 else left + notation.times + right
@@ -444,7 +465,7 @@ class Derived(Tunable):
 
 def holds(scalar: Scalar, name: str) -> bool:
     """Whether the `Param` of that name stands in it."""
-    return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
+    return isinstance(scalar, Expression) and any(p.name == name for p in scalar.leaves())
 
 
 _ARRAYS: dict[int, Callable[[Any, Any], Any]] = {}
@@ -462,7 +483,7 @@ def times_array(axes: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _combined(operation: str, left: Any, right: Any) -> Any:
-    """A `Derived` of numbers and tunables; NotImplemented for anything else, which then has the say."""
+    """Return a `BinaryExpression` of numbers and parameters; NotImplemented for any other operand."""
     sides = []
     for x in (left, right):
         x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
@@ -477,12 +498,12 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
                 "parameter; put the array into the declaration, as in diag(r) @ set or "
                 "AffineImage(np.diag(r), Box(-s, s)) for sizes s * r, or weights=r of a penalty"
             )
-        if isinstance(x, bool) or not isinstance(x, Real | Tunable):
+        if isinstance(x, bool) or not isinstance(x, Real | Expression):
             return NotImplemented
-        sides.append(x if isinstance(x, Tunable) else as_number(x, operation))
+        sides.append(x if isinstance(x, Expression) else as_number(x, operation))
     if operation in "*/" and sides[1] == 1.0:
         return sides[0]
-    return sides[1] if operation == "*" and sides[0] == 1.0 else Derived(operation, *sides)
+    return sides[1] if operation == "*" and sides[0] == 1.0 else BinaryExpression(operation, *sides)
 
 
 def value(scalar: Scalar) -> float:
@@ -498,24 +519,26 @@ def value(scalar: Scalar) -> float:
     CompositionError
         It is a fraction of the admissible interval, which there is none of without data.
     """
-    if not isinstance(scalar, Tunable):
+    if not isinstance(scalar, Expression):
         return scalar
     if scalar.relative:
         raise CompositionError(
             f"{scalar!r}: expected a number, got a fraction of the admissible interval of data; "
-            "compile the model, or give the number, as model.settled(solution.params)"
+            "compile the model, or give the number, as model.substitute(solution.params)"
         )
     return scalar.value
 
 
 def as_declared(scalar: Scalar) -> float:
     """The number as it stands; of what is relative the fraction."""
-    return scalar.value if isinstance(scalar, Tunable) else scalar
+    return scalar.value if isinstance(scalar, Expression) else scalar
 
 
 def shown(scalar: Scalar) -> str:
     """What was got, in an error: source text, and the value of what is derived."""
-    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, Derived) else repr(scalar)
+    return (
+        f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
+    )
 
 
 def as_number(x: Any, where: str) -> float:
@@ -545,13 +568,13 @@ def number_source(x: float) -> str:
 
 def named(scalar: Scalar, what: str) -> str:
     """`the cap eta = 0.1`, or `the cap 0.1` for a constant."""
-    name = f"{scalar.name} = " if isinstance(scalar, Param | Derived) else ""
+    name = f"{scalar.name} = " if isinstance(scalar, Param | BinaryExpression) else ""
     return f"the {what} {name}{as_declared(scalar):.6g}"
 
 
 def subject(scalar: Scalar, what: str) -> str:
     """The name to use where the admissible range is stated."""
-    return scalar.name if isinstance(scalar, Param | Derived) else f"the {what}"
+    return scalar.name if isinstance(scalar, Param | BinaryExpression) else f"the {what}"
 
 
 # --- the size of a set -----------------------------------------------------------------------------
@@ -624,7 +647,7 @@ class Parameters(Scope):
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
         size = x if isinstance(x, Size) else Size(x)
         scalar, nonneg = size.declared, not (signed or isinstance(x, Size))
-        if not isinstance(scalar, Tunable):
+        if not isinstance(scalar, Expression):
             return size.number
         for p in scalar.leaves():
             if p.name not in self._known:

@@ -17,20 +17,18 @@ from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.huber import HuberHinge
 from ucm.language.losses.least_squares import LeastSquares
 from ucm.language.losses.logistic import Logistic
-from ucm.language.node import LATEX, value
+from ucm.language.node import LATEX, operator, value
 from ucm.language.objective import Objective
-from ucm.language.operators import operator
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
-from ucm.language.sets.ball import Ball
+from ucm.language.sets.affine_image import Ball, Point
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
-from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
+from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.statistics.vectors import Origin, VectorNode
 from ucm.language.term_sums import PenaltySum, ScaledLoss, ScaledPenalty, TermMultiple
 from ucm.language.terms import ConvexLoss, Penalty
 

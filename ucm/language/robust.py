@@ -7,8 +7,7 @@ from typing import Any
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node, Notation
-from ucm.language.operators import OPERATORS
+from ucm.language.node import OPERATORS, Node, Notation
 from ucm.language.terms import Loss, Penalty
 
 __all__ = ["RobustMargin", "as_model", "dual_exponent"]

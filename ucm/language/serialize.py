@@ -18,7 +18,7 @@ from scipy import sparse
 from ucm import language
 from ucm.errors import CompositionError, UCMError, brief
 from ucm.language.node import Node, registered
-from ucm.language.parameter import Derived, Param, Range
+from ucm.language.parameter import BinaryExpression, Param, Range
 
 __all__ = ["from_json", "to_json"]
 
@@ -110,7 +110,7 @@ def _encode(x: Any) -> Any:
     if isinstance(x, Param):
         flag = {"relative": True} if x.relative else {}
         return {"param": x.name, "value": _encode(x.value), **flag, **_ranges(x)}
-    if isinstance(x, Derived):
+    if isinstance(x, BinaryExpression):
         return {"operation": x.operation, "of": [_encode(x.left), _encode(x.right)], **_ranges(x)}
     if isinstance(x, Range):
         return {field.name: _encode(getattr(x, field.name)) for field in fields(x)}
@@ -137,7 +137,7 @@ def _encode(x: Any) -> Any:
     return x
 
 
-def _ranges(x: Param | Derived) -> dict[str, Any]:
+def _ranges(x: Param | BinaryExpression) -> dict[str, Any]:
     return {"ranges": [_encode(own) for own in x.ranges]} if x.ranges else {}
 
 
@@ -175,7 +175,7 @@ def _decode(x: Any) -> Any:
                 f"from_json: {brief(operation)} takes two operands, got {len(operands)}; "
                 "write the text with to_json"
             )
-        return Derived(operation, *map(_decode, operands), ranges=ranges)
+        return BinaryExpression(operation, *map(_decode, operands), ranges=ranges)
     if "function" in x:
         name, module = _entry(x, function=str, module=str)
         found = _function(module, name)

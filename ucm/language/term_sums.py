@@ -13,11 +13,10 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import in_parentheses
-from ucm.language.boxes import Bound
-from ucm.language.node import Notation, Scalar, source, value
+from ucm.language.node import Notation, Scalar, in_parentheses, source, value
 from ucm.language.parameter import Scope, as_declared, shown
 from ucm.language.terms import (
+    Bound,
     ConvexLoss,
     FoldedConcave,
     Loss,

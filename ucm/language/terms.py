@@ -17,11 +17,16 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.language import boxes
 from ucm.language import cvx as cp
-from ucm.language.boxes import Bound
-from ucm.language.node import CoordinateFree, Node, Notation, by_name, converted
-from ucm.language.operators import OPERATORS, Arithmetic
+from ucm.language.node import (
+    OPERATORS,
+    Arithmetic,
+    Node,
+    Notation,
+    RotationInvariant,
+    by_name,
+    converted,
+)
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.statistics.samples import Samples, signed
 
@@ -43,9 +48,14 @@ __all__ = [
     "Semismooth",
     "SubtractedPenalty",
     "Term",
+    "box_cone",
+    "box_gauge",
     "loss_cvxpy",
+    "shrink_box",
 ]
 
+Bound = float | Vec
+"""A bound of every coordinate, or one for each."""
 _FAR = 60.0  # a power of 2 beyond which a gauge is 0 or inf
 
 
@@ -61,7 +71,7 @@ class Term(Arithmetic[Any]):
 
 
 # --- losses ----------------------------------------------------------------------------------------
-class Loss(Term, CoordinateFree):
+class Loss(Term, RotationInvariant):
     """A loss of the margin, summed over the samples."""
 
     example: ClassVar[str] = "Hinge()"
@@ -376,6 +386,31 @@ class Conic(ProximalPenalty):
         """The nearest point of the cone that the domain of R* spans."""
 
 
+def _times(t: float, bound: Bound) -> Bound:
+    """`t` times a bound; inf stays inf for t = 0, the limit from above."""
+    return t * bound if t > 0.0 else np.where(np.isinf(bound), bound, 0.0)
+
+
+def shrink_box(v: Vec, lower: Bound, upper: Bound, t: float = 1.0) -> Vec:
+    """What the projection of v on t times the box leaves: `argmin_w ||w - v||^2 / 2 + t R(w)`, R the
+    support function of the box; for t = 0 the projection on the domain of R."""
+    return v - np.clip(v, _times(t, lower), _times(t, upper))
+
+
+def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
+    """The least r with z in r times the box, inf where there is none; lower <= 0 <= upper."""
+    wall = np.abs(np.where(z > 0.0, upper, lower))
+    out = z != 0.0
+    with np.errstate(divide="ignore"):
+        return float((np.abs(z[out]) / wall[out]).max(initial=0.0))
+
+
+def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
+    """The nearest point of the cone that the box spans."""
+    wall = np.where(z > 0.0, upper, lower)
+    return np.where(wall != 0.0, z, 0.0)
+
+
 class Boxed(Conic):
     """`sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper; said by `box` alone."""
 
@@ -393,16 +428,16 @@ class Boxed(Conic):
         return float(wall[out] @ w[out])
 
     def prox(self, v: Vec, t: float) -> Vec:
-        return boxes.shrink(np.asarray(v, dtype=float), *self.box(), t)
+        return shrink_box(np.asarray(v, dtype=float), *self.box(), t)
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
 
     def gauge(self, z: Vec) -> float:
-        return boxes.gauge(np.asarray(z, dtype=float), *self.box())
+        return box_gauge(np.asarray(z, dtype=float), *self.box())
 
     def spanned(self, z: Vec) -> Vec:
-        return boxes.spanned(z, *self.box())
+        return box_cone(z, *self.box())
 
 
 class FoldedConcave(Penalty):

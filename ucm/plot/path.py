@@ -159,7 +159,7 @@ class PathDisplay(Display):
         name = path.name.split(", ")[0]
         names = path.features if names is None else names
         relative = path.model.relative_names()
-        plain = path.model.settled({n: x for n, x in path[0].params.items() if n in relative})
+        plain = path.model.substitute({n: x for n, x in path[0].params.items() if n in relative})
         robust = isinstance(plain, RobustMargin)
         together = robust and len(relative) > 1
         interval = interval_of(plain, path.data, name) if robust and not together else None

@@ -13,7 +13,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import (
     BoundDomain,
     Domain,
-    Leveled,
+    MassMultipliers,
     Projectable,
     SampleWeights,
     SemiSmooth,
@@ -89,7 +89,7 @@ def check_domain(
     tried, declared = 0, domain if samples and isinstance(domain, Domain) else None
     for dim in dims:
         compare = dim <= cvxpy_dim
-        if domain.emptiness(dim) is None:
+        if domain.infeasibility(dim) is None:
             tried += 1
             alone = SampleWeights(dim)
             case = _Case(f"{domain!r}, dimension {dim}", tol, domain, dim, alone, rng)
@@ -101,7 +101,7 @@ def check_domain(
                 D = declared.bind(bound)
             except CompositionError:  # weights have no meaning
                 continue
-            if D is domain or D.emptiness(dim) is not None:
+            if D is domain or D.infeasibility(dim) is not None:
                 continue
             tried += 1
             what = f"{domain!r}, dimension {dim}"
@@ -134,7 +134,7 @@ def _check_case(case: _Case, *, compare: bool) -> None:
         _check_memory(case, case.domain.project)
     if isinstance(case.domain, SemiSmooth):
         _check_jacobian(case, case.domain)
-    if isinstance(case.domain, Leveled):
+    if isinstance(case.domain, MassMultipliers):
         _check_levels(case, case.domain)
     g = case.rng.standard_normal(case.dim)
     if compare and case.support(g)[0] + case.support(-g)[0] > 1e-6:  # else it is one point
@@ -259,7 +259,7 @@ def _check_jacobian(case: _Case, domain: SemiSmooth) -> None:
                 case.at_most("the Jacobian is that of the projection", float(error), 1e-4)
 
 
-def _check_levels(case: _Case, domain: Leveled) -> None:
+def _check_levels(case: _Case, domain: MassMultipliers) -> None:
     """The multipliers move with g, and settle what q does: full above, empty below, by exchange."""
     masks = [np.zeros(case.dim, bool) for _ in case.samples.groups]
     for mask, (index, _) in zip(masks, case.samples.groups, strict=True):

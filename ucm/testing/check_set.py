@@ -65,7 +65,7 @@ def check_set(
         X = rng.standard_normal((9, _features(U))) + y[:, None]
         subgroup = groups_in_turn(U, 9)
     data = bind(X, y, subgroup=subgroup)
-    why = U.emptiness(data)
+    why = U.infeasibility(data)
     if why is not None:
         raise AssertionError(f"{why}; check_set needs samples for which the set has points")
     case = _Case(repr(U), tol, U, data, U.lower(data), rng)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.language.parameter import Parameters
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
@@ -174,7 +174,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     for part in added:
         _check_calculus(part, points, tol)
         _check_against_cvxpy(part, points, tol)
-    total = Gathered(added)
+    total = CombinedPenalty(added)
     if len(added) > 1 and total.proximal():
         _check_calculus(total, points, tol)
     for part in subtracted:
@@ -183,7 +183,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
         _check_folded(penalty, tol)
 
 
-def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float) -> None:
+def _check_calculus(R: ProximalPenalty | CombinedPenalty, points: list[Vec], tol: float) -> None:
     """Value, proximal map, conjugate and gauge belong together."""
     judge = Checker(repr(R), tol)
     for v in points:
@@ -194,7 +194,7 @@ def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float
             scale = 1.0 + abs(R.value(w)) + abs(float(z @ w))
             young = R.value(w) + R.conjugate(z) - float(z @ w)
             judge.at_most("R(w) + R*(z) = <z, w> at the proximal map", abs(young), 10 * tol * scale)
-            slope = R.prox_slope(v, t) if isinstance(R, Gathered | Semismooth) else None
+            slope = R.prox_slope(v, t) if isinstance(R, CombinedPenalty | Semismooth) else None
             if slope is not None:
                 _check_slope(judge, R, v, t, slope)
             for other in points:
@@ -208,7 +208,11 @@ def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float
 
 
 def _check_slope(
-    judge: Checker, R: ProximalPenalty | Gathered, v: Vec, t: float, slope: NDArray[np.float64]
+    judge: Checker,
+    R: ProximalPenalty | CombinedPenalty,
+    v: Vec,
+    t: float,
+    slope: NDArray[np.float64],
 ) -> None:
     """A Jacobian of the proximal map: symmetric, between 0 and 1, and the slope along any direction in which
     both sides have the same one."""

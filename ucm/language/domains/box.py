@@ -22,10 +22,10 @@ from ucm.language.contracts import (
     Size,
 )
 from ucm.language.domains.simplex import CappedSimplex
-from ucm.language.node import Node, Notation, Scalar, Tunable, converted, value
+from ucm.language.node import Expression, Node, Notation, Scalar, converted, value
 from ucm.language.parameter import as_number, named, subject
 from ucm.language.simplex_projection import jacobian, snap, vector
-from ucm.language.statistics.vectors import ConstantVector, VectorNode, VectorSum
+from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
 __all__ = ["BoundBox", "Box"]
 
@@ -37,7 +37,7 @@ def _as_bound(x: Any, where: str = "") -> Any:
     ):
         return x
     if not isinstance(x, list | tuple | np.ndarray) or np.ndim(x) == 0:
-        return x if isinstance(x, Tunable) else as_number(x, where)
+        return x if isinstance(x, Expression) else as_number(x, where)
     try:
         bounds = np.array(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -178,7 +178,7 @@ class Box(Domain, _Between):
         lower, upper = self.bounds()
         return BoundBox(self, self, c * lower, c * upper, c)
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         if self.dimension not in (None, dim):
             return (
                 f"{self!r}: bounds for {self.dimension} coordinates, got {dim}; "
@@ -251,8 +251,8 @@ class BoundBox(_Between):
     def bounds(self) -> tuple[Vec, Vec]:
         return self.lower, self.upper
 
-    def emptiness(self, dim: int) -> str | None:
-        return self.declared.emptiness(dim)
+    def infeasibility(self, dim: int) -> str | None:
+        return self.declared.infeasibility(dim)
 
     def size(self) -> Size | None:
         return self.declared.size()

@@ -16,7 +16,7 @@ from scipy.linalg import block_diag
 from ucm import native
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
-from ucm.language.contracts import BoundDomain, Jacobian, Leveled, Polyhedron, SemiSmooth
+from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyhedron, SemiSmooth
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.node import Notation, value
 from ucm.language.perspective import perspective
@@ -133,11 +133,11 @@ class ConvexCombination(BoundDomain):
                 q[place] = unit / count
         return q
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         if dim != self.dim:
             return f"{self!r}: it has {self.dim} coordinates, got dimension {dim}; give as many"
         sizes = zip(self.parts, self.sizes, strict=True)
-        reasons = (p.domain.emptiness(n) for p, n in sizes)
+        reasons = (p.domain.infeasibility(n) for p, n in sizes)
         return next((why for why in reasons if why is not None), None)
 
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
@@ -356,7 +356,7 @@ def unit_of(domains: Sequence[BoundDomain], plain: bool) -> float:
     """rho of an operand: 0 where the entries of its first domain sum to t and nothing else needs t; the
     radius of a ball, so that all its coordinates are of one size; else 1."""
     first = domains[0] if domains else None
-    if plain and isinstance(first, Leveled):
+    if plain and isinstance(first, MassMultipliers):
         return 0.0
     if isinstance(first, NormBall) and math.isfinite(r := value(first.radius)) and r > 0.0:
         return r

@@ -88,9 +88,9 @@ class DomainIntersection(Domain):
         cp.clarabel(problem)
         return None if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE) else x.value
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         for d in (self.left, self.right):
-            reason = d.emptiness(dim)
+            reason = d.infeasibility(dim)
             if reason:
                 return reason
         if self._center(dim) is not None:

@@ -431,5 +431,5 @@ class SimplexSublevelSet(BoundSimplex):
             worst = max(worst, float(np.abs(q - self.samples.uniform()).sum()))
         return snap(worst)
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         return self.samples.missing(self.declared) or self.too_small()

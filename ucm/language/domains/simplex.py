@@ -273,7 +273,7 @@ class Capped(BoundSimplex):
             worst = max(worst, (top - self.cap) / max(self.cap, 1.0 / self.samples.total))
         return snap(worst)
 
-    def emptiness(self, dim: int) -> str | None:
+    def infeasibility(self, dim: int) -> str | None:
         s = self.samples
         why = s.missing(self.declared)
         if why is not None:

@@ -8,11 +8,10 @@ from ucm import native
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.statistics.samples import Samples
-from ucm.language.terms import ConvexLoss, OfSamples
+from ucm.language.terms import Bound, ConvexLoss, OfSamples
 
 __all__ = ["Hinge", "SquaredHinge"]
 

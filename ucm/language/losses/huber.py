@@ -7,10 +7,9 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.boxes import Bound
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import Scope, as_declared, shown
-from ucm.language.terms import ConvexLoss, OfSamples
+from ucm.language.terms import Bound, ConvexLoss, OfSamples
 
 __all__ = ["HuberHinge"]
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
-from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope
-from ucm.language.terms import ConvexLoss, OfSamples
+from ucm.language.terms import Bound, ConvexLoss, OfSamples
 
 __all__ = ["LeastSquares"]
 

@@ -7,10 +7,9 @@ from scipy.special import expit
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
-from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope
-from ucm.language.terms import ConvexLoss, OfSamples
+from ucm.language.terms import Bound, ConvexLoss, OfSamples
 
 __all__ = ["Logistic"]
 

@@ -7,10 +7,9 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.boxes import Bound
-from ucm.language.node import Node, Notation, Scalar, Tunable, value
+from ucm.language.node import Expression, Node, Notation, Scalar, value
 from ucm.language.parameter import Scope, as_declared, shown
-from ucm.language.terms import ConvexLoss, OfSamples, PointwiseLoss
+from ucm.language.terms import Bound, ConvexLoss, OfSamples, PointwiseLoss
 
 __all__ = ["Ramp", "RampPart"]
 
@@ -143,13 +142,13 @@ def _plus(notation: Notation, start: str, t: str) -> str:
 
 
 def _tail(notation: Notation, mu: Scalar) -> str:
-    if isinstance(mu, Tunable):
+    if isinstance(mu, Expression):
         return "-" + notation.power(notation.scalar(mu), "2")
     return notation.scalar(-mu * mu)
 
 
 def _over(notation: Notation, mu: Scalar, total: str) -> str:
     """`total / mu`."""
-    if isinstance(mu, Tunable):
+    if isinstance(mu, Expression):
         return notation.fraction("1", notation.scalar(mu)) + notation.times + total
     return total if mu == 1.0 else notation.scalar(1.0 / mu) + notation.times + total

@@ -3,8 +3,7 @@
 from ucm.language.objective import Objective  # installs + and * between terms
 from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0
 from ucm.language.penalties.groups import GroupExcess, GroupLasso, GroupMCP
-from ucm.language.penalties.nonnegative import NonNegative
-from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, Norm
+from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import PenaltySum, ScaledFolded, ScaledPenalty
 from ucm.language.terms import Excess

@@ -13,8 +13,8 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Node, Notation, Scalar
 from ucm.language.parameter import Scope
-from ucm.language.penalties.fields import check_length, check_weights
 from ucm.language.penalties.folded_concave import MCP
+from ucm.language.penalties.norms import check_length, check_weights
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import (
     Conic,

@@ -1,4 +1,4 @@
-"""The norms and their powers: L1, L2, the elastic net, LInf, Lp, any norm."""
+"""The norms and their powers, any of them weighted or summed, and the sign constraint."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from ucm import native
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Notation, Scalar
-from ucm.language.parameter import Scope, within
-from ucm.language.penalties.fields import check_length, check_weights
+from ucm.language.node import Node, Notation, source
+from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
 from ucm.language.term_sums import PenaltySum, multiplied, summed
@@ -30,7 +29,41 @@ from ucm.language.terms import (
     Semismooth,
 )
 
-__all__ = ["L1", "L2", "ElasticNet", "LInf", "Lp", "Norm", "exponent"]
+__all__ = [
+    "L1",
+    "L2",
+    "ElasticNet",
+    "LInf",
+    "Lp",
+    "NonNegative",
+    "Norm",
+    "check_length",
+    "check_weights",
+    "exponent",
+]
+
+
+def check_weights(node: Node, weights: Any, each: str) -> None:
+    """Refuse weights that are no vector of finite numbers >= 0, one above 0."""
+    if not isinstance(weights, np.ndarray) or weights.ndim != 1:
+        raise CompositionError(
+            f"{type(node).__name__}: weights is a vector, one number for each {each}, got {brief(weights)}; "
+            "write for example weights=[1.0, 0.5]"
+        )
+    if not weights.size or weights.min() < 0.0 or not weights.any():
+        raise CompositionError(
+            f"{type(node).__name__}: the weights must not be negative, nor all 0, got {source(weights)}; a "
+            f"{each} of weight 0 is free"
+        )
+
+
+def check_length(node: Node, field: str, given: int, n: int) -> None:
+    """Refuse a field that is written for another number of features."""
+    if given != n:
+        raise CompositionError(
+            f"{type(node).__name__}: {field} has entries for {given} features, got samples of {n}; give "
+            "one for each feature"
+        )
 
 
 def exponent(penalty: Penalty) -> float | None:
@@ -325,3 +358,30 @@ class Lp(Differentiable, Semismooth):
 
     def formula(self, notation: Notation) -> str:
         return notation.power(notation.norm("w", f"{self.p:g}"), f"{self.p:g}")
+
+
+class NonNegative(Boxed):
+    """The constraint `w >= 0` as a penalty: 0 if it holds, else infinite.
+
+    Use it where the sign of every effect is known: a feature may only speak for class +1. Turn the sign of
+    a feature for the opposite.
+
+    Notes
+    -----
+    Parikh and Boyd (2014), Proximal algorithms, section 6.4.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.NonNegative().value([3.0, 0.0]), ucm.NonNegative().value([3.0, -1.0])
+    (0.0, inf)
+    """
+
+    def box(self) -> tuple[Bound, Bound]:
+        return -np.inf, 0.0
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return cp.indicator([w >= 0])
+
+    def formula(self, notation: Notation) -> str:
+        return f"{notation.word('ind')}(w{notation.geq}0)"

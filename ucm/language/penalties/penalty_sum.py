@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.language import boxes
 from ucm.language.penalties.norms import LInf
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import ScaledPenalty, split_scalar
@@ -21,9 +20,12 @@ from ucm.language.terms import (
     Differentiable,
     ProximalPenalty,
     Semismooth,
+    box_cone,
+    box_gauge,
+    shrink_box,
 )
 
-__all__ = ["Gathered", "slope_near"]
+__all__ = ["CombinedPenalty", "slope_near"]
 
 _STEP = 1e-6  # relative
 _NEARLY = 0.9  # the share of z from which on a smooth term takes what is left of it
@@ -42,7 +44,7 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class CombinedPenalty:
     """`R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`, f the sum of the other terms.
 
     With B the sum of the boxes of the terms that have one (`Boxed.box`; L1 has), R is its support
@@ -107,16 +109,18 @@ class Gathered:
             return len(self._others) <= 1
         return len(self._others) <= 1 and split_scalar(self._rest)[1].keeps_signs
 
-    def apart(self) -> list[tuple[Gathered, tuple[ProximalPenalty, ...]]]:
+    def apart(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
         """The ways to take a sum with a proximal map out of one without, and what is left: besides boxes and
         L2 one of the other terms, or none."""
         if self.proximal():
             return []
-        other = [h for h in self.terms if Gathered((h,))._rest is not None]
+        other = [h for h in self.terms if CombinedPenalty((h,))._rest is not None]
         ways = []
         for kept in (*other, None):
             left = tuple(h for h in other if h is not kept)
-            head = Gathered(tuple(h for h in self.terms if not any(h is out for out in left)))
+            head = CombinedPenalty(
+                tuple(h for h in self.terms if not any(h is out for out in left))
+            )
             if head.proximal():
                 ways.append((head, left))
         return ways
@@ -135,13 +139,13 @@ class Gathered:
         return self._box is not None and not self._others
 
     @functools.cached_property
-    def without_forms(self) -> tuple[NDArray[np.float64] | None, Gathered]:
+    def without_forms(self) -> tuple[NDArray[np.float64] | None, CombinedPenalty]:
         """(B, R): the sum is `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None where there are
         none."""
         known = [(R, *split_scalar(R)) for R in self.terms]
         form = next((np.sqrt(c) * S.root for _, c, S in known if isinstance(S, Quadratic)), None)
         rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
-        return (None, self) if form is None else (form, Gathered(rest))
+        return (None, self) if form is None else (form, CombinedPenalty(rest))
 
     @property
     def square(self) -> float | None:
@@ -154,7 +158,7 @@ class Gathered:
         return sum(penalty.value(w) for penalty in self.terms)
 
     def _shrunk(self, v: Vec, t: float = 1.0) -> Vec:
-        return v if self._box is None else boxes.shrink(v, *self._box, t)
+        return v if self._box is None else shrink_box(v, *self._box, t)
 
     def prox(self, v: Vec, t: float) -> Vec:
         """`argmin_w ||w - v||^2 / 2 + t R(w)`; see `proximal`."""
@@ -211,7 +215,7 @@ class Gathered:
             if self._rest is not None:
                 return self._rest.gauge(z)
             return np.inf if z.any() else 0.0
-        alone = boxes.gauge(z, *self._box)
+        alone = box_gauge(z, *self._box)
         if self._rest is None:
             return alone
         low, high = 0.0, min(alone, self._rest.gauge(z))
@@ -228,7 +232,7 @@ class Gathered:
         if self.norms[1] > 0.0 or (self._box is not None and self._rest is not None):
             return z
         if self._box is not None:
-            return boxes.spanned(z, *self._box)
+            return box_cone(z, *self._box)
         inner = None if self._rest is None else split_scalar(self._rest)[1]
         return inner.spanned(z) if isinstance(inner, Conic) else z
 
@@ -280,7 +284,7 @@ class Gathered:
             return self.conjugate(at) + cost, share, missed
         known = ((R, *split_scalar(R)) for R in self._others)
         slopes = {R: c * S.gradient(w) for R, c, S in known if isinstance(S, Differentiable)}
-        rest = Gathered(tuple(R for R in self.terms if R not in slopes))
+        rest = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
         z = z - sum(slopes.values(), start=np.zeros_like(z))
         free = next((R for R in slopes if not isinstance(split_scalar(R)[1], Conic)), None)
         if free is not None and not rest.terms:  # its conjugate is finite: it takes what is left

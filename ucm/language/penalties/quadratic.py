@@ -14,7 +14,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope
-from ucm.language.penalties.fields import check_length
+from ucm.language.penalties.norms import check_length
 from ucm.language.terms import Conic, Differentiable, ForFeatures
 
 __all__ = ["Quadratic"]

@@ -2,7 +2,7 @@
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_loss, problem_latex
 from ucm.language.sets import algebra
-from ucm.language.sets.affine_image import AffineImage
+from ucm.language.sets.affine_image import AffineImage, Ball, Point
 from ucm.language.sets.ambiguity import (
     ChiSquare,
     CVaR,
@@ -11,12 +11,10 @@ from ucm.language.sets.ambiguity import (
     TotalVariation,
     Wasserstein,
 )
-from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.intersection import Intersection
-from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
 
 __all__ = [

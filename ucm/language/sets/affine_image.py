@@ -1,7 +1,15 @@
-"""The image of any domain under a matrix."""
+"""Affine images of domains, `{c + A q : q in D}`: how they lower and are checked; points, images, balls.
+
+An intersection `D1 & D2` has no projection of its own. It becomes one block per operand, coupled to
+be equal; the first block carries the image.
+"""
 
 from __future__ import annotations
 
+import functools
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,16 +17,226 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.maps import MatrixMap
+from ucm.data.maps import IdentityMap, MatrixMap, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import axes
-from ucm.language.contracts import Domain, Scope
-from ucm.language.node import Notation, converted
-from ucm.language.sets.weights import OfWeights, WeightSpace
-from ucm.language.statistics.vectors import Origin, VectorNode, as_vector, offset
+from ucm.language.contracts import (
+    Block,
+    BoundDomain,
+    BoundSimplex,
+    Coupling,
+    Domain,
+    LoweredSet,
+    Path,
+    SampleWeights,
+    Scope,
+    Size,
+    Splits,
+    UncertaintySet,
+)
+from ucm.language.domains import DomainIntersection, NormBall, Simplex
+from ucm.language.node import Notation, RotationInvariant, Scalar, axes, converted
+from ucm.language.statistics.affine import Origin, VectorNode, as_vector, offset
 
-__all__ = ["AffineImage", "as_linear_map"]
+__all__ = [
+    "AffineImage",
+    "Ball",
+    "CoefficientSpace",
+    "DomainImage",
+    "Point",
+    "as_linear_map",
+    "below",
+    "placed",
+]
+
+_ROUNDING = 1e-14  # of an inner product
+
+
+def below(splits: Splits, name: str) -> dict[Path, Vec]:
+    """The splits of the nodes under the field `name`, their paths shortened by it."""
+    return {path[1:]: share for path, share in splits.items() if path and path[0] == name}
+
+
+def placed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
+    """Couplings of an operand as its parent has them: under the field `name`, its blocks `shift`
+    places later."""
+    return tuple(
+        Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset)
+        for c in couplings
+    )
+
+
+@dataclass(frozen=True)
+class CoefficientSpace:
+    """The coefficients of an image: those of `domain`, or distributions over samples in it.
+
+    Attributes
+    ----------
+    domain : as it is declared
+    dim : their number
+    bound : the weights and classes of the samples; None where there are none
+    samples : the indices of the samples
+    """
+
+    domain: Domain
+    dim: int
+    bound: SampleWeights | None = None
+    samples: np.ndarray | None = None
+
+    @functools.cached_property
+    def pieces(self) -> list[BoundDomain]:
+        """The domains whose intersection this is, those on the simplex first."""
+        declared = _operands(self.domain)
+        if self.bound is None:
+            return [*declared]
+        found = [D.bind(self.bound) for D in declared]
+        known = [D for D in found if D.on_simplex] or [Simplex().bind(self.bound)]
+        return known + [D for D in found if not D.on_simplex]
+
+    def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
+        """One block for each piece, the first with the image, and the couplings that make them equal."""
+        weight, nothing = 0.0 if self.samples is None else 1.0, ZeroMap(image.shape[0], self.dim)
+        classes = None if self.bound is None else self.bound.classes
+        first, *rest = self.pieces
+        blocks = [Block(image, first, classes, self.samples, weight)]
+        blocks += [Block(nothing, d, classes) for d in rest]
+        one, minus, none = IdentityMap(self.dim), IdentityMap(self.dim, -1.0), np.zeros(self.dim)
+        meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
+        return blocks, meets
+
+    def violation(self, q: Vec) -> float:
+        """How far q is outside, relative, from the definitions."""
+        return max(d.violation(q) for d in self.pieces)
+
+    def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        """An upper bound of `max <g, q>`; a maximiser unless there is an intersection.
+
+        For any shares s_k of the pieces D_k but the first, some of them 0:
+        `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
+        """
+        first, *rest = self.pieces
+        top, q = first.support(g)
+        if not rest:
+            return top, q
+        bounds = [top, *(d.support(g)[0] for d in rest)]
+        shares = [(d, splits[(str(k),)]) for k, d in enumerate(rest, 1) if (str(k),) in splits]
+        costs = [d.support(s)[0] for d, s in shares]
+        every = tuple(range(len(shares)))
+        for taken in {*((k,) for k in every), every} - {()}:
+            left = g - sum((shares[k][1] for k in taken), start=np.zeros(self.dim))
+            bounds.append(first.support(left)[0] + sum(costs[k] for k in taken))
+        return min(bounds), None
+
+    def infeasibility(self) -> str | None:
+        """Why no weights exist; None also when only a solver can tell."""
+        reasons = (d.infeasibility(self.dim) for d in self.pieces)
+        return next((why for why in reasons if why is not None), None)
+
+    def twin(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
+        """CVXPY constraints, from the declared domains."""
+        found = []
+        for d in self.pieces:
+            size = d.size()
+            number = None if size is None else scope.of(size)
+            inside = d.inside if isinstance(d, BoundSimplex) else d.constraints
+            found += inside(q, number)
+        return found if self.bound is None else [*found, *self.bound.constraints(q)]
+
+
+def _operands(domain: Domain) -> list[Domain]:
+    """The domains of an intersection, in order."""
+    if isinstance(domain, DomainIntersection):
+        return _operands(domain.left) + _operands(domain.right)
+    return [domain]
+
+
+class DomainImage(UncertaintySet):
+    """`{c + A q : q in D}`, D a space of weights."""
+
+    @abstractmethod
+    def space(self, data: Data) -> CoefficientSpace:
+        """D over bound samples."""
+
+    def bound_space(self, data: Data) -> CoefficientSpace:
+        """`space(data)`, made once."""
+        return data.once(("space", self), lambda: self.space(data))
+
+    def infeasibility(self, data: Data) -> str | None:
+        why = self.bound_space(data).infeasibility()
+        return None if why is None else f"{self!r}: {why}"
+
+    @abstractmethod
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        """c and A."""
+
+    def lower(self, data: Data) -> LoweredSet:
+        c, A = self.image(data)
+        blocks, couplings = self.bound_space(data).blocks(A)
+        return LoweredSet(c, tuple(blocks), tuple(couplings))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        (c, A), space = self.image(data), self.bound_space(data)
+        first, *_ = [next(q) for _ in space.pieces]
+        return c + A.matvec(first), space.violation(first)
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        height, q = self._highest(data, d, splits)
+        if q is None:
+            return height, None
+        c, A = self.image(data)
+        return height, c + A.matvec(q)
+
+    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
+        return self._highest(data, d, splits)[0]
+
+    def _highest(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        """The support, and the weights of its point."""
+        c, A = self.image(data)
+        space, g = self.bound_space(data), A.rmatvec(d)
+        height, q = space.support(g, splits)
+        if height == np.inf:  # along a line of weights, rounding of g is enough
+            rounding = _ROUNDING * A.column_norms() * float(np.linalg.norm(d))
+            height, q = space.support(np.where(np.abs(g) <= rounding, 0.0, g), splits)
+        return float(c @ d) + height, q
+
+
+class Point(UncertaintySet, RotationInvariant):
+    """The set `{v}` of one vector.
+
+    Parameters
+    ----------
+    vector : statistic or (n,) array
+        The one point.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Point(ucm.pos.mean - ucm.neg.mean))
+    {x̄₊ - x̄₋}
+    """
+
+    vector: VectorNode = converted(converter=as_vector)
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.vector.dimension(n)
+
+    def lower(self, data: Data) -> LoweredSet:
+        return LoweredSet(self.vector.evaluate(data))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        return self.vector.evaluate(data), 0.0
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        v = self.vector.cvxpy(data, scope)
+        return cp.Constant(v) if isinstance(v, np.ndarray) else v, []
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        v = self.vector.evaluate(data)
+        return float(v @ d), v
+
+    def formula(self, notation: Notation) -> str:
+        left, right = notation.braces
+        return f"{left}{self.vector.formula(notation)}{right}"
 
 
 def as_linear_map(M: Any, where: str) -> Any:
@@ -33,7 +251,7 @@ def as_linear_map(M: Any, where: str) -> Any:
     return np.asanyarray(M)  # a masked one is refused where it is kept
 
 
-class AffineImage(OfWeights):
+class AffineImage(DomainImage):
     """The affine image `{center + A q : q in D}` of a domain, as an uncertainty set.
 
     Parameters
@@ -76,8 +294,8 @@ class AffineImage(OfWeights):
             )
         return self.A.shape[0]
 
-    def space(self, data: Data) -> WeightSpace:
-        return WeightSpace(self.domain, self.A.shape[1])
+    def space(self, data: Data) -> CoefficientSpace:
+        return CoefficientSpace(self.domain, self.A.shape[1])
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         own = isinstance(self.center, Origin)
@@ -93,3 +311,61 @@ class AffineImage(OfWeights):
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)
         return notation.set_of(image, self.domain.formula(notation))
+
+
+class Ball(DomainImage):
+    """The ball `{c + u : ||u||_p <= radius}`.
+
+    Parameters
+    ----------
+    center : statistic, (n,) array, or 0
+        The middle of the ball.
+    radius : float or Param
+        >= 0, in the units of the features.
+    p : float in [1, inf]
+        The norm.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Ball(ucm.pos.mean, ucm.Param("r", 0.5)))
+    {x̄₊ + u : ‖u‖₂ ≤ r},  r = 0.5
+    """
+
+    center: VectorNode = converted(converter=as_vector)
+    radius: Scalar
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._domain  # refuses a wrong p
+
+    @functools.cached_property
+    def _domain(self) -> NormBall:
+        return NormBall(self.radius, self.p)
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.center.dimension(n)
+
+    def space(self, data: Data) -> CoefficientSpace:
+        return CoefficientSpace(self._domain, self.center.evaluate(data).size)
+
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        c = self.center.evaluate(data)
+        return c, IdentityMap(c.size)
+
+    def size(self, data: Data) -> Size | None:
+        return self._domain.size()
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c = self.center.cvxpy(data, scope)
+        radius = scope.of(self._domain.size())
+        if not scope.scaled:
+            u = cp.Variable(c.size, name="u")
+            return c + u, self._domain.constraints(u, radius)
+        v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
+        return c + data.scale * v, self._domain.constraints(v, radius / data.scale)
+
+    def formula(self, notation: Notation) -> str:
+        norm = notation.norm("u", f"{self.p:g}") + notation.leq + notation.scalar(self.radius)
+        return notation.set_of(offset(self.center, "u", notation), norm)

@@ -9,18 +9,17 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import as_factor, axes, in_parentheses, is_zero
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Node, Tunable, source
+from ucm.language.node import Expression, Node, as_factor, axes, in_parentheses, is_zero, source
 from ucm.language.parameter import within
 from ucm.language.penalties.norms import exponent
 from ucm.language.robust import dual_exponent
+from ucm.language.sets.affine_image import Point
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
-from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
+from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import SampleNode
-from ucm.language.statistics.vectors import VectorNode
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import Penalty, Term
 
@@ -92,7 +91,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
             f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
         )
     if isinstance(factor, float):
-        if isinstance(a, Scaled) and not isinstance(a.factor, Tunable):
+        if isinstance(a, Scaled) and not isinstance(a.factor, Expression):
             return scale(factor * a.factor, a.operand)
         if factor == 1.0:
             return a

@@ -15,9 +15,9 @@ from typing import Any
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.node import Scalar, Tunable
+from ucm.language.node import Expression, Scalar
 from ucm.language.parameter import Range, held, within
-from ucm.language.sets.ball import Ball
+from ucm.language.sets.affine_image import Ball
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode
@@ -243,7 +243,7 @@ def Wasserstein(
         raise CompositionError(
             f"Wasserstein: order is 1 or inf, got {brief(order)}; order 2 of moments is Gelbrich"
         )
-    radius = eps / beta if order == 1 and (isinstance(beta, Tunable) or beta != 1.0) else eps
+    radius = eps / beta if order == 1 and (isinstance(beta, Expression) or beta != 1.0) else eps
     return CVaR(samples, beta) + Ball(0, radius, p=norm)
 
 

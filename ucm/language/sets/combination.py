@@ -16,7 +16,6 @@ from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, scaled
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
     Block,
     LoweredSet,
@@ -26,19 +25,19 @@ from ucm.language.contracts import (
     common_dimension,
 )
 from ucm.language.node import (
-    CoordinateFree,
+    Expression,
     Notation,
+    RotationInvariant,
     Scalar,
-    Tunable,
+    in_parentheses,
     number_source,
     source,
     value,
 )
 from ucm.language.parameter import as_declared, shown
-from ucm.language.sets.affine_image import as_linear_map
+from ucm.language.sets.affine_image import as_linear_map, below, placed
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.sets.weights import below, placed
 
 __all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "summands", "times"]
 
@@ -72,8 +71,8 @@ class Combination(UncertaintySet):
             )
         return L.shape[0]
 
-    def emptiness(self, data: Data) -> str | None:
-        reasons = (U.emptiness(data) for U, _ in self.terms())
+    def infeasibility(self, data: Data) -> str | None:
+        reasons = (U.infeasibility(data) for U, _ in self.terms())
         return next((reason for reason in reasons if reason), None)
 
     def lower(self, data: Data) -> LoweredSet:
@@ -94,7 +93,7 @@ class Combination(UncertaintySet):
         points, constraints = [], []
         for U, L in self.terms():
             x, own = U.cvxpy(data, scope)
-            if isinstance(L, Tunable):
+            if isinstance(L, Expression):
                 # a parameter times a variable is DPP; times an expression with another one it is not
                 z = scope.unit(data.scale) * cp.Variable(x.shape)
                 x, own = scope.of(L, signed=True) * z, [*own, z == x]
@@ -121,7 +120,7 @@ class Combination(UncertaintySet):
         )
 
 
-class Sum(Combination, CoordinateFree):
+class Sum(Combination, RotationInvariant):
     """The Minkowski sum `A + B = {a + b}`; `A - B = {a - b}` is `A + (-B)`.
 
     Examples
@@ -157,7 +156,7 @@ class Sum(Combination, CoordinateFree):
         return f"{left}{sign}{in_parentheses(right.formula(notation))}"
 
 
-class Scaled(Combination, CoordinateFree):
+class Scaled(Combination, RotationInvariant):
     """The multiple `c U = {c x : x in U}`, c of any sign.
 
     Examples
@@ -182,7 +181,7 @@ class Scaled(Combination, CoordinateFree):
 
     def __repr__(self) -> str:
         inner = in_parentheses(repr(self.operand))
-        if isinstance(self.factor, Tunable):
+        if isinstance(self.factor, Expression):
             return f"{in_parentheses(repr(self.factor))} * {inner}"
         return f"-{inner}" if self.factor == -1.0 else f"{number_source(self.factor)} * {inner}"
 
@@ -230,7 +229,7 @@ def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[Uncertain
 
 def is_number(L: Any) -> bool:
     """Whether an L_k is a number or a `Param`, not a matrix."""
-    return type(L) is float or isinstance(L, Real | Tunable)  # nearly always a float
+    return type(L) is float or isinstance(L, Real | Expression)  # nearly always a float
 
 
 def times(L: Any, x: Any) -> Any:

@@ -22,14 +22,20 @@ from ucm.language.contracts import (
     common_dimension,
 )
 from ucm.language.domains import NormBall
-from ucm.language.node import CoordinateFree, Notation, Scalar, Tunable, converted
-from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map
-from ucm.language.statistics.vectors import VectorNode, as_vector, offset
+from ucm.language.node import Expression, Notation, RotationInvariant, Scalar, converted
+from ucm.language.statistics.affine import (
+    MatrixNode,
+    VectorNode,
+    as_matrix,
+    as_vector,
+    covariance_map,
+    offset,
+)
 
 __all__ = ["Ellipsoid"]
 
 
-class Ellipsoid(UncertaintySet, CoordinateFree):
+class Ellipsoid(UncertaintySet, RotationInvariant):
     """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
 
     Parameters
@@ -68,8 +74,8 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
     def _domain(self) -> NormBall:
         return NormBall(self.radius)
 
-    def emptiness(self, data: Data) -> str | None:
-        why = self._domain.emptiness(1)
+    def infeasibility(self, data: Data) -> str | None:
+        why = self._domain.infeasibility(1)
         return None if why is None else f"{self!r}: {why}"
 
     def size(self, data: Data) -> Size | None:
@@ -91,7 +97,9 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
         x, start = self.center.cvxpy(data, scope), 0
         for c, F in roots:
             part = u[start : start + F.shape[1]]
-            x = x + (scope.of(c**0.5) * (F @ part) if isinstance(c, Tunable) else c**0.5 * F @ part)
+            x = x + (
+                scope.of(c**0.5) * (F @ part) if isinstance(c, Expression) else c**0.5 * F @ part
+            )
             start += F.shape[1]
         return x, self._domain.constraints(u, scope.of(self._domain.size()))
 

@@ -14,8 +14,8 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope
 from ucm.language.domains import Box, CappedSimplex, Simplex
-from ucm.language.node import CoordinateFree, Notation, Scalar, converted
-from ucm.language.sets.weights import OfWeights, WeightSpace
+from ucm.language.node import Notation, RotationInvariant, Scalar, converted
+from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
 from ucm.language.statistics.points import Points
 from ucm.language.statistics.samples import SampleNode, kinds_of
 
@@ -34,7 +34,7 @@ def _samples(given: SampleNode | NDArray[Any] | list[Any], where: str) -> Sample
     return given
 
 
-class Hull(OfWeights, CoordinateFree):
+class Hull(DomainImage, RotationInvariant):
     """The convex hull of samples, `{sum_i q_i x_i : q in the simplex, q in weights}`.
 
     Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a
@@ -75,11 +75,11 @@ class Hull(OfWeights, CoordinateFree):
     def dimension(self, n: int | None) -> int | None:
         return self.samples.dimension(n)
 
-    def space(self, data: Data) -> WeightSpace:
+    def space(self, data: Data) -> CoefficientSpace:
         """The weights of this hull over bound samples."""
         declared = Simplex() if self.weights is None else self.weights
         bound = self.samples.bound(data)
-        return WeightSpace(declared, bound.dim, bound, self.samples.rows(data))
+        return CoefficientSpace(declared, bound.dim, bound, self.samples.rows(data))
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         A = self.samples.map(data)

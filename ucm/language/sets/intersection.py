@@ -11,7 +11,6 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import ZeroMap, scaled
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
     Coupling,
     LoweredSet,
@@ -20,13 +19,13 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import CoordinateFree, Notation
-from ucm.language.sets.weights import below, placed
+from ucm.language.node import Notation, RotationInvariant, in_parentheses
+from ucm.language.sets.affine_image import below, placed
 
 __all__ = ["Intersection"]
 
 
-class Intersection(UncertaintySet, CoordinateFree):
+class Intersection(UncertaintySet, RotationInvariant):
     """The intersection `A & B`.
 
     It lowers to the blocks of both operands, of which only A's carry the image, and the coupling
@@ -49,8 +48,8 @@ class Intersection(UncertaintySet, CoordinateFree):
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self.left.dimension(n), self.right.dimension(n)])
 
-    def emptiness(self, data: Data) -> str | None:
-        return self.left.emptiness(data) or self.right.emptiness(data)
+    def infeasibility(self, data: Data) -> str | None:
+        return self.left.infeasibility(data) or self.right.infeasibility(data)
 
     def lower(self, data: Data) -> LoweredSet:
         left, right = self.left.lower(data), self.right.lower(data)

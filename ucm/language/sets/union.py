@@ -13,7 +13,6 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import HStack, MatrixMap, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
     OPERATORS,
     Block,
@@ -29,9 +28,9 @@ from ucm.language.domains.convex_combination import (
     convex_combination,
     unit_of,
 )
-from ucm.language.node import CoordinateFree, Notation
+from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.perspective import perspective
-from ucm.language.sets.weights import below
+from ucm.language.sets.affine_image import below
 
 __all__ = ["ConvexUnion"]
 
@@ -44,7 +43,7 @@ class _Layout:
     domain: ConvexCombination
 
 
-class ConvexUnion(UncertaintySet, CoordinateFree):
+class ConvexUnion(UncertaintySet, RotationInvariant):
     """The closed convex hull of the union of sets, written `A | B`.
 
         closure of {sum_g t_g x_g : x_g in U_g, t >= 0, sum_g t_g = 1}
@@ -108,9 +107,9 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [U.dimension(n) for U in self.sets])
 
-    def emptiness(self, data: Data) -> str | None:
+    def infeasibility(self, data: Data) -> str | None:
         for U in self.sets:
-            why = U.emptiness(data)
+            why = U.infeasibility(data)
             if why is not None:
                 return f"{brief(self)}: every operand must have a point; {why}"
         return None

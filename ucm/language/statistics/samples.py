@@ -12,11 +12,9 @@ from ucm.data.bound import Data
 from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.node import CoordinateFree, Node, Notation
-from ucm.language.operators import Arithmetic
+from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant
 from ucm.language.sample_weights import SampleWeights
-from ucm.language.statistics.matrices import MatrixNode
-from ucm.language.statistics.vectors import VectorNode
+from ucm.language.statistics.affine import MatrixNode, VectorNode
 
 __all__ = ["Covariance", "Mean", "SampleNode", "Samples", "kinds_of", "neg", "pos", "signed"]
 
@@ -114,7 +112,7 @@ class SampleNode(Arithmetic[Any]):
         )
 
 
-class Samples(SampleNode, CoordinateFree):
+class Samples(SampleNode, RotationInvariant):
     """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`).
 
     Attributes
@@ -274,7 +272,7 @@ neg = Samples("neg")
 signed = Samples("signed")
 
 
-class Mean(VectorNode, CoordinateFree):
+class Mean(VectorNode, RotationInvariant):
     """The mean of the samples: `(1/m_o) sum_i x_i`."""
 
     samples: SampleNode
@@ -292,7 +290,7 @@ class Mean(VectorNode, CoordinateFree):
         return notation.sub(notation.bar("x"), self.samples.subscript(notation))
 
 
-class Covariance(MatrixNode, CoordinateFree):
+class Covariance(MatrixNode, RotationInvariant):
     """The covariance `(1/m_o) sum_i (x_i - mean)(x_i - mean)'` of the samples."""
 
     samples: SampleNode

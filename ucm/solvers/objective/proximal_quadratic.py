@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.forms.steps import MOST, growth, line_search
-from ucm.language.penalties.penalty_sum import Gathered
+from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.augmented_lagrangian import ridge_solve
 
 __all__ = ["ProximalQuadratic"]
@@ -47,7 +47,7 @@ class ProximalQuadratic:
     failed : consecutive quadratic functions that were not solved within the limits
     """
 
-    def __init__(self, R: Gathered, late: Callable[[], bool]) -> None:
+    def __init__(self, R: CombinedPenalty, late: Callable[[], bool]) -> None:
         self.R, self.late, self.mu, self.failed = R, late, 0.0, 0
 
     def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:

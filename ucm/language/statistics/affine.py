@@ -1,0 +1,421 @@
+"""Vectors and positive semidefinite matrices of feature space: constants and linear combinations.
+
+The means and covariances of samples stand beside them in `ucm.language.statistics.samples`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import reduce
+from numbers import Real
+from operator import add
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import HStack, MatrixMap, scaled
+from ucm.errors import CompositionError, brief
+from ucm.language.contracts import UncertaintySet, common_dimension
+from ucm.language.node import (
+    Arithmetic,
+    Node,
+    Notation,
+    RotationInvariant,
+    Scalar,
+    as_factor,
+    axes,
+    in_parentheses,
+    is_zero,
+    source,
+    value,
+)
+from ucm.language.parameter import Scope, as_declared, times_array, within
+
+__all__ = [
+    "ConstantMatrix",
+    "ConstantStatistic",
+    "ConstantVector",
+    "MatrixNode",
+    "MatrixSum",
+    "Origin",
+    "Statistic",
+    "StatisticSum",
+    "VectorNode",
+    "VectorSum",
+    "as_matrix",
+    "as_vector",
+    "coefficient",
+    "covariance_map",
+    "gathered",
+    "offset",
+    "psd_root",
+]
+
+Terms = list[tuple[Scalar, Any]]  # pairs (coefficient, statistic)
+
+
+class Statistic(Arithmetic[Any]):
+    """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""
+
+    @abstractmethod
+    def dimension(self, n: int | None) -> int | None:
+        """Its length or order over samples with n features."""
+
+    @abstractmethod
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        """The vector (n,), or the matrix itself, dense (n, n)."""
+
+
+class ConstantStatistic(Statistic):
+    """A fixed array."""
+
+    entries: Any
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.entries.shape[0]
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        return self.entries.toarray() if sparse.issparse(self.entries) else self.entries
+
+    def __repr__(self) -> str:
+        return source(self.entries)
+
+    def formula(self, notation: Notation) -> str:
+        return notation.array(self.entries)
+
+
+class StatisticSum(Statistic):
+    """A linear combination; `terms` are pairs (coefficient, statistic)."""
+
+    terms: tuple[tuple[Scalar, Any], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [v.dimension(n) for _, v in self.terms])
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        return reduce(add, [value(c) * v.evaluate(data) for c, v in self.terms])
+
+    def __repr__(self) -> str:
+        return _signed([(c, repr(v)) for c, v in self.terms], "*", source)
+
+    def formula(self, notation: Notation) -> str:
+        return _signed([(c, v.formula(notation)) for c, v in self.terms], " ", notation.scalar)
+
+
+def coefficient(c: Any, node: Node) -> Scalar:
+    """Return `c` as the number, `Param` or arithmetic of them that multiplies `node`.
+
+    Raises
+    ------
+    CompositionError
+        It is none of these, or not finite.
+    """
+    factor = as_factor(c)
+    if factor is None or not np.isfinite(as_declared(factor)):
+        raise CompositionError(
+            f"{node!r}: a statistic is multiplied by finite numbers and Params only, got {brief(c)}; "
+            "write 2.0 * pos.mean"
+        )
+    return factor
+
+
+def gathered(terms: Terms, constant: type[ConstantStatistic]) -> Terms:
+    """The terms of a sum, those of sums in it taken out; all constants as one, in the place of the first.
+    Constants of other sizes stay, to be refused."""
+    flat: Terms = []
+    for c, v in terms:
+        flat += [(c * a, u) for a, u in v.terms] if isinstance(v, StatisticSum) else [(c, v)]
+    at = [k for k, (c, v) in enumerate(flat) if isinstance(v, constant) and isinstance(c, float)]
+    if not at or len({flat[k][1].dimension(None) for k in at}) > 1:
+        return flat
+    entries = reduce(add, [value(flat[k][0]) * flat[k][1].entries for k in at])
+    flat[at[0]] = 1.0, constant(entries)
+    return [term for k, term in enumerate(flat) if k not in at[1:]]
+
+
+def _signed(terms: list[tuple[Scalar, str]], times: str, number: Callable[[Scalar], str]) -> str:
+    """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
+    text = ""
+    for c, word in terms:
+        minus = isinstance(c, float) and c < 0.0
+        size = -c if minus else c
+        one = isinstance(size, float) and size == 1.0
+        body = word if one else f"{in_parentheses(number(size))}{times}{word}"
+        if text:
+            text += (" - " if minus else " + ") + body
+        else:
+            text = ("-" if minus else "") + body
+    return text
+
+
+class VectorNode(Statistic):
+    """A vector of feature space: a mean, a constant, or a linear combination of these."""
+
+    def cvxpy(self, data: Data, scope: Scope) -> Any:
+        """The vector in CVXPY: its parameters are those of the problem."""
+        return self.evaluate(data)
+
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "+" and (is_zero(a) or is_zero(b)):
+            return b if is_zero(a) else a
+        if symbol in "+-":
+            left, right = _vector_term(a), _vector_term(b)
+            if left is None or right is None:
+                return NotImplemented
+            return _vector_sum((1.0, left), (-1.0 if symbol == "-" else 1.0, right))
+        if symbol == "*":
+            return _vector_sum((coefficient(a, self), self))
+        if symbol == "/":
+            divisor = coefficient(b, self)
+            if as_declared(divisor) == 0.0:
+                raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
+            return _vector_sum((1.0 / divisor, self))
+        if symbol == "@" and a is self:
+            raise CompositionError(
+                f"{self!r} @ {b!r}: a vector is no linear map; `@` takes a matrix and a set, "
+                f"as in M @ Point({self!r})"
+            )
+        if symbol == "@":
+            raise CompositionError(
+                f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
+            )
+        other = b if a is self else a
+        if isinstance(other, Node) and not isinstance(other, Statistic):
+            return NotImplemented  # a set, or samples, which say what is meant
+        left, right = (f"Point({x!r})" if x is self else brief(x) for x in (a, b))
+        raise CompositionError(
+            f"{symbol} takes sets, and vectors beside a set as points, got {brief(a)} and {brief(b)}; "
+            f"write {left} {symbol} {right}"
+        )
+
+
+class ConstantVector(ConstantStatistic, VectorNode):
+    """A fixed vector of feature space."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.entries, np.ndarray) or self.entries.ndim != 1:
+            raise CompositionError(
+                f"a vector of feature space has one axis, got {brief(self.entries)}; "
+                "write for example [1.0, 2.0]"
+            )
+
+
+class Origin(VectorNode, RotationInvariant):
+    """The zero vector, of whatever dimension is wanted."""
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def evaluate(self, data: Data) -> Vec:
+        return np.zeros(data.n)
+
+    def __repr__(self) -> str:
+        return "0"
+
+    def formula(self, notation: Notation) -> str:
+        return "0"
+
+
+class VectorSum(StatisticSum, VectorNode, RotationInvariant):
+    """A linear combination of vectors."""
+
+    terms: tuple[tuple[Scalar, VectorNode], ...]
+
+    def cvxpy(self, data: Data, scope: Scope) -> Any:
+        return reduce(add, [scope.of(c, signed=True) * v.cvxpy(data, scope) for c, v in self.terms])
+
+
+def _vector_term(x: Any) -> VectorNode | None:
+    """x as a vector, or None when another operand has the say (a set)."""
+    if isinstance(x, VectorNode):
+        return x
+    given: Any = x  # `as_vector` says what is wrong with a number or a sparse matrix
+    if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
+        return as_vector(given, "a statistic")
+    return None
+
+
+def _vector_sum(*terms: tuple[Scalar, VectorNode]) -> VectorNode:
+    flat = [(c, v) for c, v in gathered([*terms], ConstantVector) if not isinstance(v, Origin)]
+    flat = flat or [(1.0, Origin())]
+    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
+
+
+def offset(center: VectorNode, rest: str, notation: Notation) -> str:
+    """`c + rest`, or `rest` alone around the origin."""
+    return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
+
+
+def as_vector(
+    x: VectorNode | NDArray[Any] | Sequence[float] | Literal[0], where: str = "a vector"
+) -> VectorNode:
+    """A statistic, an array, or 0 as a vector of feature space."""
+    if isinstance(x, VectorNode):
+        return x
+    if isinstance(x, Node):
+        raise CompositionError(
+            f"{where}: expected a vector, got {brief(x)}; use for example pos.mean"
+        )
+    count = axes(x, where)
+    if count == 0 and not isinstance(x, str) and x == 0:
+        return Origin()
+    if count == 0 or np.size(x) == 0:
+        raise CompositionError(
+            f"{where}: expected a vector, got {brief(x)}; give an array of n numbers, a mean, or 0"
+        )
+    return ConstantVector(np.asanyarray(x))  # a masked one is refused where it is kept
+
+
+@times_array(1)
+def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
+    """`c v` of a scalar with parameters and an array of one axis."""
+    return _vector_sum((c, ConstantVector(np.asanyarray(v))))
+
+
+_ORDER = 500  # largest order of a root
+_RANK = 8.0  # of the rounding of eigenvalues: the root has no columns of that, which weights could take up
+_FACTOR = "the factor of a covariance", "must not be negative"
+_FORMING = 25  # passes that forming S may cost: half the entries of a sample
+
+
+class MatrixNode(Statistic):
+    """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination."""
+
+    @abstractmethod
+    def factors(self, data: Data) -> list[LinearMap]:
+        """Maps F_k with `sum_k F_k F_k'` the matrix."""
+
+    def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        """Pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
+        return [(1.0, F) for F in self.factors(data)]
+
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "+" and (is_zero(a) or is_zero(b)):
+            return b if is_zero(a) else a
+        if symbol == "+":
+            return _matrix_sum(*((1.0, as_matrix(S, repr(self))) for S in (a, b)))
+        if symbol == "-":
+            raise CompositionError(
+                f"{a!r} - {b!r}: a difference of covariances need not be positive semidefinite, so "
+                "it shapes no ellipsoid; add them, or subtract the ellipsoids"
+            )
+        if symbol == "*":
+            factor = coefficient(a, self)
+            if as_declared(factor) < 0.0:
+                raise CompositionError(
+                    f"{as_declared(factor):g} * {self!r}: a covariance takes factors >= 0 only; "
+                    "multiply the set by -1 instead"
+                )
+            return _matrix_sum((within(factor, 0.0, math.inf, (), *_FACTOR), self))
+        if symbol == "/":
+            divisor = coefficient(b, self)
+            if as_declared(divisor) <= 0.0:
+                raise CompositionError(
+                    f"{self!r} / {as_declared(divisor):g}: divide by a positive number"
+                )
+            return _matrix_sum((within(1.0 / divisor, 0.0, math.inf, (), *_FACTOR), self))
+        if symbol in "&|" and not (isinstance(a, UncertaintySet) or isinstance(b, UncertaintySet)):
+            raise CompositionError(
+                f"{symbol} takes sets, got {brief(a)} and {brief(b)}; a covariance shapes one, as in "
+                "Ellipsoid(pos.mean, pos.cov, kappa)"
+            )
+        return NotImplemented
+
+
+class ConstantMatrix(ConstantStatistic, MatrixNode):
+    """A fixed positive semidefinite matrix, dense or CSR."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        S = self.entries.toarray() if sparse.issparse(self.entries) else self.entries
+        if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1]:
+            shape = getattr(S, "shape", ())
+            raise CompositionError(
+                f"the shape of an ellipsoid is a square matrix, got shape {shape}; give a covariance"
+            )
+        top = np.abs(S).max(initial=0.0)
+        if np.abs(S - S.T).max(initial=0.0) > 1e-10 * top:
+            raise CompositionError(
+                "the shape of an ellipsoid is symmetric, got a matrix that is not; "
+                "use (S + S.T) / 2"
+            )
+        least = float(np.linalg.eigvalsh((S + S.T) / 2)[0]) if S.size else 0.0
+        if least < -1e-10 * top:
+            raise CompositionError(
+                "the shape of an ellipsoid is positive semidefinite, got the eigenvalue "
+                f"{least:.3g}; add a multiple of the identity"
+            )
+
+    def factors(self, data: Data) -> list[LinearMap]:
+        return [MatrixMap(psd_root(self.evaluate(data)))]
+
+
+class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
+    """A non-negative combination of matrices."""
+
+    terms: tuple[tuple[Scalar, MatrixNode], ...]
+
+    def factors(self, data: Data) -> list[LinearMap]:
+        return [scaled(F, float(np.sqrt(value(c)))) for c, F in self.weighted_factors(data)]
+
+    def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
+        pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]
+        return [(c * a, F) for c, inner in pairs for a, F in inner]
+
+
+def _matrix_sum(*terms: tuple[Scalar, MatrixNode]) -> MatrixNode:
+    flat = gathered([*terms], ConstantMatrix)
+    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
+
+
+def as_matrix(
+    x: MatrixNode | NDArray[Any] | Sequence[Sequence[float]], where: str = "a matrix"
+) -> MatrixNode:
+    """A covariance or an array as a positive semidefinite matrix."""
+    if isinstance(x, MatrixNode):
+        return x
+    if isinstance(x, Node) or axes(x, where) != 2:
+        raise CompositionError(
+            f"{where}: expected a covariance or a square matrix, got {brief(x)}; "
+            "use for example pos.cov + neg.cov"
+        )
+    return ConstantMatrix(x)
+
+
+def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
+    """F (n, r) with F F' = S, r the numerical rank: the scaled eigenvectors."""
+    top = np.abs(S).max(initial=0.0)
+    if top == 0.0:
+        return np.zeros((S.shape[0], 1))
+    values, vectors = linalg.eigh(S / top, driver="evd")
+    kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
+    root = vectors[:, kept] * np.sqrt(values[kept] * top)
+    root[np.diagonal(S) == 0.0] = 0.0  # a constant feature, without the rounding of the vectors
+    return root
+
+
+def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
+    """F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
+    implicitly; behind a kernel always those, which lead back to coefficients."""
+    few = min(data.m, _ORDER)
+    if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
+        return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))
+    parts = S.factors(data)
+    return parts[0] if len(parts) == 1 else HStack(*parts)
+
+
+@times_array(2)
+def _scaled_matrix(c: Scalar, S: Any) -> MatrixNode:
+    """`c S` of a scalar with parameters and a square array."""
+    return c * ConstantMatrix(S)
