@@ -166,13 +166,7 @@ class LogSum(ucm.extend.FoldedConcave):
     def slope(self, s):
         return 1.0 / (1.0 + s)
 
-    def straight(self, s, tol):
-        return False
-
     def tangent(self):
-        return ucm.L1()
-
-    def relaxed(self):
         return ucm.L1()
 
     def excess_formula(self, notation):

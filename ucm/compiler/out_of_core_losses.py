@@ -21,7 +21,7 @@ from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import relaxed, unit_of, weighed
+from ucm.forms.objective import unit_of, weighed
 from ucm.forms.rows import RowLosses, Weighed
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
@@ -69,7 +69,7 @@ def loss_terms(model: Objective) -> Terms | None:
         len(kinds) > 1 or (less and loss_factors(less, named) != loss_factors(losses, named))
     ):
         return None
-    return Terms(losses, less, penalties, taken, relaxed(model.penalty))
+    return Terms(losses, less, penalties, taken, model.penalty.surrogates())
 
 
 def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:

@@ -36,7 +36,7 @@ from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.points import Points
 from ucm.language.statistics.samples import SampleNode, Samples
 from ucm.language.term_sums import ScaledSubtracted
-from ucm.language.terms import ConvexLoss, Excess, FoldedConcave, ForFeatures, Penalty, loss_cvxpy
+from ucm.language.terms import ConvexLoss, Excess, ForFeatures, loss_cvxpy
 
 __all__ = ["to_cvxpy_source"]
 
@@ -370,7 +370,7 @@ class _Program:
     def _of_difference(self, model: Objective) -> list[str]:
         G, H = model.dc()
         added = self._sum(G.losses, G.penalties)
-        start = self._sum(G.losses, _convex_part(model.penalty))
+        start = self._sum(G.losses, model.penalty.surrogates())
         losses, penalties = map(self._subtracted_loss, H.losses), map(self._subtracted, H.penalties)
         in_t, in_w = list(losses), list(penalties)
         values = " + ".join(str(value) for value, _ in (*in_t, *in_w))
@@ -456,16 +456,6 @@ _VARIABLES = [
     "w, b = cp.Variable(X.shape[1]), cp.Variable()",
     "t = cp.multiply(y, X @ w + b)  # the margins",
 ]
-
-
-def _convex_part(penalty: Penalty) -> list[Any]:
-    """The convex penalties that DCA starts from."""
-    if isinstance(penalty, FoldedConcave):
-        return [penalty.relaxed()]
-    terms = getattr(penalty, "terms", None)
-    if isinstance(terms, tuple):
-        return [R for term in terms for R in _convex_part(term)]
-    return list(penalty.split()[0])
 
 
 def _short(U: Node) -> str:

@@ -20,12 +20,10 @@ from ucm.forms.solver import Solver
 from ucm.language.losses.ramp import RampPart
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.term_sums import PenaltySum, ScaledPenalty, of_all
+from ucm.language.term_sums import ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
     Excess,
-    FoldedConcave,
-    Penalty,
     ProximalPenalty,
     SubtractedPenalty,
 )
@@ -33,7 +31,7 @@ from ucm.language.terms import (
 __all__ = [
     "INNER",
     "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "SessionSolver", "Tilt", "curvature",
-    "hinged", "relaxed", "unit_of", "weighed",
+    "hinged", "unit_of", "weighed",
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -339,7 +337,7 @@ class DifferenceOfConvex:
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
         unit = unit_of(form.losses)
-        return cls(form, losses, H.penalties, weights, relaxed(model.penalty), unit)  # type: ignore[arg-type]
+        return cls(form, losses, H.penalties, weights, model.penalty.surrogates(), unit)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
@@ -472,15 +470,6 @@ def unit_of(losses: Iterable[ConvexLoss]) -> float:
     """mu, where all losses are ramps of one mu < 1; else 1."""
     units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in losses}
     return units.pop() if len(units) == 1 else 1.0
-
-
-def relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
-    """Folded concave terms as L1 at their weight, the convex part of any other."""
-    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-    found: list[ProximalPenalty] = []
-    for term in terms:
-        found += (term.relaxed(),) if isinstance(term, FoldedConcave) else term.split()[0]
-    return tuple(found)
 
 
 class Session(ABC):

@@ -51,6 +51,7 @@ __all__ = [
     "LoweredSet",
     "MassConstraint",
     "MassMultipliers",
+    "OnSimplex",
     "Path",
     "Polyhedron",
     "Projectable",
@@ -282,7 +283,7 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
         return [*samples.constraints(q), *self.inside(q, size, samples)]
 
 
-class BoundSimplex(SemiSmooth, MassMultipliers):
+class OnSimplex(BoundDomain):
     """A domain on the simplex over samples.
 
     Attributes
@@ -316,6 +317,10 @@ class BoundSimplex(SemiSmooth, MassMultipliers):
 
     def __repr__(self) -> str:
         return repr(self.declared)
+
+
+class BoundSimplex(OnSimplex, SemiSmooth, MassMultipliers):
+    """A domain on the simplex over samples, with a projection and multipliers of its masses."""
 
 
 # --- feature space U -------------------------------------------------------------------------------

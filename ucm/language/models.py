@@ -98,8 +98,7 @@ def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.enu_svm(0.05, norm=float("inf")), X, y).status
+    >>> ucm.solve(ucm.models.enu_svm(0.05, norm=float("inf")), *ucm.datasets.load("wine")).status
     'optimal'
     """
     return RobustMargin(nu_svm(nu), norm)
@@ -124,8 +123,7 @@ def mm_mpm(kappa: Scalar) -> UncertaintySet:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.mm_mpm(0.5), X, y).status
+    >>> ucm.solve(ucm.models.mm_mpm(0.5), *ucm.datasets.load("wine")).status
     'optimal'
     """
     k = _param("kappa", kappa)
@@ -151,8 +149,7 @@ def mm_fda(kappa: Scalar) -> UncertaintySet:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.mm_fda(0.5), X, y).status
+    >>> ucm.solve(ucm.models.mm_fda(0.5), *ucm.datasets.load("wine")).status
     'optimal'
     """
     return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
@@ -217,8 +214,7 @@ def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> Uncer
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.l2_nu_svm(0.15), X, y).status
+    >>> ucm.solve(ucm.models.l2_nu_svm(0.15), *ucm.datasets.load("wine")).status
     'optimal'
     """
     if _by("l2_nu_svm", {"kappa": kappa}, {"nu": nu}):
@@ -260,8 +256,7 @@ def biased_l2_nu_svm(
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.biased_l2_nu_svm(0.2, 0.3), X, y).status
+    >>> ucm.solve(ucm.models.biased_l2_nu_svm(0.2, 0.3), *ucm.datasets.load("wine")).status
     'optimal'
     """
     kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
@@ -299,8 +294,7 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.kl_svm(0.9), X, y).status
+    >>> ucm.solve(ucm.models.kl_svm(0.9), *ucm.datasets.load("wine")).status
     'optimal'
     """
     if _by("kl_svm", {"alpha": alpha}, {"lam": lam}):
@@ -339,8 +333,7 @@ def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.psvm(1.5, C=0.1), X, y).status
+    >>> ucm.solve(ucm.models.psvm(1.5, C=0.1), *ucm.datasets.load("wine")).status
     'optimal'
     """
     return _param("C", C) * Hinge(p) + 0.5 * L2()
@@ -363,8 +356,7 @@ def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.coherent_mm_mpm(0.5), X, y).status
+    >>> ucm.solve(ucm.models.coherent_mm_mpm(0.5), *ucm.datasets.load("wine")).status
     'optimal'
     """
     k = _param("kappa", kappa)
@@ -387,8 +379,7 @@ def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.coherent_mm_fda(0.5), X, y).status
+    >>> ucm.solve(ucm.models.coherent_mm_fda(0.5), *ucm.datasets.load("wine")).status
     'optimal'
     """
     ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
@@ -534,8 +525,7 @@ def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.cap_one_norm_svm(1.0), X, y).status
+    >>> ucm.solve(ucm.models.cap_one_norm_svm(1.0), *ucm.datasets.load("wine")).status
     'local'
     """
     return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
@@ -558,8 +548,7 @@ def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.rlsvm2(1.0), X, y).status
+    >>> ucm.solve(ucm.models.rlsvm2(1.0), *ucm.datasets.load("wine")).status
     'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L2()
@@ -582,8 +571,7 @@ def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.rlsvm1(1.0), X, y).status
+    >>> ucm.solve(ucm.models.rlsvm1(1.0), *ucm.datasets.load("wine")).status
     'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L1()
@@ -608,8 +596,7 @@ def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.rlsvm0(1.0), X, y).status
+    >>> ucm.solve(ucm.models.rlsvm0(1.0), *ucm.datasets.load("wine")).status
     'stationary'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
@@ -634,8 +621,7 @@ def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
     Examples
     --------
     >>> import ucm
-    >>> X, y = ucm.datasets.load("wine")
-    >>> ucm.solve(ucm.models.rlsvmc1(1.0), X, y).status
+    >>> ucm.solve(ucm.models.rlsvmc1(1.0), *ucm.datasets.load("wine")).status
     'local'
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * CappedL1(_param("a", a))

@@ -100,14 +100,7 @@ class Objective(Term):
 
 
 class ConvexPart(Node):
-    """A sum of convex losses and convex functions of w: one side of a split.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> print((ucm.Hinge() + ucm.L1()).dc()[1])
-    0
-    """
+    """A sum of convex losses and convex functions of w: one side of a split."""
 
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPenalty, ...] = ()

@@ -116,13 +116,6 @@ class ScaledLoss(TermMultiple, ConvexLoss):
 
     With c the factor: `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is
     c times that of `(t / c) l*` at v / c.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> loss = ucm.Hinge() / ucm.Param("nu", 0.5)
-    >>> loss.value([0.0, 2.0])
-    2.0
     """
 
     term: ConvexLoss
@@ -166,14 +159,7 @@ class ScaledLoss(TermMultiple, ConvexLoss):
 
 
 class LossSum(TermSum, Loss):
-    """A sum of losses.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> print(ucm.Hinge() + 0.5 * ucm.SquaredHinge())
-    Σ_{i} max(0, 1 - t_i) + 0.5·Σ_{i} max(0, 1 - t_i)^2
-    """
+    """A sum of losses."""
 
     terms: tuple[Loss, ...]
 
@@ -183,14 +169,7 @@ class LossSum(TermSum, Loss):
 
 
 class ScaledDifference(_MultipleOfSplit, Loss):
-    """A multiple of a loss that is not convex: its split is multiplied.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> (2 * ucm.Ramp()).value([-3.0])
-    4.0
-    """
+    """A multiple of a loss that is not convex: its split is multiplied."""
 
     term: Loss
 
@@ -202,12 +181,6 @@ class ScaledDifference(_MultipleOfSplit, Loss):
 class ScaledPenalty(TermMultiple, ProximalPenalty):
     """A multiple of a convex penalty; with c the factor, `(c R)*(z) = c R*(z / c)`. The factor 0, the end of
     a path, leaves nothing of it.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.Param("lam", 0.5) * ucm.L1()
-    Param('lam', 0.5) * L1()
     """
 
     takes_zero: ClassVar[bool] = True
@@ -244,14 +217,7 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
 
 
 class ScaledFolded(TermMultiple, FoldedConcave):
-    """A multiple of a folded concave penalty.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> (2 * ucm.CappedL1(1)).value([3.0])
-    2.0
-    """
+    """A multiple of a folded concave penalty."""
 
     term: FoldedConcave
 
@@ -267,8 +233,8 @@ class ScaledFolded(TermMultiple, FoldedConcave):
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.factor, self.term.tangent())
 
-    def relaxed(self) -> ProximalPenalty:
-        return ScaledPenalty(self.factor, self.term.relaxed())
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        return tuple(ScaledPenalty(self.factor, R) for R in self.term.surrogates())
 
     def excess_formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.term.excess_formula(notation), notation)
@@ -303,19 +269,15 @@ class ScaledSubtracted(SubtractedPenalty):
 
 
 class PenaltySum(TermSum, Penalty):
-    """A sum of penalties.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> print(ucm.L1() + 0.5 * ucm.L2())
-    ‖w‖₁ + 0.5·‖w‖₂^2
-    """
+    """A sum of penalties."""
 
     terms: tuple[Penalty, ...]
 
     def value(self, w: Vec, /) -> float:
         return sum(term.value(w) for term in self.terms)
+
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        return tuple(R for term in self.terms for R in term.surrogates())
 
 
 # --- how they are made and written ----------------------------------------------------------------

@@ -285,6 +285,10 @@ class Penalty(Term):
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
         """Convex penalties to add, and convex functions to subtract."""
 
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        """The convex penalties that DCA starts from: by default those that the split adds."""
+        return self.split()[0]
+
 
 class SubtractedPenalty(Node):
     """A convex function of w that a split subtracts: known through its subgradients."""
@@ -468,10 +472,6 @@ class FoldedConcave(Penalty):
     @abstractmethod
     def tangent(self) -> ProximalPenalty:
         """`r'(0) ||w||_1` as a declaration."""
-
-    def relaxed(self) -> ProximalPenalty:
-        """The convex penalty that DCA starts from: `||w||_1` at the weight of this penalty."""
-        return self.tangent()
 
     def excess_formula(self, notation: Notation) -> str:
         """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""

@@ -11,7 +11,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import BoundDomain, Domain, SampleWeights, Size
+from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size
 from ucm.language.node import Notation, Scalar
 from ucm.language.simplex_projection import vector
 
@@ -176,24 +176,11 @@ class CvxpyDomain(Domain, ConicDomain):
         return f"{called}({inner})"
 
 
-class ConicSimplex(ConicDomain):
+class ConicSimplex(ConicDomain, OnSimplex):
     """A `CvxpyDomain` on the simplex over samples."""
 
     def __init__(self, declared: CvxpyDomain, samples: SampleWeights) -> None:
         self.declared, self.samples = declared, samples
 
-    @property
-    def on_simplex(self) -> bool:
-        return True
-
-    def size(self) -> Size | None:
-        return self.declared.size()
-
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [*self.samples.constraints(q), *self.declared.constraints(q, size)]
-
-    def formula(self, notation: Notation) -> str:
-        return self.declared.formula(notation)
-
-    def __repr__(self) -> str:
-        return repr(self.declared)
+    def inside(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        return self.declared.constraints(q, size)

@@ -182,9 +182,7 @@ class NormBall(Domain, SemiSmooth):
 
     def _exponent(self, dim: int) -> float:
         """p, or inf on a line, where all norms are one and this one is linear."""
-        return (
-            math.inf if isinstance(dim, int) and dim == 1 else self.p
-        )  # source text has no dimension
+        return math.inf if dim == 1 else self.p
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
         radius, c = value(self.radius), samples.c

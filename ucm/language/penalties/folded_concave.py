@@ -69,8 +69,8 @@ class ExpL0(FoldedConcave):
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.a, L1())
 
-    def relaxed(self) -> ProximalPenalty:
-        return L1()
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        return (L1(),)  # at the weight of this penalty
 
     def excess_formula(self, notation: Notation) -> str:
         a, w = notation.scalar(self.a), f"|{notation.sub('w', 'j')}|"

@@ -219,13 +219,6 @@ class GroupMCP(ForFeatures):
 class GroupExcess(SubtractedPenalty):
     """`sum_g lam ||w_g|| - r(||w_g||)` of a `GroupMCP`, convex and smooth: its gradient in w_g is
     `(lam - r'(||w_g||)) w_g / ||w_g||`.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> added, subtracted = ucm.GroupMCP([0, 0, 1]).split()
-    >>> print(added[0], "-", subtracted[0])
-    Σ_{g} ‖w_g‖₂ - (Σ_{g} ‖w_g‖₂ - Σ_{g} MCP_{1,3}(‖w_g‖₂))
     """
 
     penalty: GroupMCP

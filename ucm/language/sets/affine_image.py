@@ -23,10 +23,10 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import (
     Block,
     BoundDomain,
-    BoundSimplex,
     Coupling,
     Domain,
     LoweredSet,
+    OnSimplex,
     Path,
     SampleWeights,
     Scope,
@@ -138,7 +138,7 @@ class CoefficientSpace:
         for d in self.pieces:
             size = d.size()
             number = None if size is None else scope.of(size)
-            inside = d.inside if isinstance(d, BoundSimplex) else d.constraints
+            inside = d.inside if isinstance(d, OnSimplex) else d.constraints
             found += inside(q, number)
         return found if self.bound is None else [*found, *self.bound.constraints(q)]
 
