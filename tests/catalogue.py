@@ -56,8 +56,7 @@ from ucm.language.sets import (
     TotalVariation,
     Wasserstein,
 )
-from ucm.language.statistics.points import Points
-from ucm.language.statistics.samples import neg, pos, signed
+from ucm.language.statistics.samples import Points, neg, pos, signed
 
 LOSSES = [
     Hinge(),

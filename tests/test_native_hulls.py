@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 import ucm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, Tilt
-from ucm.language.losses.ramp import RampPart
+from ucm.language.losses.hinge import RampPart
 from ucm.native.binding import library
 from ucm.solvers import ActiveSet, sample_layout
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet

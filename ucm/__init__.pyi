@@ -83,7 +83,7 @@ from .language.sets import ReducedHull as ReducedHull
 from .language.sets import SpectralRisk as SpectralRisk
 from .language.sets import TotalVariation as TotalVariation
 from .language.sets import Wasserstein as Wasserstein
-from .language.statistics.points import Points as Points
+from .language.statistics.samples import Points as Points
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed

@@ -33,8 +33,7 @@ from ucm.language.parameter import (
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.serialize import to_json
 from ucm.language.statistics.affine import VectorNode
-from ucm.language.statistics.points import Points
-from ucm.language.statistics.samples import SampleNode, Samples
+from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.term_sums import ScaledSubtracted
 from ucm.language.terms import ConvexLoss, Excess, ForFeatures, loss_cvxpy
 

@@ -17,7 +17,7 @@ from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.losses.ramp import RampPart
+from ucm.language.losses.hinge import RampPart
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.term_sums import ScaledPenalty, of_all

@@ -29,8 +29,8 @@ from ucm.language.contracts import BoundDomain, Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, ChiSquareBall, KLBall, LossBall, NormBall
 from ucm.language.domains.divergence_ball import ConjugateFunction, SimplexDivergenceBall
 from ucm.language.domains.norm_ball import SimplexNormBall, SimplexUniformBall
-from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
+from ucm.language.losses.smooth import Exponential
 from ucm.language.node import Expression
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull

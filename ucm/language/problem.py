@@ -12,11 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ucm.language.domains import CappedSimplex, KLBall
-from ucm.language.losses.exponential import Exponential
-from ucm.language.losses.hinge import Hinge
-from ucm.language.losses.huber import HuberHinge
-from ucm.language.losses.least_squares import LeastSquares
-from ucm.language.losses.logistic import Logistic
+from ucm.language.losses.hinge import Hinge, HuberHinge
+from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
 from ucm.language.node import LATEX, operator, value
 from ucm.language.objective import Objective
 from ucm.language.penalties.norms import L1, L2, Lp, Norm

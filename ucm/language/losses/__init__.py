@@ -1,12 +1,8 @@
 """Losses of the margin."""
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_set and problem_latex
-from ucm.language.losses.exponential import Exponential
-from ucm.language.losses.hinge import Hinge, SquaredHinge
-from ucm.language.losses.huber import HuberHinge
-from ucm.language.losses.least_squares import LeastSquares
-from ucm.language.losses.logistic import Logistic
-from ucm.language.losses.ramp import Ramp, RampPart
+from ucm.language.losses.hinge import Hinge, HuberHinge, Ramp, RampPart, SquaredHinge
+from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
 from ucm.language.objective import Objective  # installs + and * between terms
 from ucm.language.term_sums import LossSum, ScaledDifference, ScaledLoss
 

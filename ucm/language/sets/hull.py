@@ -16,8 +16,7 @@ from ucm.language.contracts import Domain, Scope
 from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import Notation, RotationInvariant, Scalar, converted
 from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
-from ucm.language.statistics.points import Points
-from ucm.language.statistics.samples import SampleNode, kinds_of
+from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 __all__ = ["Hull", "ReducedHull"]
 

@@ -12,7 +12,7 @@ from ucm.data.maps import SampleMap
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, Tilt
 from ucm.language.losses.hinge import Hinge
-from ucm.language.losses.logistic import Logistic
+from ucm.language.losses.smooth import Logistic
 from ucm.language.term_sums import split_scalar
 from ucm.native.binding import library, point, structure
 
