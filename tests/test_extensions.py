@@ -279,12 +279,13 @@ def test_what_is_below_answers_for_itself() -> None:
         ucm.Ellipsoid(0, pos.cov + 2 * neg.cov, 1.0),
         (ucm.Hull(pos, weights=ucm.KLBall(0.5) & ucm.Box(0, 1)) & ucm.Hull(signed)) / 2,
         ucm.Hull(signed, weights=ucm.LossBall(ucm.Logistic() / 0.3, 0.1)),
+        ucm.Ball(pos.mean, 1.0),
     ]
     for U in free:
         assert U.in_features() is None
     v, S = np.ones(3), np.eye(3)
     for U in (
-        ucm.Ball(pos.mean, 1.0),
+        ucm.Ball(pos.mean, 1.0, p=1),
         ucm.AffineImage(S, ucm.NormBall(1.0)),
         S @ ucm.Hull(pos),
         ucm.Point(pos.mean + v),

@@ -11,6 +11,7 @@ import pytest
 from conftest import Loader
 from numpy.testing import assert_allclose
 from scipy import sparse as sp
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import pairwise_kernels
 from typed import known, scikit
 
@@ -328,12 +329,12 @@ def test_a_gram_matrix_that_does_not_fit() -> None:
 def test_what_has_no_meaning_behind_a_kernel() -> None:
     X, y = sample()
     for model, word in (
-        (ucm.Ball(ucm.pos.mean, 0.1) - ucm.Hull(ucm.neg), "Ball"),
+        (ucm.Ball(ucm.pos.mean, 0.1, p=1) - ucm.Hull(ucm.neg), "Ball"),
         (ucm.Hull(ucm.pos) - ucm.Point(np.ones(5)), "in the features"),
         (np.eye(5) @ ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg), "in the features"),
         (ucm.Ellipsoid(ucm.pos.mean, np.eye(5), 0.1) - ucm.Hull(ucm.neg), "in the features"),
         (ucm.RobustMargin(models.nu_svm(0.3), norm=1), "Euclidean norm only"),
-        (ucm.Hinge() + ucm.L1(), "needs the coordinates of w"),
+        (ucm.Hinge() + ucm.L1(), "L1.. is written in the features"),
     ):
         with pytest.raises(ucm.CompositionError, match=word):
             ucm.compile(model, X, y, kernel="rbf")
@@ -543,3 +544,65 @@ def test_a_set_that_holds_0_where_the_gram_matrix_does_not_fit() -> None:
     assert "take the whole Gram matrix, 1 MB" in found.message
     plan = ucm.compile(models.psvm(1.0, 1.0), X, y, **options)
     assert "cache_size holds 327 rows of its matrix" in plan.explain()
+
+
+# --- balls and losses of every kind ---------------------------------------------------------------
+BALLS = {
+    "hulls and a ball": models.nu_svm(0.5) + ucm.Ball(0, ucm.Param("r", 0.05)),
+    "a ball around a mean": ucm.Ball(ucm.pos.mean, 0.1)
+    - ucm.Hull(ucm.neg, weights=ucm.NormBall(0.3)),
+    "Wasserstein": ucm.Wasserstein(ucm.pos, 0.1) - ucm.Wasserstein(ucm.neg, 0.1),
+    "Gelbrich": ucm.Gelbrich(ucm.pos, 0.1, 0.3) - ucm.neg.mean,
+    "intersection": (ucm.Hull(ucm.pos) & ucm.Ball(ucm.pos.mean, 0.3)) - ucm.neg.mean,
+}
+
+
+@pytest.mark.parametrize("name", BALLS)
+def test_a_euclidean_ball_means_the_same_behind_a_kernel(name: str) -> None:
+    X, y = sample(50)
+    plan = ucm.compile(BALLS[name], X, y, kernel="rbf")
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify(solution).agrees
+    features = Gram(kernel_of("rbf", X)[0], X).spectral()  # the same samples with coordinates
+    with_coordinates = ucm.solve(BALLS[name], features, y, solver="clarabel")
+    assert solution.objective == pytest.approx(with_coordinates.objective, rel=1e-5)
+    assert_allclose(solution.decision(X), with_coordinates.decision(features), atol=2e-3)
+
+
+LOSSES = {
+    "logistic": ucm.Logistic() + 0.5 * ucm.L2(),
+    "exponential": ucm.Exponential() + 0.5 * ucm.L2(),
+    "Huber": ucm.HuberHinge() + 0.3 * ucm.L2(),
+    "two losses": 2 * ucm.Logistic() + ucm.Hinge() + 0.5 * ucm.L2(),
+    "the norm itself": ucm.Logistic() + ucm.Norm(2),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_with_the_euclidean_norm_behind_a_kernel(name: str) -> None:
+    X, y = sample(50)
+    plan = ucm.compile(LOSSES[name], X, y, kernel="rbf")
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify(solution).agrees
+    assert plan.certify(coefficients=solution.coefficients, b=solution.b).relative_gap <= 0.05
+    assert plan.solve(warm_start=solution).objective == pytest.approx(solution.objective, rel=2e-6)
+    features = Gram(kernel_of("rbf", X)[0], X).spectral()
+    with_coordinates = ucm.solve(LOSSES[name], features, y, solver="clarabel")
+    assert solution.objective == pytest.approx(with_coordinates.objective, rel=2e-6)
+    assert_allclose(solution.decision(X), with_coordinates.decision(features), atol=5e-3)
+
+
+def test_kernel_logistic_regression_is_that_of_the_feature_space() -> None:
+    X, y = sample(60)
+    ours = ucm.Classifier(ucm.Logistic() + 0.5 * ucm.L2(), kernel="rbf").fit(X, y)
+    features = Gram(kernel_of("rbf", X)[0], X).spectral()
+    theirs = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(features, y)
+    assert_allclose(ours.decision_function(X), theirs.decision_function(features), atol=1e-3)
+    assert_allclose(ours.predict_proba(X), theirs.predict_proba(features), atol=1e-3)
+
+
+def test_dca_behind_a_kernel() -> None:
+    X, y = sample(50)
+    plan = ucm.compile(ucm.Ramp(1) + 0.5 * ucm.L2(), X, y, kernel="rbf")
+    solution = plan.solve()
+    assert solution.status in ("local", "stationary") and plan.verify(solution).agrees

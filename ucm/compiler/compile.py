@@ -425,9 +425,9 @@ def check_sets(model: RobustMargin) -> None:
     if node is not None:
         raise CompositionError(
             f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
-            "feature space; use sets made of samples (hulls, ellipsoids of means and covariances; a class "
-            "of your own derives from ucm.extend.RotationInvariant), or map the features first "
-            "with sklearn.kernel_approximation.Nystroem"
+            "feature space; use sets made of samples (hulls, ellipsoids of means and covariances, "
+            "Ball(0, r); a class of your own derives from ucm.extend.RotationInvariant), or map the "
+            "features first with sklearn.kernel_approximation.Nystroem"
         )
 
 
@@ -497,7 +497,8 @@ def plan_of(
 def _of_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
-    """By pairs of multipliers, where the terms are those of a pSVM; in the coordinates of w."""
+    """Return the lowerings: to the dual problem, if the terms are those of a pSVM; to one in w, behind a
+    kernel in coordinates of the span of the samples."""
     hidden = (
         gram is not None and gram.kernel.name != "linear"
     )  # the features that a penalty is written in
@@ -511,10 +512,12 @@ def _of_objective(
             ),
         )
     if not pairs:
+        if model.in_features() is None:
+            return (ObjectiveLowering(model, data.in_feature_space(gram), solver),)
         raise CompositionError(
-            f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
-            'C * Hinge(p) + lam * L2() has one with solver="auto" or "smo"; or take features in place of '
-            "the kernel, kernel_approx=500 (Nystroem)"
+            f"kernel: {model.in_features()!r} is written in the features, and a kernel replaces these by its "
+            "own feature space; use L2() or Norm(2), or features in place of the kernel, kernel_approx=500 "
+            "(Nystroem)"
         )
     if named(solver, Composite):
         name = solver if isinstance(solver, str) else solver.name

@@ -17,6 +17,7 @@ from ucm.compiler.lowering import (
     other_shape,
 )
 from ucm.data.bound import Data
+from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.certificate import is_proven
@@ -70,15 +71,19 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
         G, H = self.model.dc()
         data = self.data
         return [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries",
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries"
+            + ("" if data.gram is None else f"; {data.gram.kernel}, features spanning it"),
             f"G         {G}",
             f"H         {H}",
         ]
 
     def warm_start(self, warm: Solution) -> Answer | None:
-        if warm.w is None or warm.w.shape != (self.data.n,):
+        w, c = warm.w, warm.coefficients
+        if self.data.gram is not None and c is not None and c.size == self.data.m:
+            w = self.data.X.T @ c
+        if w is None or w.shape != (self.data.n,):
             raise other_shape("over the same features")
-        return Answer(w=warm.w, b=warm.b or 0.0)
+        return Answer(w=w, b=warm.b or 0.0)
 
     def run(
         self,
@@ -112,10 +117,13 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
-        given.refuse(
-            "a kernel or a point of a set has none here; give w and b", "x", "coefficients"
-        )
-        w, b = normal_of(given, self.data)
+        if self.data.gram is None:
+            given.refuse("there are features; give w and b", "x", "coefficients")
+            w, b = normal_of(given, self.data)
+        else:
+            given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
+            c, b = normal_of(given, self.data, "coefficients")
+            w = self.data.X.T @ c
         normal = InFeatures(self.data.X, w)
         slopes = given.per_sample("weights", self.data)
         if slopes is not None:
@@ -152,19 +160,28 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
             margin = G.margins(w, b)
             slopes = G.gradient(margin) if slopes is None else slopes
             slopes = slopes + self.split.tilt(margin, w).margin
-        weights = np.maximum(slopes, G.floors)
-        return Recovered(w, b, None, weights, "variable")
+        weights, gram = np.maximum(slopes, G.floors), self.data.gram
+        if gram is None:
+            return Recovered(w, b, None, weights, "variable")
+        c = gram.combination(self.data.X, w)
+        expansion = Expansion.of(gram.kernel, gram.X, c)
+        return Recovered(None, b, None, weights, "variable", c, expansion)
+
+    @property
+    def _features(self) -> Any:
+        """The root of the Gram matrix that stands for the samples behind a kernel in references."""
+        return None if self.data.gram is None else self.data.gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
         w, b = (None, None) if at is None else (at.w, at.b)
-        return majorant(self.model, self.data, w, b or 0.0, scaled=scaled)
+        return majorant(self.model, self.data, w, b or 0.0, self._features, scaled)
 
     def dual_reference(self) -> cp.Problem | None:
-        return dual_problem(self.model, self.data)
+        return dual_problem(self.model, self.data, self._features)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        return verify_objective(self.model, self.data, solution, None, tol, **options)
+        return verify_objective(self.model, self.data, solution, self._features, tol, **options)
 
 
 def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:

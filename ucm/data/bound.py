@@ -18,7 +18,7 @@ from ucm.data.approx import KernelFeatures
 from ucm.data.gram import Gram
 from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.maps import CenteredMap, SampleMap, UnitMap
+from ucm.data.maps import CenteredMap, IdentityMap, MatrixMap, SampleMap, UnitMap
 from ucm.data.source import RowSource, as_double
 from ucm.data.validation import (
     Fingerprint,
@@ -230,6 +230,9 @@ class Data:
         self.origin: Vec | None = None
         self.gram = gram
         self.approx: KernelFeatures | None = None
+        self.factor: NDArray[np.float64] | None = (
+            None  # of the Gram matrix, where samples are unit vectors
+        )
         self.seal = seal
         self.groups = groups
         self.weighing = weighing
@@ -288,7 +291,16 @@ class Data:
         """The same samples as unit vectors: any point made of them is its own coefficients."""
         if isinstance(self.space, GramSpace):
             return self
-        return self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
+        found = self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
+        found.factor = self.X
+        return found
+
+    def from_orthonormal(self) -> LinearMap:
+        """Return the map of orthonormal coordinates of the space to those of the samples: the identity, and
+        where the samples are unit vectors the coefficients of a point over them."""
+        if self.factor is None or self.gram is None:
+            return IdentityMap(self.n)
+        return MatrixMap(self.gram.combination(self.factor, np.eye(self.factor.shape[1])))
 
     @functools.cached_property
     def by_spectrum(self) -> Data:

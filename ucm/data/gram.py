@@ -232,10 +232,11 @@ class Gram:
             )
         return F
 
-    def combination(self, F: NDArray[np.float64], v: Vec) -> Vec:
-        """(m,) c with `F'c = v`, F as `factor` gave it: by the triangle in its pivoted rows."""
+    def combination(self, F: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return c (m,), or (m, k) for k columns of v, with `F'c = v`: by the triangle in the pivoted rows
+        of F, which `factor` computed."""
         rows = self._pivots[: F.shape[1]]
-        c = np.zeros(self.m)
+        c = np.zeros((self.m, *v.shape[1:]))
         if v.any():
             c[rows] = linalg.solve_triangular(F[rows], v, lower=True, trans=1, check_finite=False)
         return c

@@ -277,9 +277,14 @@ class Node(metaclass=Kind):
         return _among(self.operands()) if self._below is None else iter(self._below)
 
     def in_features(self) -> Node | None:
-        """The first node, this one or below, that is not `RotationInvariant`; None if there is none."""
+        """Return the first node, this one or below, that is not `rotation_invariant`, or None."""
         nodes = (node for node in self.walk() if isinstance(node, Node))
-        return next((node for node in nodes if not isinstance(node, RotationInvariant)), None)
+        return next((node for node in nodes if not node.rotation_invariant), None)
+
+    @property
+    def rotation_invariant(self) -> bool:
+        """Whether the node means the same in all orthonormal coordinates of the samples."""
+        return isinstance(self, RotationInvariant)
 
     def params(self) -> dict[str, float]:
         """Names and values of the `Param`s in this declaration, in order of appearance.

@@ -8,7 +8,15 @@ from typing import Any
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import UncertaintySet, operator
-from ucm.language.node import OPERATORS, Node, Notation, Scalar, as_factor, is_zero
+from ucm.language.node import (
+    OPERATORS,
+    Node,
+    Notation,
+    RotationInvariant,
+    Scalar,
+    as_factor,
+    is_zero,
+)
 from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
@@ -22,7 +30,7 @@ from ucm.language.terms import (
 __all__ = ["ConvexPart", "Objective"]
 
 
-class Objective(Term):
+class Objective(Term, RotationInvariant):
     """The model `min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`: a loss plus a penalty.
 
     Parameters

@@ -13,7 +13,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, Scalar, in_parentheses, source, value
+from ucm.language.node import Notation, RotationInvariant, Scalar, in_parentheses, source, value
 from ucm.language.parameter import Scope, as_declared, shown
 from ucm.language.terms import (
     Bound,
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-class TermMultiple(Term):
+class TermMultiple(Term, RotationInvariant):
     """A multiple of a term, `factor * term`.
 
     Parameters
@@ -92,7 +92,7 @@ class _MultipleOfSplit(TermMultiple):
         )
 
 
-class TermSum(Term):
+class TermSum(Term, RotationInvariant):
     """A sum of terms, written with `+`."""
 
     terms: tuple[Any, ...]

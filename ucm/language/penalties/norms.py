@@ -14,7 +14,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Node, Notation, source
+from ucm.language.node import Node, Notation, RotationInvariant, source
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
@@ -132,7 +132,7 @@ class L1(Boxed, ForFeatures):
         return notation.sum_over("j", f"{weight}{notation.times}|{w}|")
 
 
-class L2(ProximalPenalty):
+class L2(ProximalPenalty, RotationInvariant):
     """The ridge penalty `||w||_2^2`, the squared Euclidean norm.
 
     Examples
@@ -200,6 +200,10 @@ class Norm(Semismooth):
             raise CompositionError(
                 f"Norm: p is a plain number with 1 <= p <= inf, got {self.p!r}; write Norm(p=1.5)"
             )
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.p == 2.0
 
     def value(self, w: Vec) -> float:
         return length(np.asarray(w, dtype=float), self.p)

@@ -344,6 +344,10 @@ class Ball(DomainImage):
     def _domain(self) -> NormBall:
         return NormBall(self.radius, self.p)
 
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.p == 2.0
+
     def dimension(self, n: int | None) -> int | None:
         return self.center.dimension(n)
 
@@ -352,7 +356,7 @@ class Ball(DomainImage):
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         c = self.center.evaluate(data)
-        return c, IdentityMap(c.size)
+        return c, data.from_orthonormal() if self.rotation_invariant else IdentityMap(c.size)
 
     def size(self, data: Data) -> Size | None:
         return self._domain.size()
