@@ -478,19 +478,21 @@ def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     """Why no minimum is attained near (w, b); None where this is not known.
 
     A loss that falls for every margin (logistic, exponential) tends to 0 along s (w, b), s to infinity, when
-    (w, b) separates the samples. With a bounded penalty the objective tends to a limit; where it is
-    above that at (w, b), it falls along the whole ray.
+    (w, b) separates the samples, and along s (0, b) when the losses count one class. With a bounded penalty
+    the objective tends to a limit; where it is above that at (w, b), it falls along the whole ray.
     """
     margin = data.y * (data.X @ w + b)
+    value = model.value(margin, w, data.y, data.weights, data.groups)
     added, _ = model.loss.split()
     falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
     classes = [loss.counts(data.y, data.groups) for loss in added]
-    counted = [margin if counts is None else margin[counts] for counts in classes]
-    if not falling or not (np.concatenate(counted) > 0.0).all():
-        return None
-    limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
-    bounded = limit <= before * (1.0 + 1e-12)
-    if not bounded or model.value(margin, w, data.y, data.weights, data.groups) < limit:
+    for w, t in ((w, margin), (np.zeros_like(w), b * data.y)):
+        counted = [t if counts is None else t[counts] for counts in classes]
+        limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
+        separates = bool(falling) and bool((np.concatenate(counted) > 0.0).all())
+        if separates and limit <= before * (1.0 + 1e-12) and value >= limit:
+            break
+    else:
         return None
     remedy = "add a multiple of L1() or L2()" if w.any() else "count both classes in the loss"
     return (

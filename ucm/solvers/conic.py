@@ -175,14 +175,17 @@ class _Built(Session):
         import cvxpy as cp
 
         if form.penalties not in self.problems:
-            # features of size one, and an objective of its own size
-            unit = form.scale or 1.0
-            w, b, t = cp.Variable(form.n) / unit, cp.Variable(), cp.Variable(form.m)
+            # every feature of size one, and an objective of its own size
+            top = abs(form.X).max(axis=0)
+            top = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
+            unit = np.maximum(top, _LEAST * top.max(initial=0.0)) if top.any() else np.ones(form.n)
+            w = cp.multiply(1.0 / unit, cp.Variable(form.n))
+            b, t = cp.Variable(), cp.Variable(form.m)
             v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
             plain = Numbers()
             total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
             total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
-            equation = t == cp.multiply(form.y, (form.X / unit) @ (unit * w) + b)
+            equation = t == cp.multiply(form.y, form.X @ w + b)
             problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), [equation])
             self.problems[form.penalties] = (problem, w, b, v, u, size, equation)
         return self.problems[form.penalties]
