@@ -212,6 +212,19 @@ def test_on_bundled_data(name: str, columns: int) -> None:
             assert value == pytest.approx(least, abs=1e-5 * max(1.0, abs(least)))
 
 
+def test_features_of_different_scales() -> None:
+    """The reference has every feature in units of its largest entry."""
+    Z, y = ucm.datasets.load("breast_cancer")
+    Z = Z[:, ::-1] * 10.0 ** np.linspace(-4.0, 4.0, Z.shape[1])
+    found: Any = ucm.solve(models.kl_svm(lam=1.0), Z, y)
+    unit, largest = np.abs(Z).max(axis=0), np.abs(Z).max()
+    v, b, rho = cp.Variable(Z.shape[1]), cp.Variable(), cp.Variable()
+    losses = cp.sum(cp.exp(rho - cp.multiply(y, (Z / unit) @ v + b))) / y.size
+    ball = cp.norm(cp.multiply(largest / unit, v)) <= largest
+    least = cp.Problem(cp.Minimize(losses - rho), [ball]).solve(solver="CLARABEL")
+    assert found.objective - found.params["radius"] == pytest.approx(least, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("name", "model", "optimum", "norm"),
     [

@@ -29,7 +29,7 @@ from ucm.compiler.out_of_core_losses import (
     loss_terms,
 )
 from ucm.compiler.pair import HingeDualLowering
-from ucm.compiler.plan import Plan, options_of
+from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, choose, named, refusal
 from ucm.data.approx import KernelFeatures, approximation, some_of
@@ -39,6 +39,7 @@ from ucm.data.gram import Gram, check_gram
 from ucm.data.groups import members
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear import Vec
+from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.row_metadata import Factors
 from ucm.data.row_moments import of_moments

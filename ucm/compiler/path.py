@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from ucm.compiler.along import along
 from ucm.compiler.compile import bound_rows, in_its_space, plan_of, plan_of_rows, with_kernel
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
-from ucm.compiler.plan import Plan, options_of
+from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.data.options import COUNT
+from ucm.data.options import COUNT, options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource, signed_rows
 from ucm.data.validation import table

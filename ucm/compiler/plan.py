@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import re
 import time
@@ -28,7 +27,7 @@ from ucm.compiler.robust import SphereLowering
 from ucm.compiler.route import choose, fallback, fallbacks, label, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.first_pass import RowData, refuse_gathering
-from ucm.data.options import COUNT, FLAG, optional, within
+from ucm.data.options import COUNT, FLAG, optional, options_of, within
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -755,7 +754,3 @@ class Plan:
 
 
 @functools.cache
-def options_of(function: Callable[..., Any]) -> list[str]:
-    """The names of its keyword options."""
-    parameters = inspect.signature(function).parameters.values()
-    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]

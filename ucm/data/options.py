@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -21,6 +22,7 @@ __all__ = [
     "check_fields",
     "one_of",
     "optional",
+    "options_of",
     "whole",
     "within",
 ]
@@ -68,6 +70,12 @@ def one_of(*known: str) -> OptionSpec:
 def optional(wanted: OptionSpec) -> OptionSpec:
     """The same, or None."""
     return OptionSpec(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
+
+
+def options_of(function: Callable[..., Any]) -> list[str]:
+    """The names of its keyword options."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 STOP = one_of("gap", "paper")

@@ -26,6 +26,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound import bind
 from ucm.data.groups import groups_of
+from ucm.data.options import options_of
 from ucm.data.validation import read_weights, refuse_unsound
 from ucm.errors import (
     CompositionError,
@@ -34,6 +35,7 @@ from ucm.errors import (
     ParameterError,
     UCMError,
     brief,
+    unknown_option,
 )
 from ucm.estimators.classifier import Classifier, default_model
 from ucm.estimators.classifier_cv import ClassifierCV
@@ -281,6 +283,7 @@ def compare(
     n_values: int = 10,
     n_jobs: int | None = None,
     progress: bool = True,
+    **unknown: Any,
 ) -> Comparison:
     """Score models and other estimators on equal folds, and test their differences for significance.
 
@@ -346,6 +349,8 @@ def compare(
     >>> sorted(row["model"] for row in found.rows())
     ['LogisticRegression', 'nu_svm']
     """
+    if unknown:
+        raise unknown_option("compare", unknown, options_of(compare))
     refuse_unsound(X, "compare: X")
     X, y, index = _samples(X, y)
     named = _estimators(models)

@@ -37,7 +37,7 @@ from ucm.solvers import BallNewton
 
 __all__ = ["KnownRadius", "by_lam", "hulls_by_lam", "posed", "radius_from_lambda"]
 
-_GAP = 1e-7  # of the distance: where an end is none
+_GAP = 1e-6  # of the distance: where an end is none
 
 
 def by_lam(node: Any) -> bool:

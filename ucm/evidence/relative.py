@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from ucm.data.bound import Data, bind
 from ucm.data.first_pass import refuse_gathering
+from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.weighing import ClassWeight
-from ucm.errors import CompositionError, SolverError
+from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (
     Interval,
@@ -44,6 +45,7 @@ def admissible(
     subgroup: Any = None,
     pos_label: Any = None,
     time_limit: float = math.inf,
+    **unknown: Any,
 ) -> dict[str, Interval]:
     """Compute for each hyperparameter the interval in which the model is feasible and convex.
 
@@ -91,6 +93,8 @@ def admissible(
     >>> round(interval.lower, 6), round(interval.upper, 6)
     (0.666667, 1.0)
     """
+    if unknown:
+        raise unknown_option("admissible", unknown, options_of(admissible))
     if is_stored(X):
         refuse_gathering(open_rows(X, y), f"admissible of {model!r}")
     declared = model if isinstance(model, Objective) else as_model(model, "admissible")

@@ -11,8 +11,9 @@ import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
+from ucm.data.options import options_of
 from ucm.data.weighing import ClassWeight
-from ucm.errors import DataError, EmptySetError, SolverError, brief
+from ucm.errors import DataError, EmptySetError, SolverError, brief, unknown_option
 from ucm.evidence.relative import resolved
 from ucm.forms.distance import MinNorm
 from ucm.language import cvx as cp
@@ -134,6 +135,7 @@ def support(
     sample_weight: Any = None,
     subgroup: Any = None,
     pos_label: Any = None,
+    **unknown: Any,
 ) -> Height:
     """Compute the support function `max <d, x>` over x in U, with a maximiser and its error.
 
@@ -180,6 +182,8 @@ def support(
     >>> value, point, error
     (4.0, array([1., 3.]), 0.0)
     """
+    if unknown:
+        raise unknown_option("support", unknown, options_of(support))
     data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     model = resolved(as_model(U, "support"), data)
     n = model.set.dimension(data.n)

@@ -26,6 +26,7 @@ _STEPS = 200
 _ENOUGH = 1e-15  # gap, of the points of the hulls
 _INACTIVE = 1e-9  # ||x||, of the points of the hulls: the ball does not matter
 _ROUNDING = 1e-15
+_SHIFT = 1e-6  # of the mean diagonal entry, that a short step adds to the next matrix
 _FIRST, _GROWTH = 8.0, 8.0  # lam to begin with, in units of the samples, and its growth
 
 
@@ -125,7 +126,7 @@ def _newton(
 ) -> tuple[Found, str]:
     t, v = 1.0 / lam, w / lam
     height, points, x, size = _value(terms, t, v)
-    gap, status = float(np.linalg.norm(x) - v @ x), "max_iter"
+    gap, status, shift = float(np.linalg.norm(x) - v @ x), "max_iter", 0.0
     for _ in range(monitor.limit(_STEPS)):
         norm = float(np.linalg.norm(x))
         value = lam * height / parts
@@ -137,20 +138,26 @@ def _newton(
             break
         H = np.sum([term.hessian(p) for term, p in zip(terms, points, strict=True)], axis=0)
         monitor.systems += 1
+        H += shift * float(np.trace(H)) / len(H) * np.eye(len(H))
         step = _in_ball(H, x + H @ v) - v
         fall, share = float(x @ step), 1.0
         after, found = v + step, _value(terms, t, v + step)
         monitor.passes += 1.0
-        while share > 1e-12 and not found[0] <= height - 1e-4 * share * fall:
+        slack = _ROUNDING * (size + abs(height))  # below it a step still makes the gap less
+        while share > 1e-12 and not found[0] <= height - 1e-4 * share * fall + slack:
             share *= 0.5
             after = v + share * step
             found = _value(terms, t, after)
             monitor.passes += 1.0
-        hidden = height - found[0] <= _ROUNDING * (size + abs(height))
+        # no curvature along a step that is short: samples that enter along it have some
+        shift = max(_SHIFT, 10.0 * shift) if share < 0.1 else 0.1 * shift if shift > _SHIFT else 0.0
+        hidden = height - found[0] <= slack
         least = float(np.linalg.norm(found[2]) - after @ found[2])
         if hidden and least >= gap:
-            status = "converged"
-            break
+            if share == 1.0 or shift > 1.0:
+                status = "converged"
+                break
+            continue
         v, (height, points, x, size), gap = after, found, least
     norm = float(np.linalg.norm(x))
     q = [point.q for point in points]

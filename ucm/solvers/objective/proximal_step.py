@@ -337,7 +337,9 @@ class Step:
         H, s = weighted_sums(X[::every] if every > 1 else X, h)
         lost = _LOST_DIGITS * len(s) * H.diagonal()  # of the sums, by the subtraction below
         H -= np.outer(s, s / mass)
-        if self.joint is not None:  # its root takes a matrix that is positive definite beyond rounding
+        if (
+            self.joint is not None
+        ):  # its root takes a matrix that is positive definite beyond rounding
             np.einsum("ii->i", H)[...] += lost
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
