@@ -52,7 +52,6 @@ _ORDER = 2000  # features of a quadratic program, above which its matrix is not 
 _FEASIBLE = 1e-7  # of the walls, where the slopes foretold are to be a dual point
 _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
-_LOST_DIGITS = 1e-15  # of each sum, times its order: twice the rounding
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _SHORT, _SHORTS = 0.25, 2  # so many steps in a row that are so short add
@@ -335,12 +334,7 @@ class Step:
             self.model = _Model(None, X, H, mean, mass, False, h)
             return self.model
         H, s = weighted_sums(X[::every] if every > 1 else X, h)
-        lost = _LOST_DIGITS * len(s) * H.diagonal()  # of the sums, by the subtraction below
         H -= np.outer(s, s / mass)
-        if (
-            self.joint is not None
-        ):  # its root takes a matrix that is positive definite beyond rounding
-            np.einsum("ii->i", H)[...] += lost
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
         share *= np.count_nonzero(h) / form.m
