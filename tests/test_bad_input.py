@@ -282,3 +282,18 @@ def test_a_limit_of_time_may_be_infinite() -> None:
         warnings.simplefilter("error")  # that of a thread that ends in an error, too
         assert ucm.solve(NU, X, Y, time_limit=np.inf).status == ucm.solve(NU, X, Y).status
         assert ucm.solve(NU, X, Y, time_limit=1e300).status == ucm.solve(NU, X, Y).status
+
+
+@pytest.mark.parametrize(
+    ("call", "args"),
+    [
+        (ucm.compare, ({"nu": ucm.models.nu_svm(0.3)},)),
+        (ucm.admissible, (ucm.models.nu_svm(0.3),)),
+        (ucm.support, (ucm.Hull(ucm.pos),)),
+    ],
+)
+def test_an_option_that_there_is_not(call: Any, args: Any) -> None:
+    X, y = ucm.datasets.load("wine")
+    data = (X, y, np.ones(13)) if call is ucm.support else (X, y)
+    with pytest.raises(ParameterError, match="unknown option sample_weigth; did you mean sample_w"):
+        call(*args, *data, sample_weigth=None)

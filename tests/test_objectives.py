@@ -706,11 +706,12 @@ def test_minima_that_are_not_attained_are_named(objective: Objective) -> None:
     assert ucm.solve(objective, X, y).status in ("local", "stationary")
 
 
-def test_the_minimum_of_one_class_is_not_attained() -> None:
+@pytest.mark.parametrize("penalty", [ucm.Norm(3.0), ucm.Lp(3)], ids=repr)
+def test_the_minimum_of_one_class_is_not_attained(penalty: Any) -> None:
     """The bias alone makes the loss as small as one likes: an objective that is convex, and not critical."""
     X, y = noisy(30, 3, flipped=0.0)
     with pytest.warns(ucm.ConvergenceWarning, match="count both classes"):
-        solution = ucm.solve(ucm.Exponential(on=ucm.neg) + ucm.Norm(3.0), 1e-3 * X, y)
+        solution = ucm.solve(ucm.Exponential(on=ucm.neg) + penalty, 1e-3 * X, y)
     assert solution.status == "unattained" and solution.objective < 1e-50
 
 
@@ -954,6 +955,17 @@ def test_optima_far_below_one_are_proven(model: ucm.Objective, scale: float) -> 
     X = np.array([[1.0, 0.5], [2.0, -1.0], [0.5, 1.5], [-1.0, 0.25], [-2.0, -0.5]])
     y = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
     sol = ucm.solve(model, scale * X, y)
+    assert sol.status == "optimal", sol.message
+
+
+@pytest.mark.parametrize(
+    "loss", [ucm.SquaredHinge(), ucm.HuberHinge(0.5), ucm.LeastSquares()], ids=repr
+)
+def test_features_of_different_scales_under_a_penalty_that_joins_them(loss: Any) -> None:
+    """Proximal steps end without proof, and an interior-point method goes on with features of size one."""
+    X, y = ucm.datasets.load("breast_cancer")
+    X = X[::3] * 10.0 ** np.linspace(-4.0, 4.0, X.shape[1])
+    sol = ucm.solve(loss + 1e-4 * ucm.LInf(), X, y[::3])
     assert sol.status == "optimal", sol.message
 
 

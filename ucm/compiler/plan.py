@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import time
@@ -751,6 +750,3 @@ class Plan:
                 others = lowerings[:k] + lowerings[k + 1 :]
                 return cls(lowering, solver, time.perf_counter() - began, others, given or {})
         raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
-
-
-@functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -72,6 +73,7 @@ def optional(wanted: OptionSpec) -> OptionSpec:
     return OptionSpec(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
 
 
+@functools.cache
 def options_of(function: Callable[..., Any]) -> list[str]:
     """The names of its keyword options."""
     parameters = inspect.signature(function).parameters.values()

@@ -486,15 +486,15 @@ def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     added, _ = model.loss.split()
     falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
     classes = [loss.counts(data.y, data.groups) for loss in added]
-    for w, t in ((w, margin), (np.zeros_like(w), b * data.y)):
+    for normal, t in ((w, margin), (np.zeros_like(w), b * data.y)):
         counted = [t if counts is None else t[counts] for counts in classes]
-        limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
+        limit, before = model.penalty.value(1e12 * normal), model.penalty.value(1e9 * normal)
         separates = bool(falling) and bool((np.concatenate(counted) > 0.0).all())
         if separates and limit <= before * (1.0 + 1e-12) and value >= limit:
             break
     else:
         return None
-    remedy = "add a multiple of L1() or L2()" if w.any() else "count both classes in the loss"
+    remedy = "add a multiple of L1() or L2()" if normal.any() else "count both classes in the loss"
     return (
         f"no minimum is attained: the samples are separated, and the objective falls towards {limit:.6g} "
         f"as (w, b) grows, since {falling[0]!r} falls for every margin and the penalty is bounded; {remedy}"
