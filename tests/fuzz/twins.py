@@ -301,7 +301,7 @@ def loss(term: Any, t: Any, data: Bound) -> float:
 
 def penalty(term: Any, w: np.ndarray) -> float:
     kind, a = type(term).__name__, np.abs(w)
-    if kind in ("ScaledPenalty", "ScaledFolded", "ScaledSplit"):
+    if kind in ("ScaledPenalty", "ScaledSplit"):
         return value(term.factor) * penalty(term.term, w)
     if kind == "PenaltySum":
         return sum(penalty(one, w) for one in term.terms)

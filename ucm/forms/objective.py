@@ -23,7 +23,6 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.term_sums import ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
-    Excess,
     ProximalPenalty,
     SubtractedPenalty,
 )
@@ -374,7 +373,7 @@ class DifferenceOfConvex:
         """Whether there are smooth losses and, beside boxes and L2, folded concave penalties alone: then each
         weight can be moved by itself."""
         smooth = all(loss.smooth() for loss in self.G.losses) and not self.losses
-        folded = all(isinstance(h, Excess) for h in self.penalties)
+        folded = all(h.each(np.zeros(1)) is not None for h in self.penalties)
         return smooth and folded and bool(self.penalties) and self.G.penalty.boxed is not None
 
     def best_apart(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
@@ -391,7 +390,8 @@ class DifferenceOfConvex:
         def height(v: Vec) -> Vec:
             s = np.abs(v)
             total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
-            return total - sum(p.each(s) for p in self.penalties if isinstance(p, Excess))
+            each = (p.each(s) for p in self.penalties)
+            return total - sum(own for own in each if own is not None)
 
         here, gain, to = height(w), np.zeros(w.size), w
         with np.errstate(over="ignore", invalid="ignore"):

@@ -18,7 +18,6 @@ from ucm.language.parameter import Scope, as_declared, shown
 from ucm.language.terms import (
     Bound,
     ConvexLoss,
-    FoldedConcave,
     Loss,
     Penalty,
     ProximalPenalty,
@@ -30,7 +29,6 @@ __all__ = [
     "LossSum",
     "PenaltySum",
     "ScaledDifference",
-    "ScaledFolded",
     "ScaledLoss",
     "ScaledPenalty",
     "ScaledSplit",
@@ -216,56 +214,35 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         return self.term.cvxpy(w, factor * self.factor, scope)
 
 
-class ScaledFolded(TermMultiple, FoldedConcave):
-    """A multiple of a folded concave penalty."""
-
-    term: FoldedConcave
-
-    def profile(self, s: Vec) -> Vec:
-        return self.c() * self.term.profile(s)
-
-    def slope(self, s: Vec) -> Vec:
-        return self.c() * self.term.slope(s)
-
-    def straight(self, s: Vec, tol: float) -> bool:
-        return self.term.straight(s, tol)
-
-    def tangent(self) -> ProximalPenalty:
-        return ScaledPenalty(self.factor, self.term.tangent())
-
-    def surrogates(self) -> tuple[ProximalPenalty, ...]:
-        return tuple(ScaledPenalty(self.factor, R) for R in self.term.surrogates())
-
-    def excess_formula(self, notation: Notation) -> str:
-        return multiple(self.factor, self.term.excess_formula(notation), notation)
-
-
 class ScaledSplit(_MultipleOfSplit, Penalty):
-    """A multiple of a penalty that is neither convex nor folded concave: its split is multiplied."""
+    """A multiple of a penalty that is not convex: its split is multiplied."""
 
     term: Penalty
 
     def value(self, w: Vec, /) -> float:
         return self.c() * self.term.value(w)
 
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        return tuple(ScaledPenalty(self.factor, R) for R in self.term.surrogates())
 
-class ScaledSubtracted(SubtractedPenalty):
+
+class ScaledSubtracted(TermMultiple, SubtractedPenalty):
     """A multiple of a convex function that a split subtracts."""
 
-    factor: Scalar
     term: SubtractedPenalty
 
     def value(self, w: Vec) -> float:
-        return value(self.factor) * self.term.value(w)
+        return self.c() * self.term.value(w)
+
+    def each(self, s: Vec) -> Vec | None:
+        inner = self.term.each(s)
+        return None if inner is None else self.c() * inner
 
     def subgradient(self, w: Vec) -> Vec:
-        return value(self.factor) * self.term.subgradient(w)
+        return self.c() * self.term.subgradient(w)
 
     def affine(self, w: Vec, tol: float) -> bool:
         return self.term.affine(w, tol)
-
-    def formula(self, notation: Notation) -> str:
-        return multiple(self.factor, self.term.formula(notation), notation)
 
 
 class PenaltySum(TermSum, Penalty):
@@ -297,7 +274,6 @@ _MULTIPLES: tuple[tuple[type, type], ...] = (
     (ConvexLoss, ScaledLoss),
     (Loss, ScaledDifference),
     (ProximalPenalty, ScaledPenalty),
-    (FoldedConcave, ScaledFolded),
     (Penalty, ScaledSplit),
 )
 

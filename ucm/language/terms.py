@@ -301,6 +301,10 @@ class SubtractedPenalty(Node):
     def subgradient(self, w: Vec) -> Vec:
         """A subgradient, (n,)."""
 
+    def each(self, s: Vec) -> Vec | None:
+        """Its value at each `s_j = |w_j|`, (n,), where it is a sum of functions of these; else None."""
+        return None
+
     @abstractmethod
     def affine(self, w: Vec, tol: float) -> bool:
         """Whether it is an affine function near w, no kink within tol of a coordinate."""
@@ -498,7 +502,6 @@ class Excess(SubtractedPenalty):
         return float(self.penalty.slope(np.zeros(1))[0])
 
     def each(self, s: Vec) -> Vec:
-        """Its value at each |w_j|, (n,)."""
         return self._steepest() * s - self.penalty.profile(s)
 
     def value(self, w: Vec) -> float:

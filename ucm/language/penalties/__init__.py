@@ -5,7 +5,7 @@ from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0
 from ucm.language.penalties.groups import GroupExcess, GroupLasso, GroupMCP
 from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.term_sums import PenaltySum, ScaledFolded, ScaledPenalty
+from ucm.language.term_sums import PenaltySum, ScaledPenalty
 from ucm.language.terms import Excess
 
 __all__ = [
@@ -27,6 +27,5 @@ __all__ = [
     "Objective",
     "PenaltySum",
     "Quadratic",
-    "ScaledFolded",
     "ScaledPenalty",
 ]
