@@ -328,7 +328,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 # --- input ------------------------------------------------------------------------------------
 class _Table(NamedTuple):
-    """What stands in a file.
+    """The samples and labels in a file.
 
     Attributes
     ----------

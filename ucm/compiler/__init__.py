@@ -1,1 +1,1 @@
-"""From a declaration and data to a route, and back from an answer to a classifier."""
+"""The compiler: from a declaration and data to a route, and from an answer to a classifier."""

@@ -164,7 +164,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
 
     @property
     def here(self) -> int:
-        """How many rows came."""
+        """The number of rows so far."""
         return self.vertices.y.size
 
     def run(

@@ -253,8 +253,8 @@ def bound_rows(
     kernel: Any,
     options: dict[str, Any],
 ) -> RowData | Data:
-    """What one pass over rows tells: means and covariances for a set of these, else counts and a sample; of
-    features in place of a kernel after one that draws samples for these.
+    """Return the statistics of one pass over rows: means and covariances, or counts and a sample. An
+    approximate kernel takes one more pass, which draws samples.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def _bound_rows(
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
-    """What the rows count in a model; None where they have neither weights nor groups.
+    """Return the factors of the rows in a model; None without weights and groups.
 
     Raises
     ------
@@ -545,7 +545,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 def _of_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> DistanceLowering:
-    """In the features, in those that span the samples behind a kernel, or in inner products only."""
+    """Lower a set: over features, over coordinates of the span of the samples, or over inner products."""
     if data.approx is not None:
         check_sets(model)
     model.set.dimension(data.n)

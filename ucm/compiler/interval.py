@@ -1,4 +1,4 @@
-"""Two reduced hulls over a whole interval of their size, proven between the values that are solved."""
+"""Solutions of two reduced hulls over an interval of their size, with proofs between the solved values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LEAST = 0.05  # of the distance of the smallest set: where the path ends before
 
 @dataclass(frozen=True)
 class Between:
-    """What is proven at one value, without a solve.
+    """The solution and bounds at one value between solved ones.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class OverInterval(Sequence[Solution]):
         return self._solutions[k]
 
     def at(self, value: float) -> Between:
-        """What is proven at a value of the interval."""
+        """Return the solution and bounds at a value of the interval."""
         if isinstance(value, bool) or not isinstance(value, Real):
             raise ParameterError(
                 f"Path.at: expected a number for {self._hulls.name}, got {brief(value)}; write one"

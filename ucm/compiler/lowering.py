@@ -123,7 +123,7 @@ class Recovered:
     normal: Vec | None = None
 
     def over(self, weighing: SampleWeights) -> Recovered:
-        """The same over the samples that were given, those of weight 0 among them."""
+        """Return the result over all given samples, those of weight 0 included."""
         if weighing.kept is None:
             return self
         expansion = self.expansion
@@ -145,7 +145,7 @@ class ExternalAnswer:
     coefficients: Any = None
 
     def vector(self, name: str, size: int) -> Vec | None:
-        """One of them as a vector of finite numbers, where it is given.
+        """Return an entry of the answer as a vector of finite numbers, or None.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class ExternalAnswer:
         return None if v is None else vector_of(v, size, f"certify: {name}")
 
     def per_sample(self, name: str, data: Data) -> Vec | None:
-        """One of them as a vector with an entry for every sample that was given, without those of weight 0.
+        """Return an entry of the answer with one number for each sample of positive weight, or None.
 
         Raises
         ------
@@ -249,11 +249,11 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """What the declaration proves of an answer; a relative gap of `tol` is enough."""
+        """Certify an answer from the declaration; a relative gap of `tol` is enough."""
 
     @abstractmethod
     def certify_external(self, given: ExternalAnswer) -> Certificate:
-        """What the declaration proves of an answer that no solver of this plan found.
+        """Certify an answer from elsewhere.
 
         Raises
         ------

@@ -123,7 +123,7 @@ def leave_one_out(
     samples: Mapping[str, Any],
     rule: str,
 ) -> dict[str, Matrix] | None:
-    """Of every sample the decision values of the models without it, by its class; exact.
+    """Return the exact leave-one-out decision values, for every sample by its class.
 
     With `z = mean_o + v` of class o left out, `mean_o` becomes `mean_o - v / (m_o - 1)` and `Sigma_o`
     becomes `m_o / (m_o - 1) Sigma_o - m_o / (m_o - 1)^2 v v'`: the first term is the same for the class, so
@@ -171,7 +171,7 @@ def leave_one_out(
 
 
 def _shares(U: Any, n: int, kind: str) -> tuple[float, float]:
-    """What the mean and the covariance of a class are multiplied by in the centre and the shape."""
+    """Return the factors of the mean and the covariance of a class in the centre and the shape."""
     none = Moments(1.0, np.zeros(n), np.zeros((n, n)))
     parts = {"pos": none, "neg": none}
     center, shape = U.center.evaluate(known_by(parts)), U.shape.evaluate(known_by(parts))

@@ -205,7 +205,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
 
     @functools.cached_property
     def memory(self) -> DistanceLowering | None:
-        """The same over samples in memory, by their weights."""
+        """The lowering over samples in memory."""
         whole = self.data
         return DistanceLowering(self.model, whole) if isinstance(whole, Data) else None
 
@@ -311,7 +311,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         return alpha, beta
 
     def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
-        """As `ucm.compiler.recover.bias`: half-way between the thresholds or the points, or by errors."""
+        """Return the bias, as `recover.bias`: midway between thresholds or points, or by error."""
         form = self.form
         if rule == "zero":
             return 0.0, "zero"

@@ -79,13 +79,13 @@ def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
 
 
 def _base(loss: Any) -> Any:
-    """What a loss of some samples is a multiple of, over all."""
+    """Return the loss over all samples of which a loss of some samples is a multiple."""
     base = split_scalar(loss)[1]
     return base if base.counted is None else replace(base, on=None)
 
 
 def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], ...]) -> Factors:
-    """What a row counts in losses of groups that are all of one kind."""
+    """Return the factors of rows in losses of groups that are all of one kind."""
     sides: tuple[dict[Any, float], dict[Any, float]] = {}, {}
     for loss in losses:
         own, c = loss.counted, split_scalar(loss)[0]

@@ -123,7 +123,7 @@ class HingeDualLowering(Lowering[HingeDual]):
         return certify_objective(self.model, data, normal, b, weights)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        """Where the kernel is indefinite, so that a gap proves nothing."""
+        """Return the verdict "indefinite" if the kernel is, because a gap then proves nothing."""
         why = self._indefinite(proof, monitor.tol)
         if why is None:
             return None
@@ -152,7 +152,7 @@ class HingeDualLowering(Lowering[HingeDual]):
 
     @property
     def _features(self) -> Any:
-        """In place of the samples behind a kernel: a root of the Gram matrix."""
+        """The root of the Gram matrix that stands for the samples behind a kernel."""
         return None if self.gram is None else self.gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:

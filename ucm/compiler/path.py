@@ -125,7 +125,7 @@ class Path(Sequence[Solution]):
         return self.solutions[index]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each solution: value, objective, proof, what it uses, and what it took."""
+        """Return one row for each solution: value, objective, proof, features and samples used, cost."""
         return [
             {
                 self.name: float(value),
@@ -441,7 +441,7 @@ def _of_rows(
     model: RobustMargin | Objective, rows: RowSource, n_values: Any, kernel: Any, of_kernel: dict[str, Any],
     of_samples: Any,
 ) -> Any:  # fmt: skip
-    """What one pass over rows tells; values are named."""
+    """Return the statistics of one pass over rows; the values are given."""
     asked = {"n_values": n_values, **of_samples, "class_weight": None}
     for word, given in asked.items():
         if given is not None:

@@ -329,7 +329,7 @@ class Plan:
         return solver, proof
 
     def _of_kernel(self, proof: Proof) -> Proof:
-        """The same, its certificate with the kernel that it is of."""
+        """Add the kernel to the certificate."""
         kernel = self.lowering.kernel
         if not kernel:
             return proof
@@ -547,7 +547,7 @@ class Plan:
         weights: Any = None,
         coefficients: Any = None,
     ) -> Certificate:
-        """What the declaration proves of an answer from elsewhere, whoever found it.
+        """Certify an answer from elsewhere by the declaration.
 
         Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower one,
         `-||x||_q`. The side that is missing is infinite, and the kind "none". Of `loss + lam * penalty`,
@@ -693,7 +693,7 @@ class Plan:
         *,
         level: float = 0.95,
     ) -> Guarantees:
-        """What the answer promises about new data: bounds by the declared set at the fitted (w, b), after
+        """Compute guarantees for new data: bounds by the declared set at the fitted (w, b), after
         those by held-out samples, where there are any; of one loss `Hinge(p)` the bound by its margins.
 
         Parameters

@@ -378,7 +378,7 @@ def _by_sorting(
 
 
 def _to_origin(data: Data, normal: Vec) -> float:
-    """How far scores are from those of the means, where these are from an origin of their own."""
+    """Return the shift between scores and those of the means, which may have an origin of their own."""
     return 0.0 if data.origin is None else float(normal @ data.origin)
 
 

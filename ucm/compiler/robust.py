@@ -87,13 +87,13 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
 
 
 class _Robust(Lowering[Form]):
-    """What both sides of the boundary share: the lowered set, and the way back to a classifier."""
+    """The base class of both regimes: the lowered set, and the recovery of a classifier."""
 
     model: RobustMargin
     image: MinNorm
 
     def of_image(self) -> list[str]:
-        """What `explain()` says of the lowered set."""
+        """Return the lines of `explain()` about the lowered set."""
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
         behind = ""
@@ -458,7 +458,7 @@ class DistanceLowering(_Robust[MinNorm]):
 
     @property
     def _cancelled(self) -> float:
-        """What terms of x that cancel leave, which may be all of it."""
+        """The rounding error that cancellation leaves in x."""
         return 1e-14 * self._largest_column()
 
     def _largest_column(self) -> float:
@@ -584,7 +584,7 @@ class SphereLowering(_Robust[UnitNorm]):
         return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
 
     def _bracketed(self, certificate: Certificate) -> Certificate:
-        """The same, where its bounds do not cross: a w below the floor separates 0 from U."""
+        """Return the certificate with bounds that do not cross: a w below the floor separates 0 from U."""
         c = certificate
         rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
         found = bracket(
@@ -659,7 +659,7 @@ class SphereLowering(_Robust[UnitNorm]):
         return Verdict(proof.answer.status, message, warns=True)
 
     def _far(self, certificate: Certificate) -> str:
-        """How far the objective may be from the optimum."""
+        """Return the words for the distance of the objective from the optimum."""
         if certificate.kind == "global" and certificate.dual > 0.0:
             share = math.floor(100.0 * certificate.dual / certificate.primal)
             return f"; the optimum is at least {share} % of the objective"

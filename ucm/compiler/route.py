@@ -262,7 +262,7 @@ def _called(route: Route, name: object) -> bool:
 
 
 def label(solver: Solver[Any]) -> str:
-    """Its name, and that of the solver inside where the same method goes around several."""
+    """Return the name of a solver with the name of its inner solver."""
     inside = solver.inner if isinstance(solver, DCA | OutOfCoreHinge | OutOfCoreActiveSet) else None
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 

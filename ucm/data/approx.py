@@ -153,7 +153,7 @@ class RandomFourierMap:
     W: NDArray[np.float64] | None = None
 
     def scores(self, X: Any) -> NDArray[np.float64]:
-        """As `Expansion.scores`."""
+        """Return the scores, as `Expansion.scores`."""
         n, r = self.frequencies.shape
         if X.shape[1] != n:
             raise DataError(

@@ -34,7 +34,7 @@ _IN_MEMORY = 4  # times larger are blocks in memory: threads wait for each other
 
 
 def opened(path: Path, read: Callable[[], Any]) -> Any:
-    """What `read()` returns; an error of the library of a format becomes a `DataError`."""
+    """Call `read()`; an error of the library of a file format becomes a `DataError`."""
     try:
         return read()
     except (DataError, MissingExtraError):
@@ -108,7 +108,7 @@ class FileRows(BlockSource):
 
 
 class ArrayRows(FileRows):
-    """What gives rows by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
+    """Rows that are read by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
 
     def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
         self.X, self.beside = _part(X), RowColumns(*map(_part, beside))
@@ -217,7 +217,7 @@ def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
 
 
 def _read_labels(name: str, given: Any) -> Any:
-    """What stands beside rows, of a .npy file where a path is given."""
+    """Return labels, weights or groups; for a path those in the .npy file."""
     if not isinstance(given, str | Path):
         return given
     word, what = SAID[name]

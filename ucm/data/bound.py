@@ -48,7 +48,7 @@ _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
 
 
 class Space(ABC):
-    """What feature vectors are: it owns their inner product, norms and dual vectors.
+    """A space of feature vectors, with its inner product, norms and dual vectors.
 
     Attributes
     ----------
@@ -123,7 +123,8 @@ class GramSpace(Space):
         return math.sqrt(max(square, 0.0))
 
     def size(self, x: Vec) -> float:
-        """From the inner products of the samples that x is made of; of many the sum of their norms."""
+        """Return an upper bound of `||x||`: from inner products of the samples in x, or from their norms if
+        they are many."""
         support = np.flatnonzero(x)
         if support.size > _MANY:
             return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
@@ -247,11 +248,11 @@ class Data:
     def with_coordinates(
         self, X: Any, gram: Gram | None = None, space: Space | None = None
     ) -> Data:
-        """The same samples in other coordinates."""
+        """Return the samples in other coordinates."""
         return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 
     def in_gram_space(self, gram: Gram) -> Data:
-        """The same samples as coefficients over themselves, with the inner product of a kernel: no
+        """Return the samples as unit vectors of coefficients, with the inner product of a kernel: no
         coordinates, and no more of the Gram matrix than a solver asks for."""
         unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
@@ -261,18 +262,18 @@ class Data:
 
     @functools.cached_property
     def in_coordinates(self) -> Data:
-        """The same samples in coordinates of the feature space, if these are coefficients."""
+        """The samples in coordinates of the feature space, if `X` holds coefficients."""
         if self.gram is None or not isinstance(self.space, GramSpace):
             return self
         return self.in_feature_space(self.gram)
 
     def in_feature_space(self, gram: Gram) -> Data:
-        """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
+        """Return the samples in the feature space of a kernel: in an orthonormal basis of their span,
         so that inner products, norms, means and covariances are those of the feature space."""
         return self.once(("features", gram), lambda: self.with_coordinates(gram.factor(), gram))
 
     def in_features(self, features: KernelFeatures) -> Data:
-        """The same samples as features that stand for a kernel."""
+        """Return the samples as features that approximate a kernel."""
         found = self.with_coordinates(features.transform(self.X))
         found.approx = features
         return found
@@ -288,7 +289,7 @@ class Data:
 
     @functools.cached_property
     def over_samples(self) -> Data:
-        """The same samples as unit vectors: any point made of them is its own coefficients."""
+        """The samples as unit vectors: a combination of samples is the vector of its coefficients."""
         if isinstance(self.space, GramSpace):
             return self
         found = self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
@@ -304,7 +305,7 @@ class Data:
 
     @functools.cached_property
     def by_spectrum(self) -> Data:
-        """The same samples in other coordinates of the feature space, from the eigenvalues of the
+        """The samples in other coordinates of the feature space, from the eigenvalues of the
         Gram matrix: for references, which compute in their own way."""
         if self.gram is None:
             return self
@@ -349,7 +350,7 @@ class Data:
         return float(rows.size if samples is None else samples[rows].sum())
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make()` returns, computed at the first call with this key."""
+        """Return `make()`, computed at the first call with this key."""
         if key not in self._cache:
             self._cache.setdefault(key, make())  # of two threads the first: all share one
         return self._cache[key]
@@ -396,7 +397,7 @@ class Data:
         return self.once(("samples", kind, group), make)
 
     def _counts(self, kind: str, group: Any) -> Vec | None:
-        """What samples weigh in means and covariances; None where all weigh the same."""
+        """Return the weights of samples in means and covariances; None if they are equal."""
         one_class = kind != "signed" and self.weighing.samples is None
         return None if one_class else self.copies(kind, group)
 
@@ -434,7 +435,7 @@ class Data:
 
     @contextlib.contextmanager
     def unchecked(self) -> Iterator[None]:
-        """Where nobody can change the samples, which are not looked at again."""
+        """Skip the checksum of the samples within this context."""
         if self.seal is None:
             yield
             return
@@ -446,7 +447,7 @@ class Data:
 
     @contextlib.contextmanager
     def products(self) -> Iterator[None]:
-        """Where the samples are multiplied by the same vectors again and again, each is multiplied once."""
+        """Keep the products of the samples with vectors within this context."""
         # a list at once: another thread may add to the cache
         maps = [A for A in list(self._cache.values()) if isinstance(A, SampleMap)]
         for A in maps:
@@ -459,8 +460,7 @@ class Data:
 
     @contextlib.contextmanager
     def overflow_guard(self) -> Iterator[None]:
-        """Where powers of the entries may leave the numbers of double precision: NumPy does not warn of that,
-        as answers are looked at, and what breaks is a SolverError that says so."""
+        """Turn errors from powers of very large or small entries into `SolverError`; hide warnings."""
         if 1e-100 < self.scale < 1e100:
             yield
             return

@@ -29,7 +29,7 @@ LABELS = ("label", "class", "target", "y")
 
 
 class Unlabelled:
-    """In place of labels, where there are none: zeros for all rows."""
+    """A column of zeros for rows without labels."""
 
     def __init__(self, names: list[str] | None) -> None:
         self.names = names
@@ -58,7 +58,7 @@ class Features(NamedTuple):
 
     @classmethod
     def of(cls, columns: Any, drop: Any) -> Features:
-        """From options.
+        """Return the features that the options `columns` and `drop` name.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class RowColumns(NamedTuple):
         return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
 
     def without(self, names: RowColumns) -> RowColumns:
-        """Those that are no columns."""
+        """Return the entries that are not names of columns."""
         pairs = zip(self, names, strict=True)
         return RowColumns(*(v if name is None else None for v, name in pairs))
 
@@ -145,11 +145,11 @@ class RowColumns(NamedTuple):
         return RowColumns(*(None if v is None else vector(name, v, m) for name, v in pairs))
 
     def parts(self, start: int, end: int) -> RowColumns:
-        """Those of some rows."""
+        """Return the entries of the rows from start to end."""
         return RowColumns(*(None if v is None else np.asarray(v[start:end]) for v in self))
 
     def at(self, start: int, end: int) -> NDArray[Any]:
-        """The same as one array."""
+        """Return the entries of the rows from start to end as one array."""
         return tagged(*self.parts(start, end))
 
 

@@ -48,7 +48,7 @@ def is_dask(X: Any) -> bool:
 # --- what goes to the workers ------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Block:
-    """How a block is read.
+    """A block of a Dask collection and the way it is read.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def _added(a: int, b: int) -> int:
 
 # --- the sources -------------------------------------------------------------------------------
 class _OfBlocks(RowSource):
-    """What both sources share: rows that may have to be counted, and labels."""
+    """The base class of sources over Dask arrays and frames: counts of rows, and labels."""
 
     def _count(self, about: _About) -> None:
         self.n, self.features, self.tags = about.n, about.features, about.tags
@@ -341,7 +341,7 @@ class _Here(_OfBlocks, BlockSource):
 # --- from collections --------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _About:
-    """What is known of samples before they are computed.
+    """The shape, type and columns of a Dask collection before it is computed.
 
     Attributes
     ----------

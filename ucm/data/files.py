@@ -31,7 +31,7 @@ _PAIR = re.compile(r"\d+:[^,;]+")
 
 
 class Table(NamedTuple):
-    """What stands in a file.
+    """The contents of a file: samples, labels and names.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def _libsvm(
 
 
 def _libsvm_problem(tokens: list[str]) -> str | None:
-    """What is wrong with one row; None when nothing is."""
+    """Return the error in one row of a LIBSVM file, or None."""
     if _number(tokens[0]) is None:
         what = (
             "no label" if _PAIR.fullmatch(tokens[0]) else f"label {tokens[0]!r} is no finite number"

@@ -116,7 +116,7 @@ class OutOfCoreMap(LinearMap):
 
 @dataclass(frozen=True)
 class RowData:
-    """What is known of the samples of a row source after one pass; a set lowers with it as with
+    """The statistics of a row source after one pass; a set lowers with them as with
     `ucm.data.bound.Data`, its samples elsewhere.
 
     Attributes
@@ -189,7 +189,7 @@ class RowData:
     unchecked = products = overflow_guard
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make()` returns, computed at the first call with this key."""
+        """Return `make()`, computed at the first call with this key."""
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
@@ -198,7 +198,7 @@ class RowData:
         return {"pos": self.sizes[0], "neg": self.sizes[1]}.get(kind, self.m)
 
     def rows(self, kind: str, group: Any = None) -> None:
-        """Where the samples are is not known."""
+        """Return None: the places of the samples of a class are unknown."""
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """Labels of `signed`, in an order of their own."""
@@ -246,7 +246,7 @@ def rows_here(X: Any, y: Vec, weighing: SampleWeights = UNWEIGHTED) -> Data:
 
 
 def in_memory(data: Data) -> RowData:
-    """The same of bound samples, without a pass over them: rows of the sample alone are looked at."""
+    """Return the statistics of bound samples without a pass over them."""
     plus = int(np.count_nonzero(data.y > 0.0))
     source = open_rows(data.table, data.y)
     step = _step(source)
@@ -260,7 +260,7 @@ def in_memory(data: Data) -> RowData:
 
 
 def _step(source: RowSource) -> int:
-    """One of how many rows makes the sample."""
+    """Return k such that every k-th row enters the sample."""
     most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
     # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
     best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))

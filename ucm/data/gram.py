@@ -89,7 +89,7 @@ class Gram:
 
     @property
     def megabytes(self) -> float:
-        """What the whole matrix takes."""
+        """The size of the whole matrix in megabytes."""
         return 8 * self.m**2 / MEGABYTE
 
     def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:

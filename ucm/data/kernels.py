@@ -160,7 +160,7 @@ def check_symmetric(kernel: Kernel, X: Any) -> None:
 
 
 def _variance(X: Any, weights: Vec | None) -> float:
-    """That of all entries, the samples weighed."""
+    """Return the variance of all entries of X, with weights of the samples."""
     if weights is not None:
         count = float(weights.sum()) * X.shape[1]
         mean = float(np.sum(weights @ X)) / count

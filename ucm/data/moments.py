@@ -18,7 +18,7 @@ _CONSTANT = 1e-14  # of the mean of a feature, as for `Data.covariance`
 
 
 class Moments(NamedTuple):
-    """What means and covariances of samples are made of.
+    """The weight, mean and scatter matrix of samples.
 
     Attributes
     ----------
@@ -33,15 +33,15 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, weights: Vec | None = None) -> Moments:
-        """Those of the rows of X, one at least."""
+        """Compute the moments of the rows of X, at least one."""
         c = np.ones(X.shape[0]) if weights is None else weights
         count = float(c.sum())
         mean = np.asarray(X.T @ c).ravel() / count
         return cls(count, mean, weighted_sums(X, c, mean)[0])
 
     def merged(self, other: Moments) -> Moments:
-        """Those of both, `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`: nothing
-        cancels (Chan, Golub and LeVeque 1983, equation 2.1)."""
+        """Return the moments of the union, without cancellation (Chan, Golub and LeVeque 1983, equation 2.1):
+        `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`."""
         count = self.total + other.total
         d = other.mean - self.mean
         mean = self.mean + (other.total / count) * d
@@ -59,7 +59,7 @@ class Moments(NamedTuple):
 
 
 def _together(parts: Sequence[Moments | None]) -> list[Moments | None]:
-    """Those of the first part, of the first two, ..."""
+    """Return the cumulative moments: of the first part, of the first two parts, ..."""
     found: list[Moments | None] = []
     for part in parts:
         last = found[-1] if found else None

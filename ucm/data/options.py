@@ -1,4 +1,4 @@
-"""What options may be, in words and as tests: one check, and one error in three parts, for all of them."""
+"""The allowed values of options, with one check and one error message in three parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class OptionSpec(NamedTuple):
-    """What an option may be, in words and as a test, and what to give for one that has no default."""
+    """The allowed values of an option, as words and as a test, with an example."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -63,13 +63,13 @@ def whole(least: int) -> OptionSpec:
 
 
 def one_of(*known: str) -> OptionSpec:
-    """One of these words."""
+    """Allow these words."""
     words = ", ".join(f'"{word}"' for word in known[:-1])
     return OptionSpec(f'{words} or "{known[-1]}"', lambda x: isinstance(x, str) and x in known)
 
 
 def optional(wanted: OptionSpec) -> OptionSpec:
-    """The same, or None."""
+    """Allow None too."""
     return OptionSpec(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
 
 

@@ -1,4 +1,4 @@
-"""What rows that are read block by block have beside a label: a weight, and a group.
+"""Weights and groups of rows that are read block by block.
 
 A source that has them gives structured arrays in place of labels, one entry a row. Models see neither: to
 their kernels the rows of weight 0, and those of groups that are not meant, are not there, and the label of
@@ -65,7 +65,7 @@ def members_in(group: NDArray[Any], label: Any) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Factors:
-    """What weights are multiplied by.
+    """Factors of the weights of rows, by class and group.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def kept(X: Any, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
 
 
 def magnitudes(y: Any) -> Vec | None:
-    """What rows weigh, of their labels times that; None where each weighs 1."""
+    """Return the weights of rows from labels times weights; None if all are 1."""
     c = np.abs(y)
     return None if (c == 1).all() else c
 

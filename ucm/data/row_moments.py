@@ -27,7 +27,7 @@ class _Part(NamedTuple):
     of: Moments
 
     def from_(self, origin: Vec) -> Moments:
-        """The same from another origin."""
+        """Return the moments about another origin."""
         return self.of._replace(mean=(self.origin - origin) + self.of.mean)
 
 
@@ -108,7 +108,7 @@ def of_moments(
 
 
 def _keep(data: Data, label: Any, plus: Moments | None, minus: Moments | None) -> None:
-    """What the means and covariances of a group are, of all at None."""
+    """Keep the means and covariances of a group, or of all samples for None."""
     signed = None
     for f, sign, own in zip(data.weighing.classes, (1.0, -1.0), (plus, minus), strict=True):
         if own is not None:

@@ -150,7 +150,7 @@ class RowSource(ABC):
         ]
 
     def mapped(self, transform: Any) -> RowSource:
-        """The same rows in other features, computed block by block and never whole: a kernel in place of
+        """Return the rows in other features, computed block by block and never whole: a kernel in place of
         which features stand, such as those of Nystroem or random ones.
 
         What is proven is proven in these features: of `sklearn.kernel_approximation.Nystroem` for its kernel
@@ -525,7 +525,7 @@ class _OfColumns:
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
-    """What a map makes of rows, dense or CSR.
+    """Apply a map to rows, dense or CSR.
 
     Raises
     ------

@@ -210,7 +210,7 @@ def _parquet(path: Path) -> Any:
 
 
 def _header(path: Path) -> tuple[str, bool]:
-    """What separates the cells of a CSV file, and whether its first line holds names."""
+    """Return the separator of a CSV file, and whether its first line holds names."""
     with path.open("rb") as stream:
         first = stream.readline()
     try:

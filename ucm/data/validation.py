@@ -251,7 +251,7 @@ def _sum(part: NDArray[Any]) -> tuple[int, int]:
 
 # --- labels, weights and groups ----------------------------------------------------------------
 def vector(name: str, given: Any, m: int) -> Any:
-    """One entry for each of m rows; None as it is.
+    """Return an array with one entry for each of m rows.
 
     Raises
     ------
@@ -470,7 +470,7 @@ def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
 
 # --- the first pass ----------------------------------------------------------------------------
 class Look(NamedTuple):
-    """What rows tell of themselves.
+    """The counts, weights, groups and defects of a block of rows.
 
     Attributes
     ----------
@@ -503,7 +503,7 @@ class Look(NamedTuple):
 
 
 def look(X: Any, y: Any, factors: Factors | None = None) -> tuple[Look, Any, Vec, Any]:
-    """At a block: what it tells, its rows that count, their labels times what they weigh, and their groups.
+    """Inspect a block: return its `Look`, its rows of positive weight, their labels times weights, groups.
 
     Parameters
     ----------
@@ -553,7 +553,7 @@ def _by_class(v: Vec, weights: Vec) -> tuple[float, float]:
 
 
 def joined(a: Look, b: Look) -> Look:
-    """What the rows of a and, after them, of b tell."""
+    """Return the `Look` of the rows of a followed by those of b."""
     bad, wrong = a.bad, a.wrong
     if bad is None and b.bad is not None:
         bad = (b.bad[0] + a.rows, *b.bad[1:])

@@ -1,4 +1,4 @@
-"""What the samples weigh: `sample_weight` and `class_weight`, read once and in one way everywhere."""
+"""Weights of the samples, from `sample_weight` and `class_weight`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 
 @dataclass(frozen=True)
 class SampleWeights:
-    """What each sample weighs.
+    """The weights of samples and classes.
 
     A weight of a sample is a repetition: of m = sum of the weights samples there are so many copies. A
     weight of a class is a factor of the weights of its samples that leaves m as it is.

@@ -373,7 +373,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _fit_rows(
         self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
     ) -> Self:
-        """The same over rows that are read block by block."""
+        """Fit to rows that are read block by block."""
         tags = {"sample_weight": sample_weight, "subgroup": subgroup}
         source, classes, plans, solutions = fit_rows(self, model, X, y, tags)
         for solution in solutions:
@@ -428,7 +428,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         plans: list[Plan],
         solutions: list[Solution],
     ) -> None:
-        """Those that every fit has."""
+        """Set the attributes that every fit has."""
         one = len(plans) == 1
         self.plan_ = plans[0] if one else plans
         self.solution_ = solutions[0] if one else solutions
@@ -495,7 +495,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return lazy_answers(self, method, X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        """One column for every problem that was solved."""
+        """Return the decision values, one column for every problem of two classes."""
         check_is_fitted(self)
         if is_stored(X):
             names = getattr(self, "feature_names_in_", None)

@@ -613,7 +613,7 @@ class _Shown:
         self.task, self.began = self.bar.add_task("compare", total=total), time.perf_counter()
 
     def step(self, name: str, results: Mapping[int, _Fold | str], folds: int) -> None:
-        """One more fold of a model is done."""
+        """Report that a fold of a model is finished."""
         self.bar.update(self.task, description=name, advance=1, refresh=True)
         if self.lines and len(results) == folds:
             seconds = time.perf_counter() - self.began

@@ -43,7 +43,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Search:
-    """What is tried on every fold.
+    """The model, values and samples of a search over folds.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Pair:
 
 @contextmanager
 def about_pair(named: str) -> Iterator[None]:
-    """What is wrong with one of several problems, with the name of the problem."""
+    """Put the name of the problem before the message of an error."""
     try:
         yield
     except UCMError as error:

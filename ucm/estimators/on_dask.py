@@ -23,7 +23,7 @@ _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_co
 
 
 def _answers(classifier: Any, method: str, like: Any, X: Any) -> Any:
-    """What a method says of a block; of an empty one as much as of no row."""
+    """Apply a method to a block, also to an empty one."""
     if X.shape[0] == 0:
         return like
     return np.asarray(getattr(classifier, method)(X))

@@ -64,7 +64,7 @@ def kernel_options(
 
 
 def solve_options(classifier: Any, began: float) -> dict[str, Any]:
-    """What `Plan.solve` is told in a fit that began then."""
+    """Return the options of `Plan.solve` for a fit that began at this time."""
     return {
         "tol": classifier.tol,
         "max_iter": classifier.max_iter,

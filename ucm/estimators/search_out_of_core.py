@@ -144,7 +144,7 @@ def _hits(
     classes: Any,
     scheme: str,
 ) -> tuple[Vec, Vec]:
-    """By value, the weights of the rows that are answered right, and of all."""
+    """Return for each value the weight of the correctly classified rows, and the weight of all rows."""
     c, y = weight_in(y), label_in(y)
     c = np.ones(y.size) if c is None else c
     if y.size == 0:

@@ -1,4 +1,4 @@
-"""What scikit-learn's conventions ask of labels, messages and coefficients."""
+"""Labels, messages and coefficients by the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def fitted_anew(estimator: BaseEstimator) -> Iterator[None]:
 
 @contextmanager
 def data_errors(where: str) -> Iterator[None]:
-    """What scikit-learn finds wrong with X and y, as this library's own error."""
+    """Turn errors of scikit-learn about X and y into `DataError`."""
     try:
         yield
     except UCMError:
@@ -130,7 +130,7 @@ def samples_of(
     pos_label: Any,
     single: bool = False,
 ) -> _Samples:
-    """What `fit` is given, looked through.
+    """Validate the arguments of `fit`.
 
     Parameters
     ----------

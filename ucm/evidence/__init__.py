@@ -1,1 +1,1 @@
-"""What is known about an answer without asking its solver."""
+"""Certificates, bounds and references, computed without the solver."""

@@ -47,7 +47,7 @@ class Certified(NamedTuple):
 
 
 def fault(what: str, *declared: Node) -> str:
-    """What to say of bounds that contradict each other: which part is wrong, and whose it is.
+    """Return the message about contradicting bounds: the wrong part and its author.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def interval(
     size: float = 0.0,
     wrong: str = _LOWERING,
 ) -> Certificate:
-    """What a dual vector and a point of a set prove: `-norm <= optimum <= primal`, as `bracket`.
+    """Return what a dual vector and a point of a set prove: `-norm <= optimum <= primal`, as `bracket`.
 
     Parameters
     ----------
@@ -159,8 +159,7 @@ def is_proven(certificate: Certificate, tol: float) -> bool:
 
 
 def at_zero(norm: float, size: float, violation: float) -> Certificate:
-    """That of w = 0 where 0 lies in U: the objective is 0, and a point of U has this norm; relative to how
-    large the points of U are."""
+    """Return the certificate of w = 0 where 0 lies in U: the norm of a point, relative to the size of U."""
     return Certificate(0.0, -norm, norm, norm / (size or 1.0), violation, "global")
 
 

@@ -56,7 +56,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a normal proves.
+    """Bounds of the optimum from a normal.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) 
 
 
 def _outside(sides: list[_Side], q: Vec) -> float:
-    """How far weights miss their masses, relative, or are negative."""
+    """Return the largest violation of the masses of weights, relative, or of their sign."""
     missed = 0.0
     for sign in (1.0, -1.0):
         total = sum(float(q[side.rows].sum()) for side in sides if side.sign == sign)

@@ -1,4 +1,4 @@
-"""What a fitted classifier promises about new data: bounds by its set, at its (w, b), and by samples held
+"""Guarantees of a fitted classifier for new data: bounds by its set, at its (w, b), and by samples held
 out.
 
 A bound by the set holds for every distribution that the set stands for. It is a statement about the samples
@@ -344,7 +344,7 @@ class _Fitted:
 
     @classmethod
     def of(cls, data: Data, solution: Solution) -> _Fitted | None:
-        """None where w lives in another space than the samples."""
+        """Return the fitted classifier; None if w lives in another space than the samples."""
         X = data.X if data.gram is None else data.gram.X
         if solution.expansion is None and solution.w.size != X.shape[1]:
             return None
@@ -394,7 +394,7 @@ def _kinds(U: UncertaintySet) -> set[Samples]:
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
-    """What the summands of each class promise, and those of both."""
+    """Return the guarantees from the summands of each class, and of both."""
     terms = list(summands(U))
     if any(math.isnan(c) for _, c in terms):  # under a matrix
         return

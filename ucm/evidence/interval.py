@@ -1,4 +1,4 @@
-"""Two reduced hulls for every cap of an interval, proven without a solve.
+"""Proofs for two reduced hulls at every cap of an interval, without a solve.
 
 With caps `share_o c` on the weights of each hull, `{(q, c): 0 <= q <= share c, sum q = mass}` is jointly
 convex: between two nearest points x_1 at c_1 and x_2 at c_2,
@@ -52,7 +52,7 @@ class CappedHull:
 
 @dataclass(frozen=True)
 class Ends:
-    """What is known at one c.
+    """The solution and bounds at one cap c.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Ends:
 
     @classmethod
     def of(cls, c: float, x: Vec, w: Vec, scores: Sequence[Vec]) -> Ends:
-        """From scores in any order."""
+        """Compute the ends from scores in any order."""
         ordered = tuple(np.sort(a) for a in scores)
         return cls(c, x, w, ordered, tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered))
 
@@ -115,7 +115,7 @@ class Proven:
 
 
 def proven(hulls: Sequence[CappedHull], one: Ends, other: Ends) -> Proven:
-    """What two ends prove of all c between them.
+    """Return the bounds for all c between two solved values.
 
     Between neighbouring kinks N is quadratic in t, and so is `(|x|^2 / r + r |w|^2) / 2 >= |x| |w|`, r the
     ratio `|x| / |w|` in the middle: the largest difference over `|x| |w|` is that of a quadratic, divided by
@@ -157,7 +157,7 @@ def _square(v: Vec, t: Vec) -> Vec:
 
 
 def _least(v: Vec, a: Vec, b: Vec) -> Vec:
-    """Its least value over [a, b]: a convex quadratic, at its vertex or the end nearest to that."""
+    """Return the minimum over [a, b] of a convex quadratic: at its vertex or the end nearest to it."""
     curve = v[0] - 2.0 * v[1] + v[2]
     vertex = (v[0] - v[1]) / curve if curve > 0.0 else 0.0
     return np.maximum(_square(v, np.clip(vertex, a, b)), 0.0)

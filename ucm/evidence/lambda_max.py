@@ -126,7 +126,7 @@ def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[Pr
 
 
 def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
-    """By bisection for the least multiple with g in the subdifferential at 0."""
+    """Find the least multiple with g in the subdifferential at 0 by bisection."""
 
     def trivial(lam: float) -> bool:
         own, others = _parts(penalty.with_params(**{name: lam}), name)

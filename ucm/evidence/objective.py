@@ -401,7 +401,7 @@ class _Counted:
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
-    """What each sample weighs in a loss; None where each is 1."""
+    """Return the weights of the samples in a loss; None if all are 1."""
     counts = loss.counts(data.y, data.groups)
     return data.weights if counts is None else np.where(counts, data.factors, 0.0)
 

@@ -76,7 +76,7 @@ def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> s
 
 
 def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
-    """How far weights of samples break the simplex and the cap, with words for each rule."""
+    """Return the violations of the simplex and the cap by weights of samples, with words for each rule."""
     least, top = float(q.min(initial=0.0)), float(q.max(initial=0.0))
     rules = [(-least, f"a weight {whose}is negative, {least:.3g}")]
     for k, (index, mass) in enumerate(SampleWeights(q.size, None, b.classes).groups):

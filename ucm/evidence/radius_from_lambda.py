@@ -137,7 +137,7 @@ def hulls_by_lam(model: RobustMargin) -> list[Hull]:
 
 
 def _hulls(U: UncertaintySet) -> list[Hull] | None:
-    """That of all samples, or those of class +1 and -1, all by lam; None for any other set."""
+    """Return the hull of all samples, or those of both classes, with radii from lam; None for other sets."""
     pairs = list(summands(U))
     signs = {V.samples: L for V, L in pairs if isinstance(V, Hull) and by_lam(V.weights)}
     if len(signs) != len(pairs) or signs not in ({signed: 1.0}, {pos: 1.0, neg: -1.0}):
@@ -146,7 +146,7 @@ def _hulls(U: UncertaintySet) -> list[Hull] | None:
 
 
 def _lam(hulls: list[Hull]) -> float:
-    """That of all hulls."""
+    """Return the common lam of the hulls."""
     found = [value(hull.weights.lam) for hull in hulls]  # type: ignore[union-attr]
     if len(set(found)) > 1:
         raise CompositionError(

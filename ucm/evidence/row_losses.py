@@ -1,4 +1,4 @@
-"""What one pass over all rows proves of losses with the squared l2 norm.
+"""Bounds for losses with the squared l2 norm from one pass over all rows.
 
 With slopes `a_i = sum_k a_ki` in the domains of the conjugates, `A_c` their sums over a class and `V_c` those
 of `a_i x_i`, Fenchel's inequality gives for parts `0 <= f_c <= 1` of them with `f_+ A_+ = f_- A_-`, as l* is
@@ -30,7 +30,7 @@ __all__ = ["LossProof", "at_rest", "losses_proven", "tangent_gap"]
 
 @dataclass(frozen=True)
 class LossProof:
-    """What the last pass over the rows told.
+    """The sums of the last pass over the rows.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class LossProof:
 
     @property
     def tangent(self) -> float:
-        """Of the tangent of what is subtracted the value where all margins are 0."""
+        """The value at zero margins of the tangent of the subtracted function."""
         if self.rest is None:
             return 0.0
         own, at = self.rest
@@ -133,7 +133,7 @@ def _tilted(form: RowLosses, proof: LossProof) -> tuple[float, float]:
 
 
 def tangent_gap(form: RowLosses, at: LossProof, proof: LossProof) -> float:
-    """How far the w and b of a pass are above the minimum of the convex problem in which what is subtracted
+    """Return the gap of w and b in the convex problem in which what is subtracted
     is its tangent at others, relative.
 
     Parameters

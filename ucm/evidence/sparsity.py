@@ -1,4 +1,4 @@
-"""How much of the data a classifier uses."""
+"""The shares of features and samples that a classifier uses."""
 
 from __future__ import annotations
 

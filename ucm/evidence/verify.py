@@ -88,7 +88,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Solved:
-    """How a CVXPY problem ended.
+    """The result of a CVXPY problem.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What every solver answers, and what it may start from."""
+"""The answer of a solver, which is also a start for another one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class Witness:
-    """What proves a lower bound of `UnitNorm`; `evidence.bounds` turns it into the bound.
+    """The data that prove a lower bound of `UnitNorm`; `evidence.bounds` computes the bound.
 
     Attributes
     ----------
@@ -82,15 +82,15 @@ class Answer:
         return {**vars(self), "rows": None}
 
     def ended(self, status: str, message: str) -> Answer:
-        """The same with a status, and what the person should know."""
+        """Return the answer with a status and a message."""
         return replace(self, status=status, message=message)
 
     def after(self, status: str, left: str) -> Answer:
-        """The same, where iterations ended so; `left` says what they left, had they to be more."""
+        """Return the answer with the status of its iterations; `left` describes the remaining error."""
         return self.ended(status, _SAID.get(status, left))
 
     def interrupted(self) -> Answer:
-        """The same, where `monitor.report` asked to stop or `monitor.late` is true; the plan knows why."""
+        """Return the answer as interrupted by a callback or a time limit."""
         return self.ended("interrupted", self.message)
 
     @property

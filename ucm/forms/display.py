@@ -26,7 +26,7 @@ class Raw(str):
 
 
 def shown(x: Any) -> str:
-    """One entry as HTML: a number with six digits, `yes` or `no`, a dash for nothing, else its text."""
+    """Return an entry as HTML: a number with six digits, `yes` or `no`, a dash for None, or its text."""
     if isinstance(x, Raw):
         return x
     if x is None:
@@ -86,7 +86,7 @@ def sheet(title: str, facts: Mapping[str, Any], *more: Any) -> Raw:
 
 
 def digits(relative: float) -> int | None:
-    """How many digits a relative error leaves proven; None where it proves none."""
+    """Return the number of digits that a relative error proves; None if it proves none."""
     if not relative < 1.0:  # NaN too
         return None
     return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))

@@ -58,7 +58,7 @@ class MinNorm:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         couplings = tuple(c.offset.size for c in self.couplings)
         return Expected(tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings)
 
@@ -80,7 +80,7 @@ class MinNorm:
         return [b.domain.center(b.map.shape[1]) for b in self.blocks]
 
     def begin(self, start: Answer | None) -> list[Vec]:
-        """Where to start: the centres, or the blocks of `start`, brought into their domains; with
+        """Return the start: the centres, or the blocks of `start` projected on their domains; with
         couplings, which a point inside would miss, as they are."""
         if start is None:
             return self.centers()
@@ -140,7 +140,7 @@ class MinNorm:
         return [max(own) or 1.0 for own in sizes]
 
     def missed(self, q: Sequence[Vec]) -> float:
-        """How far the couplings are missed, each relative to the largest term that meets in it."""
+        """Return the largest violation of a coupling, relative to its largest term."""
         pairs = zip(self.residuals(q), self.units(q), strict=True)
         return max((float(np.linalg.norm(r)) / unit for r, unit in pairs), default=0.0)
 

@@ -126,7 +126,7 @@ class SumOfHulls:
         return np.concatenate(parts)
 
     def in_basis(self, basis: NDArray[np.float64]) -> SumOfHulls:
-        """The same set in the coordinates `basis' x`."""
+        """Return the set in the coordinates `basis' x`."""
         return SumOfHulls(
             basis.T @ self.center,
             np.ascontiguousarray(self.points @ basis),

@@ -38,7 +38,7 @@ class Priced:
 
     @property
     def parts(self) -> list[tuple[Any, float]]:
-        """Its masses."""
+        """Return the masses."""
         return self.samples.groups
 
     def at(self, w: Vec, t: float) -> KKTPoint:
@@ -46,7 +46,7 @@ class Priced:
         return soft(self.curve, -self.A.rmatvec(w), self.parts, t)
 
     def hessian(self, point: KKTPoint) -> NDArray[np.float64]:
-        """Of the maximum, in w."""
+        """Return the Hessian of the maximum with respect to w."""
         W = np.where(point.q > 0.0, point.w, 0.0)
         H = self.A.weighted_gram(W)
         for index, _ in self.parts:
@@ -88,5 +88,5 @@ class FreeMargin:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         return Expected(w=self.n)

@@ -1,4 +1,4 @@
-"""One owner of the limits, the clock, the callback, the printed table and the history."""
+"""The limits, clock, callback, printed table and history of a solve."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Monitor:
             timer.cancel()
 
     def below(self, tol: float, max_iter: int | None = None, least: float | None = None) -> Monitor:
-        """That of a problem inside of this one: the time is that of both."""
+        """Return the monitor of an inner problem, which shares the time limit."""
         return Monitor(
             tol,
             max_iter,
@@ -194,7 +194,7 @@ class Monitor:
 
     @property
     def told(self) -> str:
-        """What a message says of the solvers that went on."""
+        """Return the sentence of a message about the fallbacks that continued."""
         return "".join(
             f"; {solver} went on from the answer of {first}, which ended without proof"
             for solver, first in self.turns.items()

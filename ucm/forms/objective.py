@@ -85,7 +85,7 @@ class Composite:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         return Expected(w=self.n, slopes=self.m)
 
     def without_rounding(self, w: Vec) -> Vec:
@@ -340,7 +340,7 @@ class DifferenceOfConvex:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         return self.G.expected
 
     @property

@@ -50,7 +50,7 @@ class HingeDual:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         return Expected(slopes=self.m)
 
     def feasible(self, a: Vec) -> Vec:

@@ -28,7 +28,7 @@ class _OfRows:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         return Expected(w=self.n)
 
 

@@ -1,4 +1,4 @@
-"""Where an affine rule `q0 + V u`, `||u||_2 <= 1`, stays in a domain."""
+"""Domains in which an affine rule `q0 + V u`, `||u||_2 <= 1`, stays in a domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solve returns: the answer, its certificate, its statistics."""
+"""The result of a solve: the solution, its certificate, its statistics."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Certificate:
 
     @property
     def digits(self) -> int | None:
-        """How many digits of the objective are proven; None where the gap proves none of the optimum."""
+        """The number of proven digits of the objective; None if the gap proves none."""
         return digits(max(self.relative_gap, self.violation)) if self.kind == "global" else None
 
     def _repr_html_(self) -> str:

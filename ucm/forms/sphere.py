@@ -62,7 +62,7 @@ class UnitNorm:
 
     @property
     def expected(self) -> Expected:
-        """What an answer is made of."""
+        """The names and shapes of the vectors of an answer."""
         return self.image.expected
 
     @property
@@ -75,7 +75,7 @@ class UnitNorm:
         return v if self.basis is None else self.basis @ v
 
     def told(self, v: Vec) -> dict[str, Any]:
-        """What a trace keeps of a point."""
+        """Return the record of a point in a trace."""
         return {"w": self.lift(v)}
 
     def lower(self, w: Vec) -> Vec:

@@ -233,7 +233,7 @@ class SetAnimation(Display):
 
 
 def _common(displays: list[SetDisplay]) -> tuple[Frame, Frame]:
-    """One frame for the classes and one for U, around those of all."""
+    """Return common frames for the classes and for U around all pictures."""
     found = []
     for what in _PANELS:
         if what == "classes" and not len(displays[0].points):

@@ -318,7 +318,7 @@ def _minima(angles: Any, heights: Any, height: Any) -> NDArray[np.float64]:
 
 
 def _ridge(height: Any, a: float, b: float, value: float) -> float:
-    """How far f rises above the higher of two minima on the lower of the two ways between them."""
+    """Return the rise of f above the higher of two minima on the lower path between them."""
     ways = []
     for turn in ((b - a) % (2.0 * np.pi), -((a - b) % (2.0 * np.pi))):
         ways.append(float(height(a + turn * np.linspace(0.0, 1.0, 200)).max()))

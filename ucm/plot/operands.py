@@ -65,7 +65,7 @@ def parts_of(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -
 
 
 def joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
-    """Where the means of the classes may lie for the weights of `Hull(signed)`, of mass 1/2 each."""
+    """Return the sets of class means over the weights of `Hull(signed)`, of mass 1/2 each."""
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
     space, found = U.bound_space(data), {}

@@ -66,7 +66,7 @@ def _on_one_side(a: Vec, b: Vec, frame: Frame) -> bool:
 
 @dataclass
 class _Corner:
-    """What lies between two neighbouring support points: a triangle over their chord, its third corner
+    """The uncertainty between two neighbouring support points: a triangle over their chord, its third corner
     where the two supporting lines meet. The boundary runs inside of it."""
 
     a: Vec

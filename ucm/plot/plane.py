@@ -42,7 +42,7 @@ class Plane:
 
 
 def feature_names(X: Any, names: Any = None) -> list[str] | None:
-    """Those given, or those of a data frame; None where features have numbers only."""
+    """Return the given names, or those of a data frame; None if the features have no names."""
     found = getattr(X, "columns", None) if names is None else names
     if found is None or not all(isinstance(c, str) for c in found):
         return None

@@ -1,4 +1,4 @@
-"""What a picture is of: a declared model, bound samples, its solution."""
+"""The subject of a picture: a declared model, bound samples and its solution."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def problem_of(
 
 
 def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
-    """What a fitted `ucm.Classifier` solved, over the samples it was fitted to.
+    """Return the problem of a fitted `ucm.Classifier` over its training samples.
 
     Raises
     ------

@@ -245,7 +245,7 @@ class SetDisplay(Display):
         self._title(ax, what)
 
     def draw(self, ax: Any, what: str, *, names: bool = True) -> None:
-        """One picture, "classes" or "set", in axes that are prepared and laid out."""
+        """Draw one picture, "classes" or "set", into prepared axes."""
         (self._classes if what == "classes" else self._set)(ax, Names(ax, silent=not names))
 
     def _shown(self, panels: str) -> tuple[str, ...]:
@@ -340,7 +340,7 @@ class SetDisplay(Display):
         self._notes(ax, colours, names)
 
     def _notes(self, ax: Any, colours: Any, names: Names) -> None:
-        """What the picture leaves out, in the picture."""
+        """Write into the picture what it leaves out."""
         words = []
         if self.samples > len(self.points):
             words.append(f"{len(self.points):,} of {self.samples:,} samples")

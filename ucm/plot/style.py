@@ -40,7 +40,7 @@ _STYLE = {
 
 
 class Display:
-    """What a picture is, in a word: the numbers stand in its attributes."""
+    """The base class of displays; the attributes hold the numbers of the picture."""
 
     axes_: Any
 

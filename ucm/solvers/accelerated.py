@@ -76,7 +76,7 @@ class Smooth(ABC):
 
 
 class Watched(Smooth):
-    """The same f and h; every call is counted and timed."""
+    """The functions f and h with calls counted and timed."""
 
     def __init__(self, f: Smooth) -> None:
         self.f, self.rounding, self.monitor = f, f.rounding, f.monitor
@@ -106,7 +106,7 @@ class Watched(Smooth):
 
 @dataclass
 class State:
-    """Where the method stands.
+    """The state of the method.
 
     z : the last iterate
     L : reciprocal step length
@@ -172,13 +172,13 @@ class State:
         self.z, self.theta = self.new, theta
 
     def restart(self, z: Iterate) -> None:
-        """From z, without momentum."""
+        """Restart from z without momentum."""
         self.z = self.p = z
         self.theta = 1.0
         self.restarts += 1
 
     def told(self, f: Smooth) -> dict[str, Any]:
-        """What a trace keeps beside the iterate: L, restarts, `L ||new - p||`, and what f was asked for."""
+        """Return the record of a trace beside the iterate: L, restarts, `L ||new - p||`, calls of f."""
         counted = {**f.counts, "spent": dict(f.spent)} if isinstance(f, Watched) else {}
         return {"L": self.L, "restarts": self.restarts, "step": self.moved, **counted}
 

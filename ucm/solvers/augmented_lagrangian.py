@@ -45,7 +45,7 @@ class Lagrangian(ABC):
     # --- the inner problem ---------------------------------------------------------------------
     @abstractmethod
     def gradient(self) -> Vec:
-        """That of psi at y."""
+        """Return the gradient of psi at y."""
 
     @abstractmethod
     def good_enough(self, g: Vec) -> bool:
@@ -57,7 +57,7 @@ class Lagrangian(ABC):
 
     @abstractmethod
     def ahead(self, d: Vec) -> Any:
-        """What `slope` needs to know of a direction: its products with the data."""
+        """Return the products of a direction with the data, which `slope` takes."""
 
     @abstractmethod
     def slope(self, t: float, ahead: Any) -> float:
@@ -100,7 +100,7 @@ def run(
     late: Callable[[], bool] = lambda: False,
     pause: Callable[[], bool] = lambda: False,
 ) -> str:
-    """At most `limit` outer steps; answers how they ended, as the status of an `Answer`. `report` is called
+    """Run at most `limit` outer steps; return the status of an `Answer`. `report` is called
     with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
     is asked before each Newton step. Where `pause` is true after one, the answer is "paused"."""
     refused, least, stalled = 0, np.inf, Stall()

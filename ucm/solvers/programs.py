@@ -39,7 +39,7 @@ Index = NDArray[np.intp]
 
 # --- linear programs, HiGHS ---------------------------------------------------------------------
 class Vertex(NamedTuple):
-    """Where the simplex method ended.
+    """The vertex at which the simplex method ended.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class LinearProgram:
         self.highs.changeRowBounds(at, side, side)
 
     def solve(self) -> Vertex:
-        """From the last basis; once more without it where that ends in nothing."""
+        """Solve from the last basis, and again without it if that fails."""
         verdict = self._run()
         ended = self.words.get(verdict) in ("optimal", "late") or verdict == self.at_limit
         if self.has_basis and not ended:
@@ -160,7 +160,7 @@ def _each(side: Any, count: int) -> Vec:
 
 
 def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple[Any, ...]:
-    """How many entries, starts of the rows, indices and entries of the sum of matrices A_k put into
+    """Return the number of entries, row starts, indices and entries of the sum of matrices A_k put into
     the columns at_k."""
     if len(terms) == 1 and isinstance(terms[0][1], np.ndarray):
         at, dense = terms[0]
@@ -289,7 +289,7 @@ class Blocks:
         return [numbers(v.value) for v in self.q]
 
     def multipliers(self, factor: float) -> list[Vec]:
-        """Those of the couplings in the units of the form, times a factor."""
+        """Return the multipliers of the couplings in the units of the form, times a factor."""
         return [
             numbers(m.dual_value) * (self.scale / unit * factor)
             for m, unit in zip(self.meets, self.units, strict=True)

@@ -62,7 +62,7 @@ class Level(ABC):
 
     @abstractmethod
     def ended(self, monitor: Monitor) -> str | None:
-        """How the steps ended; None where they go on."""
+        """Return the end of the steps, or None."""
 
     def run(self, monitor: Monitor, tol: float, at_once: bool, most: int = _LIMIT) -> str:
         """At most so many outer steps to a relative gap of `tol`, as many at once as a compiled call has time
@@ -114,7 +114,7 @@ L = TypeVar("L", bound=Level)
 
 
 def strides(can_skip: Callable[[int], bool]) -> list[int]:
-    """Those of the levels, from all samples to the fewest that make a level of their own."""
+    """Return the strides of the levels, from all samples to the smallest level."""
     found = [1]
     while can_skip(_STRIDE * found[-1]):
         found.append(_STRIDE * found[-1])

@@ -69,7 +69,7 @@ class SampleTables(ABC):
 
     @abstractmethod
     def objective(self, found: float) -> float:
-        """Of the problem, from the `value` of compiled code."""
+        """Return the objective of the problem from the `value` of compiled code."""
 
     def descend(
         self, level: FeatureLevel, rest: list[int], monitor: Monitor
@@ -187,7 +187,7 @@ class FeatureLevel(Level):
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """Where the samples of each class begin in V, and end."""
+        """The first and last place of the samples of each class in V."""
         a = int(self.sizes[0])
         return [(0, a), (a, self.V.shape[1])]
 

@@ -1,4 +1,4 @@
-"""How many BLAS threads a solver takes."""
+"""The number of BLAS threads of a solver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _pools() -> Any:
 
 
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager[Any]:
-    """One BLAS thread for products and systems of an order below 500: with more, the threads of a
+    """Take one BLAS thread for products and systems of an order below 500: with more, the threads of a
     busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1).
     Products with fewer `entries` than that have one thread anyway."""
     alone = order >= 500 or entries < _ALONE

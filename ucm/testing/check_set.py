@@ -1,4 +1,4 @@
-"""One set in four descriptions: lowered, rebuilt, by its support function, in CVXPY."""
+"""A check of a set in four descriptions: lowered form, rebuilt points, support function, CVXPY."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class _Trial(ABC):
 
     @abstractmethod
     def judge(self, judge: Checker, answer: Answer) -> None:
-        """What the answer of a finished run owes."""
+        """Judge the answer of a finished run."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class _Distance(_Trial):
 
     @functools.cached_property
     def size(self) -> float:
-        """How large the points of the set are."""
+        """Return the scale of the points of the set."""
         centers, norm = self.form.centers(), self.data.space.norm
         parts = [b.map.matvec(q) for b, q in zip(self.form.blocks, centers, strict=True)]
         return norm(self.form.center) + sum(map(norm, parts))
@@ -336,7 +336,7 @@ def _refusal(judge: Checker, solver: Solver[Any], form: Any) -> str | None:
 def _run(
     judge: Checker, solver: Solver[Any], trial: _Trial, start: Answer | None = None, **options: Any
 ) -> tuple[Answer, Monitor]:
-    """One run, and what every run owes."""
+    """Run the solver once and judge the answer."""
     monitor = Monitor(judge.tol, **options)
     given = [trial.data.X, trial.data.y, trial.center]
     if start is not None:

@@ -249,7 +249,7 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
 
 
 def _apart(number: float, other: float) -> float:
-    """How far two values are apart, relative; 0 for equal infinite ones."""
+    """Return the relative difference of two values; 0 for equal infinite ones."""
     return 0.0 if number == other else abs(number - other) / (1.0 + abs(other))
 
 

@@ -1,4 +1,4 @@
-"""What the algorithms of Lopez, Barbero and Dorronsoro (2011) share: the state, the stopping rules, the
+"""The base of the algorithms of Lopez, Barbero and Dorronsoro (2011): the state, the stopping rules, the
 reports.
 
 They solve `min ||W||^2 / 2` with `W = c + sum_i a_i z_i`, `0 <= a_i <= cap_g` and `sum a_i = mass_g` in
@@ -37,7 +37,7 @@ class Extreme(NamedTuple):
 
 
 class Course:
-    """Where an algorithm stands.
+    """The state of an algorithm.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class NearestPointBaseline(NearestPoint):
 
     @abstractmethod
     def step(self, at: Course) -> bool:
-        """One step; False where the algorithm knows none that lowers the norm."""
+        """Take a step; return False if no step lowers the norm."""
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = HullsByRows.of(form)

@@ -74,7 +74,7 @@ def bisected(v: Vec, cap: float, mass: float) -> float:
 
 
 def by_breakpoints(v: Vec, cap: float, mass: float, seed: int) -> float:
-    """The same root by breakpoint search with random pivots: Kiwiel (2008), Algorithm 3.1.
+    """Find the root by breakpoint search with random pivots: Kiwiel (2008), Algorithm 3.1.
 
     The sum is linear between the breakpoints `v_i` and `v_i - cap`. A pivot is drawn from those inside of
     the bracket, which ends or begins there; entries without a breakpoint inside are settled.
@@ -119,7 +119,7 @@ def bisected_ball(v: Vec, radius: float, mass: float) -> float:
 
 
 def _root(f: Callable[[float], float], low: float, high: float, target: float) -> float:
-    """Where a falling f reaches the target, to the last bit."""
+    """Find the root of `f - target` for a decreasing f, to the last bit."""
     theta = 0.5 * (low + high)
     while low < theta < high:
         found = f(theta)

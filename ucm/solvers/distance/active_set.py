@@ -170,7 +170,7 @@ class _Sides(SampleTables):
         return -found * self.unit
 
     def begin(self, level: FeatureLevel) -> None:
-        """At uniform weights."""
+        """Start at uniform weights."""
         level.begin(np.repeat(self.masses / level.sizes, level.sizes))
 
     def joined(self, q: Sequence[Vec]) -> Vec:
@@ -255,7 +255,7 @@ class HullChain:
         return level
 
     def at(self, caps: Sequence[float] | Vec) -> Vec:
-        """As `first`, for other caps, both as many times the first ones.
+        """Solve for a common multiple of the first caps, from the last solution.
 
         The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
         Newton steps in one, wider where there were many in one.
@@ -311,7 +311,7 @@ class HullChain:
         level.look_at_all()
 
     def _scores(self) -> Vec:
-        """Those of w, in the order of the samples."""
+        """The scores of w, in the order of the samples."""
         level, found = self.level, np.empty(self.level.V.shape[1])
         for X, (lo, hi), factor in zip(self.hulls.tables, level.bounds, self.hulls.factors):
             found[lo:hi] = X @ (factor * level.w)
@@ -319,7 +319,7 @@ class HullChain:
         return found
 
     def _gap(self, scores: Vec) -> float:
-        """What the scores prove at theta, relative."""
+        """Return the relative gap that the scores prove at theta."""
         level, size = self.level, float(np.linalg.norm(self.level.x))
         least = 0.0 if self.hulls.center is None else float(self.hulls.center @ level.w) / self.c
         for (lo, hi), cap, mass, theta in zip(level.bounds, level.caps, level.masses, level.thetas):
@@ -340,7 +340,7 @@ class HullChain:
         return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
 
     def weights(self) -> list[Vec]:
-        """Those of both hulls at the last caps."""
+        """The weights of both hulls at the last caps."""
         return [self.c * q for q in self.level.weights()]
 
     def thresholds(self) -> list[float]:
@@ -356,7 +356,7 @@ class HullChain:
 
 
 class HullSession(Solver[MinNorm]):
-    """Two hulls for one pair of caps after another, over the same samples, by a `HullChain`.
+    """A session for two hulls of the same samples with changing caps, by a `HullChain`.
 
     Parameters
     ----------

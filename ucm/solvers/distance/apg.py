@@ -143,7 +143,7 @@ class APG(Solver[MinNorm]):
         return Answer(run.best.z, status="max_iter", message=message)
 
     def first_L(self, form: MinNorm, monitor: Monitor) -> float:
-        """Where L starts."""
+        """Return the first value of L."""
         if self.L is not None:
             return self.L
         if not self.backtracking:

@@ -21,7 +21,7 @@ def columns(form: MinNorm) -> int:
 
 
 def factoring(form: MinNorm, rows: int, columns: int) -> float:
-    """What a basis costs, in passes: `rows columns^2` multiplications; a pass has two an entry."""
+    """Return the cost of a basis in passes: `rows columns^2` multiplications; a pass has two an entry."""
     return rows * columns**2 / (2.0 * max(1, form.stored))
 
 

@@ -66,7 +66,7 @@ class SSNAL(Solver[MinNorm]):
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Its own for either kind of system."""
+        """The name, which tells the kind of linear system."""
         return "ssnal-cg" if self.iterative else "ssnal"
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ class _Iterate(Lagrangian):
         )
 
     def carried(self, form: MinNorm, q: list[Vec]) -> _Iterate:
-        """The same iterate over another form of the set, without couplings, in which q is the same point."""
+        """Return the iterate over another form of the set without couplings, in which q is the same point."""
         other = _Iterate(form, q, self.monitor, self.options)
         other.scale, other.sigma, other.tau = self.scale, self.sigma, self.tau
         other.y, other.best, other.outer = self.y, self.best, self.outer
@@ -239,7 +239,7 @@ class _Iterate(Lagrangian):
 
     # --- the inner problem ---------------------------------------------------------------------
     def _arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
-        """What is projected, at y + t d with `move` = G_k' d."""
+        """Return the arguments of the projections at y + t d, with `move` = G_k' d."""
         pull = self.pull if not move else [u + t * e for u, e in zip(self.pull, move, strict=True)]
         return [q - s * u for q, s, u in zip(self.q, self.sigma, pull, strict=True)]
 
@@ -367,7 +367,7 @@ class _Iterate(Lagrangian):
         return self.form.proves_empty(self._multipliers(self.scale), self.units)
 
     def solved(self) -> bool:
-        """By the gap, or as x is 0 to rounding."""
+        """Whether the gap is reached, or x is 0 within rounding."""
         tol = self.monitor.tol
         met = self.residual * self.scale <= 0.05 * tol * self.upper
         close = met and self.monitor.reached(self.gap)

@@ -36,7 +36,7 @@ class Operands:
 
     @classmethod
     def of(cls, form: MinNorm, q: Sequence[Vec]) -> Operands | None:
-        """Those with a share at q of a form without couplings; None where nearly all parameters stay."""
+        """Select the operands of positive weight at q; None if nearly all parameters stay."""
         if not any(isinstance(b.domain, SmoothCombination) for b in form.blocks):
             return None
         found = [_narrowed(b, v) for b, v in zip(form.blocks, q, strict=True)]
@@ -52,7 +52,7 @@ class Operands:
         return [v if p is None else v[p] for p, v in zip(self.places, q, strict=True)]
 
     def spread(self, q: Sequence[Vec]) -> list[Vec]:
-        """Those of the whole: 0 for an operand that is left out."""
+        """Return the blocks of the whole form, 0 for operands that are left out."""
         whole = []
         for p, d, v in zip(self.places, self.sizes, q, strict=True):
             whole.append(v if p is None else np.zeros(d))

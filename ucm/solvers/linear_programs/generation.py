@@ -289,7 +289,7 @@ class _DualProgram:
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
     def _sides(self, a: float, s: float, linear: Vec, bias: float) -> tuple[Vec, Vec]:
-        """Of all rows."""
+        """Return the sides of all rows."""
         least, most = -a - linear, a - linear
         if not self.largest:
             return np.append(-bias, least), np.append(-bias, most)

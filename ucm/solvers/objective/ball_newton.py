@@ -32,7 +32,7 @@ _FIRST, _GROWTH = 8.0, 8.0  # lam to begin with, in units of the samples, and it
 
 @dataclass(frozen=True)
 class Found:
-    """Where the method ended.
+    """The end of the method.
 
     Attributes
     ----------

@@ -219,7 +219,7 @@ class _Iterate:
         return self.form.tilt(self.margin, self.w)
 
     def gap(self) -> float:
-        """How much the next convex problem can gain at most, relative; inf without a dual point."""
+        """The largest relative gain of the next convex problem; inf without a dual point."""
         slopes, G = self.answer.slopes, self.form.G
         if slopes is None:
             return np.inf

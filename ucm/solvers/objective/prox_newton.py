@@ -150,7 +150,7 @@ class Point(Session):
         return Z[:rows], np.reshape(A, (rows, -1)), np.reshape(steps, (rows, 5))
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
-        """How it ended, and what was left."""
+        """Iterate; return the status and a description of the remaining error."""
         monitor, step, stuck, known = self.monitor, 0, 0, (np.inf, np.inf)
         limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):

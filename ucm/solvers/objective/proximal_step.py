@@ -259,7 +259,7 @@ class Step:
         return False
 
     def _features(self) -> NDArray[np.intp] | None:
-        """Those that enter: the ones in use, and of the others those that leave their walls by most."""
+        """Return the working set: the features in use, and the others with the largest violations."""
         if not self.walls or self.form.n <= _FEW:
             return None
         used = self.w != 0.0

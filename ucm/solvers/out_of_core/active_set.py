@@ -147,7 +147,7 @@ def stacked(tables: list[Any]) -> Any:
 
 @dataclass
 class ActiveSetWeights:
-    """Where the weights of all rows are: one state a row there, the weights of the band here."""
+    """The weights of all rows: a state of one byte for each row, and the weights of the band."""
 
     source: RowSource
     states: dict[int, Any]

@@ -1,4 +1,4 @@
-"""What the methods for rows that are read block by block share: they end between rounds, also on Ctrl-C."""
+"""The base of methods for rows that are read block by block: they end between rounds, also on Ctrl-C."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class OutOfCoreHinge(Solver[RowLosses]):
 
 @dataclass(frozen=True)
 class _Pass:
-    """What a pass told, all blocks together.
+    """The result of a pass over all blocks.
 
     Attributes
     ----------
@@ -357,8 +357,8 @@ class _Run:
         )
 
     def _proof(self, found: _Pass) -> LossProof:
-        """What a pass proves of its point: by the slopes of the rows, and, where something is subtracted, by
-        its tangent there."""
+        """Return the proof of a point from its pass: by the slopes of the rows, and by the tangent of a
+        subtracted function."""
         (w, b), counts = self.at, (float(found.counts[0]), float(found.counts[1]))
         caps = self.C if self.slopes is None else self.slopes[:, 0]
         rows: Any = ActiveSetWeights(
@@ -440,7 +440,7 @@ class _Run:
         return answer.plane
 
     def _reach(self, w: Vec, b: float) -> Vec:
-        """How far from the kink the band goes."""
+        """Return the width of the band around the kink."""
         X, y = self.form.data.sample
         sign = np.sign(y)
         off = np.abs(self.kink - sign * (np.asarray(X @ w).ravel() + b))

@@ -327,7 +327,7 @@ class _Run:
 
 
 def _centred(tables: list[Any]) -> list[Any]:
-    """The same rows from a point between the classes on, where they are dense."""
+    """Return dense rows relative to a point between the classes."""
     if sparse.issparse(tables[0]):
         return tables
     origin = 0.5 * sum(T.mean(axis=0) for T in tables)

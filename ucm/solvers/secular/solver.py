@@ -165,7 +165,7 @@ class _Run:
         return self.finish(x, s)
 
     def spanned(self) -> Answer:
-        """By the S_k in coordinates of the span of all columns."""
+        """Solve with the S_k in coordinates of the span of all columns."""
         form = self.form
         Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
         self.monitor.forming += factoring(form, *Q.shape)

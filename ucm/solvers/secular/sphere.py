@@ -1,4 +1,4 @@
-"""One ellipsoid around 0, p = 2: the point of its surface nearest to 0 from inside.
+"""The point of the surface of an ellipsoid around 0 that is nearest to 0, p = 2.
 
 For `U = {c + F u : ||u||_2 <= r}` with `S = r^2 F F' = V diag(s) V'` in the span of U the point is `x_i = t
 c_i / (s_i + t)` for the root t in `[-min s, 0]` of `sum s_i c_i^2 / (s_i + t)^2 = 1`; w is along `c_i / (s_i

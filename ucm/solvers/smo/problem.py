@@ -264,7 +264,7 @@ def _shifted(v: Vec, lo: Vec, hi: Vec, mass: float, weight: Vec | None = None) -
 
 
 def _root(f, lo: float, hi: float, target: float) -> float:  # type: ignore[no-untyped-def]
-    """Where a growing f reaches the target."""
+    """Find the root of `f - target` for an increasing f."""
     for _ in range(_HALVINGS):
         t = 0.5 * (lo + hi)
         if not lo < t < hi:

@@ -71,7 +71,7 @@ class State:
 
     @property
     def updates(self) -> int:
-        """How many were made."""
+        """The number of updates."""
         return int(self.counts["updates"][0])
 
     def run(self, gap: float, limit: int, monitor: Monitor) -> int:

@@ -154,7 +154,7 @@ class _Polytope:
             self.best, self.v = height, v
 
     def push(self, direction: Vec) -> float:
-        """How far U reaches along a direction; that point joins the polytope."""
+        """Find the last point of U along a direction, which joins the polytope."""
         form = self.form
         height, q = form.highest(-direction)
         self.monitor.passes += 1.0

@@ -1,4 +1,4 @@
-"""How far U reaches in a direction: one convex program, warm from direction to direction.
+"""The radial function of U: a convex program, warm from direction to direction.
 
 For a normal g the program linearised at `<g, w> = 1`,
 
@@ -99,7 +99,7 @@ class Reached(NamedTuple):
     multipliers: list[Vec]
 
     def answer(self, form: UnitNorm) -> Answer:
-        """At `w = v / ||v||_p`."""
+        """Return the answer at `w = v / ||v||_p`."""
         length = form.length(self.v)
         multipliers = [mu / length for mu in self.multipliers]
         return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
@@ -116,8 +116,8 @@ Reach = Callable[[Vec], Reached | None]
 
 
 def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = None) -> Reach:
-    """How far U reaches: a linear program over hulls, a conic one over any other set; a large set that holds
-    0 by its nearest points, where a solver of these takes it."""
+    """Return the radial function of U: a linear program over hulls, a conic one over other sets; for a large
+    set that contains 0 by nearest points, if a solver takes them."""
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
     large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
