@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
 from typing import Any
 
 import cvxpy as cp
@@ -17,7 +19,7 @@ from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
 from ucm.native.coordinate import boxed_quadratic
 from ucm.solvers import HiGHS
-from ucm.solvers.programs import LinearProgram, accuracy, attempt
+from ucm.solvers.programs import _SHORT, LinearProgram, accuracy, attempt
 
 Matrix = NDArray[np.float64]
 
@@ -142,3 +144,26 @@ def test_quadratic_programs_with_walls(rank: int) -> None:
     least = cp.Problem(cp.Minimize(height)).solve(cp.CLARABEL)
     z.value = x
     assert height.value == pytest.approx(least, abs=1e-7)
+
+
+def test_ctrl_c_ends_a_long_program() -> None:
+    """HiGHS, here one that runs until its time is over, is told to end, and has no limit afterwards."""
+    over, limits = threading.Event(), []
+
+    class Endless:
+        def getNumNz(self) -> int:
+            return _SHORT + 1
+
+        def run(self) -> None:
+            _thread.interrupt_main()
+            over.wait()
+
+        def setOptionValue(self, name: str, number: float) -> None:
+            limits.append((name, number))
+            over.set()
+
+    program: Any = LinearProgram()
+    program.highs = Endless()
+    with pytest.raises(KeyboardInterrupt):
+        program.solve()
+    assert limits == [("time_limit", 0.0), ("time_limit", np.inf)]

@@ -8,6 +8,8 @@ writes them too, in three times the time that HiGHS needs for some hundred sampl
 from __future__ import annotations
 
 import functools
+import math
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +37,9 @@ __all__ = [
 ]
 
 Index = NDArray[np.intp]
+
+_SHORT = 20_000  # entries of a linear program, up to which it takes a fraction of a second
+_POLL = 0.1  # seconds
 
 
 # --- linear programs, HiGHS ---------------------------------------------------------------------
@@ -142,8 +147,25 @@ class LinearProgram:
     def _run(self) -> Any:
         if self.monitor.time_limit is not None:  # the clock of HiGHS goes on from run to run
             self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self.monitor.left)
-        self.highs.run()
+        if self.highs.getNumNz() <= _SHORT:
+            self.highs.run()
+        else:
+            self._run_interruptibly()
         return self.highs.getModelStatus()
+
+    def _run_interruptibly(self) -> None:
+        """Run HiGHS in a thread: Python handles Ctrl-C in the main thread, which a call of HiGHS blocks."""
+        thread = threading.Thread(target=self.highs.run, daemon=True)
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(_POLL)
+        except BaseException:
+            self.highs.setOptionValue("time_limit", 0.0)
+            if thread.is_alive():
+                thread.join()
+            self.highs.setOptionValue("time_limit", math.inf)
+            raise
 
 
 @functools.cache
