@@ -169,7 +169,7 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
     met = {type(node).__name__ for c in cases for node in c.model.walk()}
     assert met >= {
         "Ball", "Box", "CappedSimplex", "ChiSquareBall", "Ellipsoid", "Hull", "AffineImage", "Intersection",
-        "ConvexUnion", "KLBall", "LinearImage", "LossBall", "NormBall", "Point", "ReducedHull", "Scaled",
+        "ConvexUnion", "KLBall", "LinearImage", "LossBall", "NormBall", "Point", "Scaled",
         "Sum",
     }  # fmt: skip
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
