@@ -438,3 +438,10 @@ def test_large_unions_that_hold_0(monkeypatch: pytest.MonkeyPatch) -> None:
     near = plan.solve(bound=False)
     assert near.status == "stationary" and near.stats.solver == conic.stats.solver == "linearize"
     assert near.stats.systems > 0 and near.objective == pytest.approx(conic.objective, rel=1e-5)
+
+
+def test_balls_of_another_dimension_than_the_samples() -> None:
+    X, y = load("iris")
+    U = ucm.Point([3.0]) | ucm.Ball([2.0], 0.5) | ucm.Ellipsoid([4.0], [[1.0]], 0.5)
+    solution = ucm.solve(U, X, y)
+    assert solution.status == "optimal" and solution.objective == pytest.approx(-1.5, abs=1e-6)
