@@ -205,3 +205,10 @@ def test_a_factor_of_one_leaves_a_term_as_it_is() -> None:
         assert 1 * (2 * term) == 2 * term
         one = Param("one", 1.0)
         assert one * term != term and (one * term).params() == {"one": 1.0}
+
+
+def test_slopes_of_conjugates_at_slopes_that_overflow() -> None:
+    """`l*''` of the exponential loss is 1 / s: the slope of its proximal map is 0 at 0 and 1 at infinity."""
+    s = np.array([0.0, 1e-300, 1.0, np.inf])
+    found = ucm.Exponential().conjugate_prox_slope(s, 1.0, s)
+    assert found == pytest.approx([0.0, 0.0, 0.5, 1.0])

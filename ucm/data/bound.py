@@ -296,11 +296,11 @@ class Data:
         found.factor = self.X
         return found
 
-    def from_orthonormal(self) -> LinearMap:
-        """Return the map of orthonormal coordinates of the space to those of the samples: the identity, and
-        where the samples are unit vectors the coefficients of a point over them."""
+    def from_orthonormal(self, n: int) -> LinearMap:
+        """Return the map of n orthonormal coordinates to those of the samples: the identity, and where the
+        samples are unit vectors the coefficients of a point over them."""
         if self.factor is None or self.gram is None:
-            return IdentityMap(self.n)
+            return IdentityMap(n)
         return MatrixMap(self.gram.combination(self.factor, np.eye(self.factor.shape[1])))
 
     @functools.cached_property

@@ -332,7 +332,7 @@ def signs_of(y: NDArray[Any], pos_label: Any = None) -> tuple[Vec, tuple[Any, An
             return signs, (-1, 1)
     labels = distinct_labels(y)
     if len(labels) != 2:
-        shown = ", ".join(map(repr, labels[:_SHOWN]))
+        shown = ", ".join(map(brief, labels[:_SHOWN]))
         raise DataError(
             f"y: expected two classes, got {len(labels)} (the labels {shown}); "
             + (

@@ -83,7 +83,8 @@ SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
 
 def by_sign(class_weight: Any, labels: tuple[Any, Any]) -> Any:
     """Return class weights by label as class weights by sign; `labels` are those of class -1 and +1."""
-    if not isinstance(class_weight, Mapping) or not all(key in labels for key in class_weight):
+    by_label = isinstance(class_weight, Mapping) and all(key in labels for key in class_weight)
+    if not by_label or labels == (-1, 1):
         return class_weight
     return {sign: class_weight[key] for sign, key in zip((-1, 1), labels) if key in class_weight}
 

@@ -144,7 +144,8 @@ class Exponential(OfSamples, ConvexLoss):
         return t * wrightomega(v / t - np.log(t))  # s + t log s = v
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
-        return np.divide(s, s + t, out=np.zeros_like(s), where=s > 0.0)  # l*''(s) = 1 / s
+        ratio = np.divide(t, s, out=np.full_like(s, np.inf), where=s > 0.0)
+        return 1.0 / (1.0 + ratio)  # l*''(s) = 1 / s
 
     def gradient(self, u: Vec) -> Vec:
         with np.errstate(over="ignore"):

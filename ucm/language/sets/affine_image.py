@@ -356,8 +356,7 @@ class Ball(DomainImage):
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         c = self.center.evaluate(data)
-        behind_kernel = self.rotation_invariant and data.gram is not None
-        return c, data.from_orthonormal() if behind_kernel else IdentityMap(c.size)
+        return c, data.from_orthonormal(c.size) if self.rotation_invariant else IdentityMap(c.size)
 
     def size(self, data: Data) -> Size | None:
         return self._domain.size()
