@@ -419,3 +419,40 @@ def test_a_domain_without_a_size_is_told_what_is_missing() -> None:
 
     found = one(ucm.Hull(signed, weights=Layer(Param("cap", 0.3))), X, y)
     assert math.isinf(found.lower) and "Layer has the parameter cap and no size" in found.how
+
+
+# --- bounds by coordinate -----------------------------------------------------------------------
+S, R = Param("s", 0.5), np.array([0.1, 0.2, 0.3])
+MEANS = np.array([1.0, -3.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("box", "r"),
+    [
+        (ucm.Box(-S * R, S * R), R),
+        (ucm.Box(-R * S, R * S), R),
+        (ucm.Box(-(S * R), S * R), R),
+        (ucm.Box(-S, S), np.ones(3)),
+    ],
+    ids=repr,
+)
+def test_a_box_about_the_difference_of_the_means_reaches_0_at_the_largest_ratio(
+    box: ucm.Box, r: Any
+) -> None:
+    X, y = np.array([MEANS / 2, -MEANS / 2]), np.array([1.0, -1.0])
+    U = ucm.AffineImage(np.eye(3), box, pos.mean - neg.mean)
+    found = one(U, X, y)
+    assert found.lower == 0.0 and found.upper == pytest.approx((np.abs(MEANS) / r).max())
+
+
+@pytest.mark.parametrize(
+    "box",
+    [ucm.Box(-2 * S * R, S * R), ucm.Box(-S, 2 * S), ucm.Box(-1.0, S * np.array([1.0, -1.0]))],
+)
+def test_a_box_whose_bounds_move_apart_in_two_ways_has_no_size(box: ucm.Box) -> None:
+    assert box.size() is None
+
+
+def test_a_mirrored_box_may_be_unbounded() -> None:
+    q = cp.Variable(2)
+    assert ucm.Box(-Param("s", math.inf), Param("s", math.inf)).constraints(q, math.inf) == []

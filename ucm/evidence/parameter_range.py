@@ -153,7 +153,7 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
         return f"{name} stands for a radius, which is found with the data; not computed"
     if any(isinstance(V, LossBall) and name in V.loss.params() for V in model.walk()):
         return f"{name} is a factor of the loss of a ball of weights, no size; not computed"
-    if used != len(sizes) + len(factors):
+    if used != sum(size.times for size in sizes) + len(factors):
         unsized = [
             type(V).__name__
             for V in model.walk()

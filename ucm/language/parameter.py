@@ -590,12 +590,14 @@ class Size:
     declared : the scalar as it was written
     derived, inverse : the functions from it, and back
     key : identifies `derived`; equal keys, the same function
+    times : how often the scalar stands in the set, as twice in `Box(-s, s)`
     """
 
     declared: Scalar
     derived: Callable[[float], float] = float
     inverse: Callable[[float], float] = float
     key: tuple[Any, ...] = ()
+    times: int = 1
 
     @property
     def number(self) -> float:

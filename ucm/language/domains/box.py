@@ -23,7 +23,7 @@ from ucm.language.contracts import (
 )
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Expression, Node, Notation, Scalar, converted, value
-from ucm.language.parameter import as_number, named, subject
+from ucm.language.parameter import Param, as_number, named, subject
 from ucm.language.simplex_projection import jacobian, snap, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
@@ -203,26 +203,35 @@ class Box(Domain, _Between):
             f"{subject(top, 'upper bound')} must be at least {value(bottom):.6g}"
         )
 
+    @property
+    def _mirrored(self) -> bool:
+        """Whether the lower bound is minus the upper one for every value of its parameters."""
+        upper = self.upper
+        if isinstance(upper, VectorSum):
+            c, r = upper.terms[0]
+            return self.lower in (-upper, c * -_number(r))
+        return isinstance(upper, Expression) and self.lower == -upper
+
     def size(self) -> Size | None:
-        if isinstance(self.upper, VectorSum):  # s r with a size s
-            return Size(self.upper.terms[0][0]) if len(self.upper.terms) == 1 else None
-        return None if _by_entry(self.upper) else Size(self.upper)  # type: ignore[arg-type]
+        upper, times = self.upper, 2 if self._mirrored else 1
+        names = [p.name for p in self.walk() if isinstance(p, Param)]
+        if len(names) > times * len(set(names)):  # one parameter moves the bounds in two ways
+            return None
+        if isinstance(upper, VectorSum):  # s r with a size s
+            (c, r), *others = upper.terms
+            return None if others or (_number(r) < 0.0).any() else Size(c, times=times)
+        return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
 
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         lower, upper = (np.broadcast_to(x, q.size) for x in self.bounds())
-        if isinstance(self.upper, VectorSum) and size is not None:
-            r = _number(self.upper.terms[0][1])
-            mirrored = (
-                isinstance(self.lower, VectorSum) and self.lower.params() == self.upper.params()
-            )
-            if mirrored and np.array_equal(lower, -upper):
-                return [q >= -size * r, q <= size * r]
-            return [q >= lower, q <= size * r]
+        unbounded = isinstance(size, float) and np.isinf(size)
+        if size is not None and not unbounded and (self._mirrored or _by_entry(self.upper)):
+            r = _number(self.upper.terms[0][1]) if isinstance(self.upper, VectorSum) else 1.0
+            return [q >= (-size * r if self._mirrored else lower), q <= size * r]
         floor, roof = np.flatnonzero(np.isfinite(lower)), np.flatnonzero(np.isfinite(upper))
         below = [q[floor] >= lower[floor]] if floor.size else []
         if _by_entry(self.upper):
             return [*below, q[roof] <= upper[roof]] if roof.size else below
-        unbounded = isinstance(size, float) and np.isinf(size)
         return [*below, *([] if unbounded else [q <= size])]
 
     def formula(self, notation: Notation) -> str:
