@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from bundled import load
@@ -434,3 +435,31 @@ def test_bounds_in_the_span_of_a_flat_set_say_so(model: Any) -> None:
     whole = ucm.solve(model, X[:, :2], y).certificate
     assert whole.span is None and "span" not in str(whole)
     assert whole.primal == pytest.approx(found.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", [7, 12, 13])
+def test_operands_of_an_intersection_agree_in_every_feature(seed: int) -> None:
+    """Features from 1e-3 to 1e8: points of the operands, 1e-10 of their length apart but different in
+    the small features, proved bounds above the optimum."""
+    generator = np.random.default_rng(seed)
+    y = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
+    X = generator.standard_normal((30, 30)) + 0.3 * y[:, None]
+    scales = 10.0 ** generator.uniform(-3.0, 8.0, 30)
+    U = ucm.models.mm_fda(0.6) & (ucm.Hull(pos) - ucm.Hull(neg))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = ucm.solve(U, X * scales, y)
+    plus, minus = X[y > 0], X[y < 0]
+    F = np.vstack([plus - plus.mean(0), minus - minus.mean(0)]) / np.sqrt(15.0)
+    a, b, u = cp.Variable(15, nonneg=True), cp.Variable(15, nonneg=True), cp.Variable(30)
+    z = plus.T @ a - minus.T @ b  # in units of the features
+    same = plus.mean(0) - minus.mean(0) + F.T @ u == z
+    unit = scales.max()
+    problem = cp.Problem(
+        cp.Minimize(cp.norm(cp.multiply(scales / unit, z))),
+        [same, cp.norm(u) <= 0.6, cp.sum(a) == 1, cp.sum(b) == 1],
+    )
+    optimum = -unit * problem.solve(solver="CLARABEL")
+    slack = 1e-5 * abs(optimum)
+    certificate = found.certificate
+    assert certificate.dual <= optimum + slack and optimum <= certificate.primal + slack

@@ -489,6 +489,17 @@ class Data:
         return int(self.table.nnz) if sparse.issparse(self.table) else self.table.size
 
     @functools.cached_property
+    def sizes(self) -> Vec:
+        """The largest absolute entry of each feature, (n,), 1 where all are zero."""
+        top = (
+            np.abs(self.X).max(axis=0)
+            if isinstance(self.X, np.ndarray)
+            else abs(self.X).max(axis=0)
+        )
+        sizes = top.toarray().ravel() if sparse.issparse(top) else np.asarray(top, dtype=np.float64)
+        return np.where(sizes > 0.0, sizes, 1.0)
+
+    @functools.cached_property
     def scale(self) -> float:
         """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
         if isinstance(self.space, GramSpace):

@@ -24,6 +24,10 @@ from ucm.language.sets.affine_image import below, placed
 
 __all__ = ["Intersection"]
 
+_INACCURATE = (
+    1e-2  # the largest violation of an inaccurate answer; a larger one is of a wrong answer
+)
+
 
 class Intersection(UncertaintySet, RotationInvariant):
     """The intersection `A & B`.
@@ -77,7 +81,13 @@ class Intersection(UncertaintySet, RotationInvariant):
             ]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             unit = reach if unit <= 1e-6 * reach else unit
-        return a, max(outside, too, apart / unit if apart > 0.0 else 0.0)
+        missed = apart / unit if apart > 0.0 else 0.0
+        if data.gram is None and a.size == data.n:
+            each = float(
+                np.max(np.abs(a - b) / data.sizes, initial=0.0)
+            )  # small features count too
+            missed = max(missed, min(each, _INACCURATE))
+        return a, max(outside, too, missed)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         a, constraints = self.left.cvxpy(data, scope)
