@@ -316,6 +316,8 @@ def compare(
         Number of fits at a time, in threads; seconds then include waiting.
     progress : bool, default=True
         Show on standard error a bar in a terminal, else a line for each model.
+    **unknown
+        Refused, with the nearest option.
 
     Returns
     -------

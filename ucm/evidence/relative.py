@@ -71,6 +71,8 @@ def admissible(
         As in `ucm.compile`.
     time_limit
         Seconds for each end.
+    **unknown
+        Refused, with the nearest option.
 
     Raises
     ------

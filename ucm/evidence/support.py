@@ -149,6 +149,8 @@ def support(
         A direction of the space of U.
     class_weight, sample_weight, subgroup, pos_label : optional
         As in `ucm.compile`.
+    **unknown
+        Refused, with the nearest option.
 
     Returns
     -------
