@@ -11,6 +11,7 @@ from scipy import sparse
 
 import ucm
 from ucm.data.bound import EuclideanSpace, bind
+from ucm.data.spectrum import psd_root
 from ucm.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(8)
@@ -192,3 +193,16 @@ def test_dual_vectors(q: float, scale: float) -> None:
     assert space.norm(w, p) == pytest.approx(1.0, rel=1e-12)
     assert space.inner(w, x / scale) == pytest.approx(space.norm(x, q) / scale, rel=1e-12)
     assert not space.dual_vector(0 * x, q).any() and space.norm(0 * x, q) == 0.0
+
+
+def test_the_root_of_a_covariance_is_exact_in_every_feature() -> None:
+    """Features from 1e-2 to 1e8: eigenvalues of the covariance itself lose the small ones."""
+    draw = np.random.default_rng(0).standard_normal((40, 8))
+    sizes = np.logspace(-2.0, 8.0, 8)
+    S = np.cov((draw * sizes).T)
+    F = psd_root(S)
+    assert np.abs((F @ F.T - S) / np.outer(sizes, sizes)).max() <= 1e-13
+    S[:, 3] = S[3] = 0.0  # a constant feature
+    F = psd_root(S)
+    assert F.shape == (8, 7) and not F[3].any()
+    assert psd_root(np.zeros((3, 3))).shape == (3, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound import Data, refuse_squares
@@ -14,6 +13,7 @@ from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
 from ucm.data.row_metadata import Factors, members_in
 from ucm.data.source import RowSource, Weighed, as_double
+from ucm.data.spectrum import psd_root
 from ucm.data.validation import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.weighing import SampleWeights, factors_of
 
@@ -116,15 +116,7 @@ def _keep(data: Data, label: Any, plus: Moments | None, minus: Moments | None) -
             signed = part if signed is None else signed.merged(part)
     for kind, own in {"pos": plus, "neg": minus, "signed": signed}.items():
         if own is not None:
-            F = MatrixMap(_factor(own.covariance))
+            F = MatrixMap(psd_root(own.covariance))
             known = {"mean": own.mean, "covariance": own.covariance, "centred": F}
             for name, value in known.items():
                 data.once((name, kind, label), lambda value=value: value)
-
-
-def _factor(S: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F with F F' = S, from the eigenvalues of the correlations: no unit of a feature matters."""
-    d = np.sqrt(np.diagonal(S))
-    unit = np.where(d > 0.0, d, 1.0)
-    values, V = np.linalg.eigh(S / np.outer(unit, unit))
-    return (unit[:, None] * V) * np.sqrt(np.maximum(values, 0.0))

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 
-__all__ = ["Spectrum", "known", "spectrum"]
+__all__ = ["Spectrum", "known", "psd_root", "spectrum"]
+
+_RANK = 8.0  # of the rounding of eigenvalues: a root has no columns of rounding, which weights could take up
 
 Matrix = NDArray[np.float64]
 
@@ -76,3 +78,18 @@ def _plain(A: LinearMap) -> tuple[LinearMap, float]:
     if isinstance(A, ComposedMap) and A.M is None:
         return A.inner, A.factor
     return A, 1.0
+
+
+def psd_root(S: Matrix) -> Matrix:
+    """Return F (n, r) with F F' = S for a positive semidefinite S of numerical rank r.
+
+    F comes from the eigenvalues of the correlations, so that the rounding of a feature is relative to its own
+    variance, whatever the scales of the other features are.
+    """
+    deviations = np.sqrt(np.maximum(np.diagonal(S), 0.0))
+    if not deviations.any():
+        return np.zeros((S.shape[0], 1))
+    unit = np.where(deviations > 0.0, deviations, 1.0)
+    values, V = np.linalg.eigh(S / unit[:, None] / unit)
+    kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
+    return deviations[:, None] * V[:, kept] * np.sqrt(values[kept])

@@ -15,11 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import HStack, MatrixMap, scaled
+from ucm.data.spectrum import psd_root
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet, common_dimension
 from ucm.language.node import (
@@ -54,7 +55,6 @@ __all__ = [
     "covariance_map",
     "gathered",
     "offset",
-    "psd_root",
 ]
 
 Terms = list[tuple[Scalar, Any]]  # pairs (coefficient, statistic)
@@ -284,7 +284,6 @@ def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
 
 
 _ORDER = 500  # largest order of a root
-_RANK = 8.0  # of the rounding of eigenvalues: the root has no columns of that, which weights could take up
 _FACTOR = "the factor of a covariance", "must not be negative"
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
 
@@ -391,18 +390,6 @@ def as_matrix(
             "use for example pos.cov + neg.cov"
         )
     return ConstantMatrix(x)
-
-
-def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F (n, r) with F F' = S, r the numerical rank: the scaled eigenvectors."""
-    top = np.abs(S).max(initial=0.0)
-    if top == 0.0:
-        return np.zeros((S.shape[0], 1))
-    values, vectors = linalg.eigh(S / top, driver="evd")
-    kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
-    root = vectors[:, kept] * np.sqrt(values[kept] * top)
-    root[np.diagonal(S) == 0.0] = 0.0  # a constant feature, without the rounding of the vectors
-    return root
 
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
