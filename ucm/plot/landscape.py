@@ -116,7 +116,7 @@ class LandscapeDisplay(Display):
                 f"LandscapeDisplay: the directions of the plane are a circle, and U lives in R^"
                 f"{model.set.dimension(data.n)}; take two features, as X[:, :2]"
             )
-        shape = outline(Shadow(model.set, data, np.eye(2)), rtol=_FINE, limit=1000)
+        shape = outline(Shadow(model.set, data, np.eye(2)), rtol=_FINE)
         if shape is None:
             raise ParameterError(
                 "LandscapeDisplay: U is unbounded, so that f is infinite; draw it with SetDisplay"
