@@ -20,8 +20,8 @@ import numpy as np
 import ucm
 from ucm import Param, pos
 from ucm.data.bound import bind
-from ucm.plot.outline import shadow_outline
-from ucm.plot.support import Frame, Shadow
+from ucm.plot.outline import projection_outline
+from ucm.plot.support import Frame, Projection
 
 kappa, r, nu, a = Param("kappa", 1.0), Param("r", 0.7), Param("nu", 0.5), Param("a", 1.0)
 
@@ -120,7 +120,7 @@ def _set(ax: Any, name: str) -> None:
         U = U.set
     ax.scatter(*X[y > 0].T, s=12, color=blue, alpha=0.7, label="class +1")
     ax.scatter(*X[y < 0].T, s=12, color=orange, marker="s", alpha=0.45, label="class −1")
-    shape = shadow_outline(Shadow(U, bind(X, y), np.eye(2)), Frame.around(X))
+    shape = projection_outline(Projection(U, bind(X, y), np.eye(2)), Frame.around(X))
     ax.fill(*shape.closed.T, color=blue, alpha=0.2)
     ax.plot(*shape.closed.T, color=blue, marker="o" if len(shape.vertices) == 1 else "")
     ax.axhline(0.0, color=grey, lw=0.5)
@@ -134,7 +134,9 @@ def _domain(ax: Any, name: str) -> None:
     blue, _, grey = _ink()
     corners = np.array([[-0.866, -0.5], [0.866, -0.5], [0.0, 1.0]])
     data = bind(np.vstack([corners, corners - 9.0]), np.repeat([1.0, -1.0], 3))
-    shape = shadow_outline(Shadow(ucm.Hull(pos, weights=D), data, np.eye(2)), Frame.around(corners))
+    shape = projection_outline(
+        Projection(ucm.Hull(pos, weights=D), data, np.eye(2)), Frame.around(corners)
+    )
     ax.plot(*np.vstack([corners, corners[:1]]).T, color=grey, lw=1)
     ax.fill(*shape.closed.T, color=blue, alpha=0.25)
     ax.plot(*shape.closed.T, color=blue)

@@ -35,9 +35,9 @@ mpl = pytest.importorskip("matplotlib", reason="matplotlib is not here: pip inst
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.colors import to_rgb, to_rgba  # noqa: E402
 
-from ucm.plot.outline import Outline, outline, shadow_outline  # noqa: E402
+from ucm.plot.outline import Outline, outline, projection_outline  # noqa: E402
 from ucm.plot.style import luminance  # noqa: E402
-from ucm.plot.support import Frame, Shadow  # noqa: E402
+from ucm.plot.support import Frame, Projection  # noqa: E402
 
 plot: Any = ucm.plot
 SetDisplay, PathDisplay = plot.SetDisplay, plot.PathDisplay
@@ -114,7 +114,7 @@ def test_a_sum_of_a_polygon_and_a_disc() -> None:
 
 
 def test_outlines_run_counter_clockwise_and_are_convex() -> None:
-    found = outline(Shadow(models.nu_svm(0.3), bind(X, Y), np.eye(2)))
+    found = outline(Projection(models.nu_svm(0.3), bind(X, Y), np.eye(2)))
     assert found is not None
     a, b = np.diff(found.closed, axis=0), np.diff(np.roll(found.closed[:-1], -1, axis=0), axis=0)
     turn = a[:-1, 0] * b[:, 1] - a[:-1, 1] * b[:, 0]
@@ -130,22 +130,22 @@ PLANAR = [
 @pytest.mark.parametrize("U", PLANAR, ids=repr)
 def test_a_declared_set_of_the_plane(U: Any) -> None:
     data = bind(X, Y)
-    shadow = Shadow(U, data, np.eye(2))
-    found = outline(shadow)
+    projection = Projection(U, data, np.eye(2))
+    found = outline(projection)
     assert found is not None
-    assert shadow.evaluations == found.evaluations <= 60
+    assert projection.evaluations == found.evaluations <= 60
     exact = np.array([U.support(data, e, {})[0] for e in AROUND[::10]])
     off = np.abs(heights(found)[::10] - exact).max()
     assert off <= found.error + 1e-7 * found.size
     assert found.error <= 2e-3 * found.size
 
 
-def test_a_shadow_of_a_set_of_thirty_features() -> None:
+def test_a_projection_of_a_set_of_thirty_features() -> None:
     A, t = ucm.datasets.load("breast_cancer")
     data = bind(A, t)
     P = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 2)))[0].T
     for U in (models.nu_svm(0.3), models.mm_mpm(0.5), models.kl_svm(0.5)):
-        found = outline(Shadow(U, data, P))
+        found = outline(Projection(U, data, P))
         assert found is not None
         exact = np.array([U.support(data, P.T @ e, {})[0] for e in AROUND[::30]])
         assert np.abs(heights(found)[::30] - exact).max() <= found.error + 1e-7 * found.size
@@ -156,7 +156,7 @@ def test_a_shadow_of_a_set_of_thirty_features() -> None:
 def test_an_intersection_of_three_discs() -> None:
     discs = [(np.array([0.0, 0.0]), 1.0), (np.array([1.0, 0.0]), 1.2), (np.array([0.4, 0.9]), 0.9)]
     U = Ball(discs[0][0], 1.0) & Ball(discs[1][0], 1.2) & Ball(discs[2][0], 0.9)
-    found = outline(Shadow(U, bind(X, Y), np.eye(2)))
+    found = outline(Projection(U, bind(X, Y), np.eye(2)))
     assert found is not None
     assert found.evaluations <= 200
     assert found.error <= 2e-3 * found.size
@@ -171,14 +171,14 @@ def test_an_intersection_of_three_discs() -> None:
 def test_an_unbounded_set_is_cut_at_the_frame_and_marked() -> None:
     strip = Hull(pos) - Hull(neg) + AffineImage([[1.0], [0.0]], Box(0, np.inf))
     data = bind(X, Y)
-    assert outline(Shadow(strip, data, np.eye(2))) is None
+    assert outline(Projection(strip, data, np.eye(2))) is None
     frame = Frame(np.zeros(2), 5.0)
-    found = shadow_outline(Shadow(strip, data, np.eye(2)), frame)
+    found = projection_outline(Projection(strip, data, np.eye(2)), frame)
     assert found.frame is frame
     assert found.vertices.max() <= 5.0 + 1e-6
     assert found.vertices[:, 0].max() == pytest.approx(5.0)
     assert np.isnan(found.rim).any()
-    whole = outline(Shadow(Hull(pos) - Hull(neg), data, np.eye(2)))
+    whole = outline(Projection(Hull(pos) - Hull(neg), data, np.eye(2)))
     assert whole is not None
     assert found.vertices[:, 1].max() == pytest.approx(whole.vertices[:, 1].max(), abs=0.02)
     shown = SetDisplay.from_model(strip, X, Y)
@@ -327,7 +327,7 @@ def test_the_plane_of_the_normal() -> None:
     np.testing.assert_allclose(
         np.abs(np.corrcoef(Z @ widest, shown.points[:, 1])[0, 1]), 1.0, atol=1e-3
     )
-    assert "of the rest" in shown.labels[1]
+    assert "of the remaining variance" in shown.labels[1]
     for ax in shown.axes_:
         check_names(ax)
 
@@ -343,7 +343,7 @@ def test_a_plane_that_w_leaves_shows_no_line() -> None:
         line.get_gid() in ("hyperplane", "support") for ax in shown.axes_ for line in ax.lines
     )
     assert "no line" in words(shown.axes_[0])
-    assert "shadow" in words(shown.axes_[1])
+    assert "projection" in words(shown.axes_[1])
 
 
 def test_images_under_a_matrix() -> None:
@@ -440,7 +440,6 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: follow(NU, X, Y, kappa=[0.1]), Parameter, "kappa"),
     (lambda: follow(NU, X, Y, nu=["a"]), Parameter, "numbers|number"),
     (lambda: follow(NU, X, Y, nu=[0.3], panels=["b"]), Parameter, "panels"),
-    (lambda: follow(NU, X, Y, nu=[0.3], solutions=[]), Parameter, "0 solutions"),
     (lambda: curves({}), Parameter, "Solution"),
     (lambda: curves(ucm.solve(NU, X, Y), x="miles"), Parameter, "miles"),
     (lambda: plot.ConvergenceDisplay.from_model(NU, X, Y, solvers="apg"), Parameter, "several"),
@@ -552,15 +551,7 @@ def test_a_path_of_solutions_in_any_order() -> None:
     A, t = ucm.datasets.load("breast_cancer")
     values = [0.5, 0.2, 0.35]
     found = ucm.path(models.nu_svm(0.3), A[:400], t[:400], nu=values)
-    shown = PathDisplay.from_model(
-        models.nu_svm(0.3),
-        A[:400],
-        t[:400],
-        solutions=found,
-        X_test=A[400:],
-        y_test=t[400:],
-        nu=values,
-    )
+    shown = PathDisplay.from_path(found, X_test=A[400:], y_test=t[400:])
     np.testing.assert_allclose(shown.values, [0.2, 0.35, 0.5])
     np.testing.assert_allclose(shown.coefficients, [found[k].w for k in (1, 2, 0)])
     last = found[0]
@@ -574,8 +565,6 @@ def test_a_path_of_solutions_in_any_order() -> None:
         models.svm(1.0), X, Y, lam=[0.1, 1.0], panels=["coefficients", "objective"]
     )
     assert len(alone.axes_) == 2 and alone.interval is None and not alone.regions
-    clf = ucm.Classifier(models.nu_svm(0.3))
-    assert PathDisplay.from_estimator(clf, X, Y, nu=[0.3, 0.4]).values.size == 2
 
 
 @pytest.mark.slow
@@ -641,20 +630,18 @@ def test_the_landscape_beyond_the_boundary(norm: float) -> None:
     assert shown.minima[0, 1] == pytest.approx(f.min(), abs=2e-3 * np.ptp(f))
     assert shown.bound is not None
     assert shown.bound <= f.min() + 1e-6
-    assert len(shown.runs) == len(shown.ways) == 4
-    for way, run in zip(shown.ways, shown.runs):
-        assert np.cos(way[[0, -1]] - run) == pytest.approx(1.0)
-        assert (np.diff(np.interp(way % (2.0 * np.pi), shown.angles, shown.heights)) <= 5e-3).all()
-    ends = np.interp(shown.runs[:, 1], shown.angles, shown.heights)
-    begin = np.interp(shown.runs[:, 0], shown.angles, shown.heights)
-    assert (ends <= begin + 5e-3 * np.ptp(f)).all()
+    assert len(shown.descents) == len(shown.reached) == 4
+    for angles in shown.descents:
+        f_of_iterates = np.interp(angles % (2.0 * np.pi), shown.angles, shown.heights)
+        assert (np.diff(f_of_iterates) <= 5e-3).all()
+        assert f_of_iterates[-1] <= f_of_iterates[0] + 5e-3 * np.ptp(f)
     assert "proven" in words(shown.axes_[0])
     check_names(shown.axes_[0])
 
 
 def test_the_landscape_of_the_convex_side() -> None:
     shown = plot.LandscapeDisplay.from_model(models.nu_svm(0.35), X, Y)
-    assert not shown.zero_inside and not len(shown.runs)
+    assert not shown.zero_inside and not shown.descents
     below = shown.minima[shown.minima[:, 1] < 0.0]
     assert len(below) == 1
     assert below[0, 1] == pytest.approx(shown.solution.objective, abs=1e-3)
@@ -698,13 +685,6 @@ def test_an_animation() -> None:
     assert "<script" not in page and "http" not in page
     shown = re.findall(r"alt='kappa = ([\d.]+)' style='display:(\w+)", page)
     assert shown == [("0.2", "block"), ("1", "none"), ("3", "none")]
-
-
-def test_a_live_slider_names_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    animation = plot.SetAnimation.from_model(models.mm_mpm(0.3), X, Y, kappa=[0.2], n_frames=1)
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ucm.MissingExtraError, match="pip install ipywidgets"):
-        animation.interact()
 
 
 def test_an_animation_without_values_moves_over_the_admissible_interval(tmp_path: Any) -> None:

@@ -1,7 +1,7 @@
-"""Pictures of declarations and of their solutions, in scikit-learn's conventions of displays.
+"""Pictures of declarations and of their solutions, after scikit-learn's displays.
 
 A classmethod `from_...` computes and draws; the display has `axes_` and `figure_`, and `plot(ax)` draws it
-again. matplotlib is loaded at the first picture: `pip install 'ucm[plot]'`.
+again. The first picture imports matplotlib: `pip install 'ucm[plot]'`.
 """
 
 from ucm.plot.animation import SetAnimation

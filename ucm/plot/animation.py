@@ -1,78 +1,72 @@
-"""Sets that move with a parameter: pictures side by side, a slider in a page, a live one."""
+"""Pictures of a set for several values of a parameter: side by side, or with a slider in a page."""
 
 from __future__ import annotations
 
 import base64
 import html
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.path import path
-from ucm.data.bound import bind
-from ucm.errors import MissingExtraError, ParameterError
-from ucm.evidence.relative import resolved
+from ucm.errors import ParameterError
 from ucm.language.notation import LATEX
-from ucm.language.robust import as_model
-from ucm.plot.grid import grid_of
-from ucm.plot.names import settle
-from ucm.plot.plane import plane_of
-from ucm.plot.problem import problem_of
-from ucm.plot.sets import SetDisplay
-from ucm.plot.style import Display, axes_of, canvas, palette, pyplot
+from ucm.language.objective import Objective
+from ucm.plot.grid import path_over
+from ucm.plot.labels import settle
+from ucm.plot.plane import feature_names, plane_of
+from ucm.plot.problem import Problem
+from ucm.plot.sets import PANELS, SetDisplay
+from ucm.plot.style import Display, palette, pyplot
 from ucm.plot.support import Frame
 
 __all__ = ["SetAnimation"]
 
-_COUNT = 16
-_PANELS = ("classes", "set")
+_COUNT = 16  # values, if none are given
 
 
 @dataclass(repr=False)
 class SetAnimation(Display):
     """An animation of `SetDisplay` over values of one parameter.
 
-    In a notebook it shows itself with a slider that needs neither a kernel nor a network; `to_html` writes
-    the same as a page.
+    A notebook shows an animation with a slider that needs neither a kernel nor a network; `to_html` writes
+    the slider to a page.
 
     Attributes
     ----------
     name, values : the parameter and its values
-    displays : the picture of each
-    axes_, figure_ : what the last `plot` drew on
+    displays : the picture of each value
+    axes_, figure_ : of the last `plot`
     """
 
     name: str
     values: NDArray[np.float64]
     displays: list[SetDisplay]
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_model(
         cls, model: Any, X: Any, y: Any, *, plane: Any = None, n_frames: int = 4, panels: str = "both",
-        rtol: float = 4e-3, class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
-        pos_label: Any = None, ax: Any = None, **grid: Any,
+        rtol: float = 4e-3, ax: Any = None, **options: Any,
     ) -> SetAnimation:  # fmt: skip
-        """Solve for every value, trace the sets, and draw `n_frames` of them side by side.
+        """Solve for every value, compute the outlines, and draw `n_frames` pictures side by side.
 
         Parameters
         ----------
-        model, X, y, plane : as in `SetDisplay.from_model`; plane="normal" is that of the first value
+        model, X, y : as in `ucm.path`
+        plane, rtol : as in `SetDisplay.from_model`; the plane "normal" is that of the first value
         n_frames, panels, ax : as in `plot`
-        rtol : as in `SetDisplay.from_model`
-        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
-        grid : the parameter with its values, as `nu=[0.2, 0.3]`; without, 16 over the admissible interval of
-            the only parameter and beyond it, into 0 in U
+        options : the parameter with its values, as `nu=[0.2, 0.3]`, and other options of `ucm.path`. Without
+            values, 16 values of the only parameter, over its admissible interval and beyond the end at which
+            0 enters U.
 
         Raises
         ------
         ParameterError
-            No parameter, or several of them and no values.
+            No values, and the model has no parameter or several.
 
         Examples
         --------
@@ -84,88 +78,60 @@ class SetAnimation(Display):
         >>> len(animation.displays)
         2
         """
-        of_samples: dict[str, Any] = {
-            "class_weight": class_weight,
-            "sample_weight": sample_weight,
-            "subgroup": subgroup,
-            "pos_label": pos_label,
-        }
-        declared = resolved(as_model(model, "SetAnimation"), bind(X, y, **of_samples))
-        name, values = grid_of(declared, X, y, grid, _COUNT, "SetAnimation", of_samples)
-        asked: dict[str, Any] = {name: values, **of_samples}
-        found = path(declared, X, y, **asked)
-        displays = []
-        where = plane
-        for v, s in zip(values, found):
-            moved = declared.with_params(**{name: v})
-            problem = problem_of(moved, X, y, s, "SetAnimation", **of_samples)
-            if isinstance(where, str) and where == "normal":
-                where = plane_of(where, problem.data, problem.solution.w, None, "SetAnimation").P
-            displays.append(SetDisplay._of(problem, where, rtol))
-        frames = _common(displays)
-        for d in displays:
-            d.frames = frames
-        return cls(name, np.asarray(values), displays).plot(ax, n_frames=n_frames, panels=panels)
+        solved = path_over(model, X, y, _COUNT, options, "SetAnimation")
+        if solved.data is None or isinstance(solved.model, Objective):
+            raise ParameterError(f"SetAnimation: expected a set in memory, got {model!r}")
+        names, displays = feature_names(X), []
+        for solution in solved:
+            declared = solved.model.with_params(**solution.params)
+            problem = Problem(declared, solved.data, solution, names)
+            if isinstance(plane, str) and plane == "normal":
+                plane = plane_of(plane, problem.data, solution.w, None, "SetAnimation").P
+            displays.append(SetDisplay.from_problem(problem, plane, rtol))
+        frames = _common_frames(displays)
+        for display in displays:
+            display.frames = frames
+        return cls(solved.name, solved.values, displays).plot(ax, n_frames=n_frames, panels=panels)
 
     def title(self, k: int) -> str:
-        """`nu = 0.3` as mathematics."""
+        """Return the k-th value as mathematics, as `$\\nu = 0.3$`."""
         return f"${LATEX.symbol(self.name)} = {self.values[k]:.3g}$"
 
     def plot(self, ax: Any = None, *, n_frames: int = 4, panels: str = "both") -> SetAnimation:
-        """Some of the pictures side by side.
+        """Draw some of the pictures side by side.
 
         Parameters
         ----------
-        ax : None for a new figure, or the axes: a row for the classes, a row for U
-        n_frames : how many values, evenly spread
+        ax : None for a new figure, or the axes: a row for each panel
+        n_frames : number of values, at equal distances
         panels : "both", "classes" or "set"
         """
-        if panels not in ("both", *_PANELS):
-            raise ParameterError(
-                f'SetAnimation: panels is "both", "classes" or "set", got {panels!r}; leave it out for "both"'
-            )
-        chosen = np.unique(
-            np.linspace(0, len(self.values) - 1, max(n_frames, 1)).round().astype(int)
-        )
-        rows = [
-            w
-            for w in _PANELS
-            if panels in ("both", w) and (w == "set" or len(self.displays[0].points))
-        ]
-        with canvas():
-            figure, found = axes_of(ax, len(rows), chosen.size, (3.3, 3.4), "SetAnimation")
-            grid = found.reshape(len(rows), chosen.size)
-            for i, what in enumerate(rows):
-                for j, k in enumerate(chosen):
-                    a = grid[i, j]
-                    self.displays[k].prepare(a, what)
-                    inside = self.displays[k].zero_inside
-                    words = self.title(k) if i == 0 else ""
-                    a.set(xlabel="", ylabel="", xticks=[], yticks=[], title=words)
-                    if what == "set" and inside:
-                        a.set_title(
-                            (words + "   " if words else "") + "$0 \\in U$", color=palette(a).alert
-                        )
-            settle(figure)
-            for i, what in enumerate(rows):
-                for j, k in enumerate(chosen):
-                    self.displays[k].draw(grid[i, j], what, names=False)
-        self.axes_, self.figure_ = grid, figure
+        rows = self.displays[0].panels(panels)
+        last = len(self.values) - 1
+        columns = np.unique(np.linspace(0, last, max(n_frames, 1)).round().astype(int))
+        with self._axes(ax, len(rows), columns.size, (3.3, 3.4)) as axes:
+            pictures = list(zip(product(rows, columns), axes))
+            for (panel, k), a in pictures:
+                self.displays[k].prepare(a, panel)
+                title = self.title(k) if panel == rows[0] else ""
+                a.set(xlabel="", ylabel="", xticks=[], yticks=[], title=title)
+                if panel == "set" and self.displays[k].zero_inside:
+                    a.set_title(f"{title}   $0 \\in U$".strip(), color=palette(a).alert)
+            settle(self.figure_)
+            for (panel, k), a in pictures:
+                self.displays[k].draw(a, panel, labelled=False)
+            self.axes_ = axes.reshape(len(rows), columns.size)
         return self
 
     def frames(self, dpi: int = 80) -> list[bytes]:
-        """A PNG of every value."""
+        """Return a PNG for every value."""
         plt, pictures = pyplot(), []
-        for k, d in enumerate(self.displays):
-            with canvas(), plt.ioff():
-                shown = d._shown("both")
-                figure, found = axes_of(None, 1, len(shown), (5.4, 5.2), "SetAnimation")
-                for what, a in zip(shown, found):
-                    d.prepare(a, what)
-                figure.suptitle(self.title(k), fontsize=16, x=0.02, ha="left")
-                settle(figure)
-                for what, a in zip(shown, found):
-                    d.draw(a, what)
+        for k, display in enumerate(self.displays):
+            with plt.ioff():
+                figure = display.plot().figure_
+                figure.suptitle(
+                    self.title(k), fontsize=16, x=0.02, ha="left", color=palette(display.ax_).ink
+                )
                 buffer = io.BytesIO()
                 figure.savefig(buffer, format="png", dpi=dpi)
                 plt.close(figure)
@@ -173,7 +139,7 @@ class SetAnimation(Display):
         return pictures
 
     def _repr_html_(self) -> str:
-        """A slider over the pictures, in one element: no script beside it, nothing to load."""
+        """Return a slider over the pictures as one HTML element, which loads nothing."""
         pictures = [base64.b64encode(p).decode() for p in self.frames()]
         words = [f"{v:.4g}" for v in self.values]
         images = "".join(
@@ -195,7 +161,7 @@ class SetAnimation(Display):
         )
 
     def to_html(self, file: str | Path | None = None) -> str:
-        """The slider as a page of its own, written to a file where one is named."""
+        """Return a page with the slider; write it to the file, if there is one."""
         page = (
             "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
             f"<title>{html.escape(self.displays[0].declared)}</title></head>"
@@ -205,43 +171,12 @@ class SetAnimation(Display):
             Path(file).write_text(page, encoding="utf-8")
         return page
 
-    def interact(self) -> Any:
-        """A slider of `ipywidgets`, for which a kernel draws.
 
-        Raises
-        ------
-        MissingExtraError
-            ipywidgets is not installed.
-        """
-        try:
-            import ipywidgets  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise MissingExtraError(
-                f"SetAnimation.interact: a live slider needs ipywidgets, which is not there ({error}); "
-                "pip install ipywidgets, or show the animation itself: its slider needs no kernel"
-            ) from error
-
-        def show(k: int) -> None:
-            self.displays[k].plot()
-            pyplot().show()
-
-        options = [(f"{v:.4g}", k) for k, v in enumerate(self.values)]
-        slider = ipywidgets.SelectionSlider(
-            options=options, description=self.name, continuous_update=False
-        )
-        return ipywidgets.interactive(show, k=slider)
-
-
-def _common(displays: list[SetDisplay]) -> tuple[Frame, Frame]:
-    """Return common frames for the classes and for U around all pictures."""
-    found = []
-    for what in _PANELS:
-        if what == "classes" and not len(displays[0].points):
-            found.append(Frame(np.zeros(2), 1.0))
-            continue
-        corners = []
-        for d in displays:
-            f = d.frame(what)
-            corners += [f.middle - f.half, f.middle + f.half]
-        found.append(Frame.around(np.array(corners), room=1.0))
-    return found[0], found[1]
+def _common_frames(displays: list[SetDisplay]) -> tuple[Frame, Frame]:
+    """Return a frame of the classes and a frame of U that contain the frames of all pictures."""
+    frames = {panel: Frame(np.zeros(2), 1.0) for panel in PANELS}
+    for panel in displays[0].panels("both"):
+        each = [display.frame(panel) for display in displays]
+        corners = [f.middle + s * f.half for f in each for s in (-1.0, 1.0)]
+        frames[panel] = Frame.around(np.array(corners), room=1.0)
+    return frames["classes"], frames["set"]

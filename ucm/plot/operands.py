@@ -1,4 +1,4 @@
-"""The operands of a declared set: each class's own part of it, what an intersection is of, the worst case."""
+"""The sets that a picture of U shows beside U: the set of each class, operands, the worst case."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ import numpy as np
 from ucm.compiler.recover import class_points
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.forms.solution import Solution
 from ucm.language.contracts import UncertaintySet
 from ucm.language.sets.combination import summands
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import kinds_of, signed
-from ucm.plot.outline import Outline, outline, shadow_outline
-from ucm.plot.problem import Problem
-from ucm.plot.support import Frame, Shadow
+from ucm.plot.outline import Outline, outline, projection_outline
+from ucm.plot.support import Frame, Projection
 
-__all__ = ["class_extremes", "class_sets", "joint_means", "parts_of", "without_matrices"]
+__all__ = ["class_extremes", "class_sets", "has_matrix", "joint_means", "operand_outlines"]
 
-_SIGN = {"pos": 1.0, "neg": -1.0}
+_SIGN = {"pos": 1, "neg": -1}
 
 
-def without_matrices(U: UncertaintySet) -> bool:
-    """Whether no matrix stands above a summand."""
-    return not any(math.isnan(c) for _, c in summands(U))
+def has_matrix(U: UncertaintySet) -> bool:
+    """True if a summand of U is an image under a matrix."""
+    return any(math.isnan(c) for _, c in summands(U))
 
 
 def class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
-    """Each class's own set, U their difference and perhaps a set without samples; empty where some summand
-    takes samples of both."""
-    found: dict[int, list[UncertaintySet]] = {1: [], -1: []}
+    """Return the sets U+ and U- with U = U+ - U-, up to summands without samples.
+
+    Returns
+    -------
+    {+1 | -1: set}, empty if a summand takes the samples of both classes.
+    """
+    terms: dict[int, list[UncertaintySet]] = {1: [], -1: []}
     for V, c in summands(U):
         kinds = kinds_of(V)
         if len(kinds) > 1 or kinds == {"signed"}:
             return {}
         for kind in kinds:
             sign = _SIGN[kind]
-            factor = sign * c
-            found[int(sign)].append(V if factor == 1.0 else factor * V)
-    if not all(found.values()):
-        return {}
-    return {sign: reduce(add, sets) for sign, sets in found.items()}
+            terms[sign].append(V if sign * c == 1.0 else float(sign * c) * V)
+    return {sign: reduce(add, sets) for sign, sets in terms.items()} if all(terms.values()) else {}
 
 
 def _operands(U: UncertaintySet) -> list[UncertaintySet]:
@@ -57,54 +58,53 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     return [U]
 
 
-def parts_of(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
-    """The operands of an intersection or a union."""
+def operand_outlines(
+    V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float
+) -> list[Outline]:
+    """Return the outlines of the operands of an intersection or a union; none of another set."""
     if not isinstance(V, Intersection | ConvexUnion):
         return []
-    return [shadow_outline(Shadow(A, data, P), frame, rtol=rtol) for A in _operands(V)]
+    return [projection_outline(Projection(A, data, P), frame, rtol=rtol) for A in _operands(V)]
 
 
 def joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
     """Return the sets of class means over the weights of `Hull(signed)`, of mass 1/2 each."""
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
-    space, found = U.bound_space(data), {}
+    space, outlines = U.bound_space(data), {}
     if len(space.pieces) > 1:
         return {}
     for sign in (1, -1):
         rows = np.flatnonzero(data.y == sign)
-        own = data.X[rows]
-        flat = np.asarray(own @ P.T)
+        points = np.asarray(data.X[rows] @ P.T)
 
-        def highest(e: Vec, rows: Any = rows, flat: Any = flat) -> tuple[float, Vec]:
+        def support(e: Vec, rows: Any = rows, points: Any = points) -> tuple[float, Vec]:
             g = np.zeros(data.m)
-            g[rows] = 2.0 * flat @ e
+            g[rows] = 2.0 * points @ e
             height, q = space.support(g, {})
             if q is None:
                 raise RuntimeError("one domain knows its maximiser")
-            return height, 2.0 * flat.T @ q[rows]
+            return height, 2.0 * points.T @ q[rows]
 
-        shape = outline(highest, rtol=rtol)
+        shape = outline(support, rtol=rtol)
         if shape is not None:
-            found[sign] = shape
-    return found
+            outlines[sign] = shape
+    return outlines
 
 
-def class_extremes(U: UncertaintySet, found: Problem) -> dict[int, Vec]:
-    """x+ and x-: the summands of the nearest point, or the means under the worst weights."""
-    data, solution = found.data, found.solution
-    answer = solution.answer
+def class_extremes(U: UncertaintySet, data: Data, solution: Solution) -> dict[int, Vec]:
+    """Return x+ and x-: the summands of the nearest point, or the means under the worst-case weights."""
+    answer, weights = solution.answer, solution.weights
     if answer is not None and answer.q:
         pair = class_points(U, data, answer.q)
         if pair is not None:
             return {1: pair[0], -1: pair[1]}
-    if solution.weights is not None and isinstance(U, Hull) and U.samples == signed:
-        ends = {}
-        for sign in (1, -1):
-            rows = np.flatnonzero(data.y == sign)
-            q = solution.weights[rows]
-            if not q.sum() > 0.0:
-                return {}
-            ends[sign] = np.asarray(data.X[rows].T @ q).ravel() / q.sum()
-        return ends
-    return {}
+    if weights is None or not isinstance(U, Hull) or U.samples != signed:
+        return {}
+    if not all(weights[data.y == sign].sum() > 0.0 for sign in (1, -1)):
+        return {}
+    return {
+        sign: np.asarray(data.X[data.y == sign].T @ q).ravel() / q.sum()
+        for sign in (1, -1)
+        for q in (weights[data.y == sign],)
+    }

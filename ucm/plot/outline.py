@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.plot.support import Frame, Shadow
+from ucm.plot.support import Frame, Projection
 
-__all__ = ["Outline", "outline", "shadow_outline"]
+__all__ = ["Outline", "outline", "projection_outline"]
 
 _SAME = 1e-7  # of the size: two points are one, a chord lies on its line
 
@@ -27,7 +27,7 @@ class Outline:
     error : a bound of the Hausdorff distance to the set; 0 (but for rounding) of polygons
     size : the diameter of the polygon
     evaluations : of the support function
-    frame : None, or the square that an unbounded set is cut off at
+    frame : None, or the square that bounds an unbounded set
     """
 
     vertices: NDArray[np.float64]
@@ -38,12 +38,12 @@ class Outline:
 
     @property
     def closed(self) -> NDArray[np.float64]:
-        """The vertices, the first once more at the end."""
+        """The vertices, with the first repeated at the end."""
         return np.vstack([self.vertices, self.vertices[:1]])
 
     @property
     def rim(self) -> NDArray[np.float64]:
-        """`closed` with NaN between the vertices that lie on the frame: the boundary of the set itself."""
+        """The boundary of the set: `closed`, with NaN between two vertices on one side of the frame."""
         line = self.closed
         if self.frame is None:
             return line
@@ -143,15 +143,15 @@ def _triangle(a: Vec, e: Vec, b: Vec, f: Vec) -> tuple[Vec, float]:
     return a + apex, float(np.hypot(*(apex - t * chord)))
 
 
-def shadow_outline(shadow: Shadow, frame: Frame, *, rtol: float = 2e-3) -> Outline:
-    """Return the outline of a shadow, of an unbounded one inside the frame only."""
-    found = outline(shadow, rtol=rtol)
-    if found is not None:
-        return found
-    part = outline(shadow.within(frame), rtol=rtol)
+def projection_outline(projection: Projection, frame: Frame, *, rtol: float = 2e-3) -> Outline:
+    """Return the outline of a projection, or of its part in the frame if it is unbounded."""
+    whole = outline(projection, rtol=rtol)
+    if whole is not None:
+        return whole
+    part = outline(projection.within(frame), rtol=rtol)
     if part is None:
         raise RuntimeError("a set in a square is bounded")
-    return Outline(part.vertices, part.error, part.size, part.evaluations, frame)
+    return replace(part, frame=frame)
 
 
 def _diameter(points: NDArray[np.float64]) -> float:
@@ -159,7 +159,7 @@ def _diameter(points: NDArray[np.float64]) -> float:
 
 
 def _distinct(points: NDArray[np.float64], size: float) -> NDArray[np.float64]:
-    """Without points that repeat the one before, and without those inside of a straight edge."""
+    """Return the points without repetitions and without points inside of a straight edge."""
     step = np.hypot(*(points - np.roll(points, 1, axis=0)).T)
     points = points[step > _SAME * size] if np.any(step > _SAME * size) else points[:1]
     if len(points) < 3:

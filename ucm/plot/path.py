@@ -1,53 +1,51 @@
-"""A model over a grid of one parameter: coefficients, margin, samples with weight, scores."""
+"""Solutions over a grid of one parameter: coefficients, margin, samples with weight, scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.path import Path, path
+from ucm.compiler.path import Path
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, brief
 from ucm.evidence.parameter_range import Interval, interval_of
-from ucm.evidence.relative import admissible, intervals_of, resolved
-from ucm.forms.solution import Solution
+from ucm.evidence.relative import intervals_of
 from ucm.language.notation import LATEX
-from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
-from ucm.plot.grid import grid_of
-from ucm.plot.names import Names, dense, settle
+from ucm.language.robust import RobustMargin
+from ucm.plot.grid import path_over
+from ucm.plot.labels import Labels, resampled, settle
 from ucm.plot.plane import feature_names
-from ucm.plot.style import LINES, Display, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, palette
 
 __all__ = ["PathDisplay"]
 
-_COUNT = 50  # values where none are given
+_COUNT = 50  # values, if none are given
 _NAMED = 6  # coefficients with a name
-_PICTURES = ("coefficients", "objective", "support", "score")
+_DRAWN = 200  # further coefficients
+_PANELS = ("coefficients", "objective", "support", "score")
 
 
 @dataclass(repr=False)
 class PathDisplay(Display):
-    """A plot of coefficients, margin, samples with weight and score along one parameter.
+    """A plot of coefficients, margin, samples with weight and score over the values of one parameter.
 
-    Where 0 lies in U the problem is not convex, and where U is empty there is none: both are shaded, and the
-    edges are those of `ucm.admissible`.
+    The values for which 0 lies in U, so that the problem is not convex, and those for which U is empty are
+    shaded; the edges are those of `ucm.admissible`.
 
     Attributes
     ----------
     name, values : the parameter and its values
     coefficients : (k, n) w
-    objective : (k,) the worst-case margin; of an objective its value
-    support : (k,) how many samples have weight; None where the set is not made of samples
-    scores : {name: (k,)} parts of the samples that are classified rightly
-    interval : the admissible values, None of an objective
-    robust : whether the model is a set
+    objective : (k,) the worst-case margin; of a loss and a penalty their value
+    support : (k,) number of samples with weight; None if the set has no samples
+    scores : {name: (k,)} accuracies
+    interval : the admissible values, None of a loss and a penalty
     feature_names : of the coefficients
-    axes_, figure_ : what was drawn on
+    axes_, figure_ : of the last `plot`
     """
 
     name: str
@@ -57,48 +55,27 @@ class PathDisplay(Display):
     support: NDArray[np.intp] | None
     scores: dict[str, NDArray[np.float64]]
     interval: Interval | None
-    robust: bool
     feature_names: list[str]
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_model(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        solutions: Sequence[Solution] | None = None,
-        X_test: Any = None,
-        y_test: Any = None,
-        names: Sequence[str] | None = None,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        subgroup: Any = None,
-        pos_label: Any = None,
-        panels: Sequence[str] = _PICTURES,
-        ax: Any = None,
-        **grid: Any,
-    ) -> PathDisplay:
-        """Solve where no solutions are given, draw.
+        cls, model: Any, X: Any, y: Any, *, X_test: Any = None, y_test: Any = None, names: Any = None,
+        panels: Sequence[str] = _PANELS, ax: Any = None, **options: Any,
+    ) -> PathDisplay:  # fmt: skip
+        """Solve for every value, draw.
 
         Parameters
         ----------
         model, X, y : as in `ucm.path`
-        solutions : of `ucm.path` over the same grid
-        X_test, y_test : further samples to score
-        names : of the features; None for those of a data frame
-        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`; scores count every sample once
-        panels : among "coefficients", "objective", "support" and "score"
-        ax : None for a new figure, or one axes for each picture
-        grid : the parameter with its values, as `nu=[0.2, 0.3]`; without, 50 values of the only parameter of
-            a set, over its admissible interval and beyond the end at which 0 enters U
+        X_test, y_test, names, panels, ax : as in `from_path`
+        options : the parameter with its values, as `nu=[0.2, 0.3]`, and other options of `ucm.path`. Without
+            values, 50 values of the only parameter of a set, over its admissible interval and beyond the end
+            at which 0 enters U.
 
         Raises
         ------
         ParameterError
-            No grid and several parameters; solutions of another grid; an unknown picture.
+            No values and several parameters; an unknown panel.
 
         Examples
         --------
@@ -110,38 +87,31 @@ class PathDisplay(Display):
         >>> shown.coefficients.shape
         (3, 13)
         """
-        robust = not isinstance(model, Objective)
-        declared = as_model(model, "PathDisplay") if robust else model
-        of_samples: dict[str, Any] = {
-            "class_weight": class_weight,
-            "sample_weight": sample_weight,
-            "subgroup": subgroup,
-            "pos_label": pos_label,
-        }
-        declared = resolved(declared, bind(X, y, **of_samples))
-        name, values = grid_of(declared, X, y, grid, _COUNT, "PathDisplay", of_samples)
-        asked: dict[str, Any] = {name: values, **of_samples}
-        found = path(declared, X, y, **asked) if solutions is None else solutions
-        if len(found) != len(values):
-            raise ParameterError(
-                f"PathDisplay: {len(values)} values of {name} and {len(found)} solutions; give those of "
-                "ucm.path over the same values"
-            )
-        interval = admissible(declared, X, y, **of_samples)[name] if robust else None
-        return cls._of(
-            name, values, list(found), X, y, X_test, y_test, names, interval, pos_label
-        ).plot(ax, panels=panels)
+        solved = path_over(model, X, y, _COUNT, options, "PathDisplay")
+        label = options.get("pos_label")
+        return cls.from_path(
+            solved, X_test=X_test, y_test=y_test, pos_label=label, names=names, panels=panels, ax=ax
+        )
 
     @classmethod
     def from_path(
-        cls, path: Path, *, panels: Sequence[str] = _PICTURES, ax: Any = None, names: Any = None
-    ) -> PathDisplay:
-        """Draw what `ucm.path` gave; `panels`, `ax` and `names` as in `from_model`.
+        cls, path: Path, *, X_test: Any = None, y_test: Any = None, pos_label: Any = None, names: Any = None,
+        panels: Sequence[str] = _PANELS, ax: Any = None,
+    ) -> PathDisplay:  # fmt: skip
+        """Draw a path that `ucm.path` returned.
+
+        Parameters
+        ----------
+        path : with its samples
+        X_test, y_test, pos_label : further samples to score, and their label of class +1
+        names : of the features; None for those of a data frame
+        panels : among "coefficients", "objective", "support" and "score"
+        ax : None for a new figure, or one axes for each panel
 
         Raises
         ------
         ParameterError
-            The path is none, has no solutions, or comes from a pickle, which has no samples.
+            The path has no solutions or, from a pickle, no samples; an unknown panel; a kernel.
 
         Examples
         --------
@@ -154,247 +124,178 @@ class PathDisplay(Display):
         if not isinstance(path, Path) or path.data is None or not len(path):
             raise ParameterError(
                 f"PathDisplay: expected the Path of ucm.path, with a solution and its samples, got "
-                f"{brief(path)}; pickles leave the samples out: use from_model"
+                f"{brief(path)}; a pickle has no samples: use from_model"
             )
-        name = path.name.split(", ")[0]
-        names = path.features if names is None else names
-        relative = path.model.relative_names()
-        plain = path.model.substitute({n: x for n, x in path[0].params.items() if n in relative})
-        robust = isinstance(plain, RobustMargin)
-        together = robust and len(relative) > 1
-        interval = interval_of(plain, path.data, name) if robust and not together else None
-        if together:
-            interval = intervals_of(path.model, path.data)[name]
-        data, values = path.data, path.values.tolist()
-        return cls._of(name, values, list(path), data.X, data.y, None, None, names, interval).plot(
-            ax, panels=panels
-        )
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> PathDisplay:
-        """As `from_model`, of the model of a `ucm.Classifier` (fitted or not) for labels of two classes."""
-        labels = np.unique(np.asarray(y))
-        if labels.size != 2:
+        order = np.argsort(path.values, kind="stable")
+        solutions = [path[k] for k in order.tolist()]
+        if any(s.w is None for s in solutions):
             raise ParameterError(
-                f"PathDisplay: a path is of two classes, and y has {labels.size} labels; "
-                "take the samples of two"
+                "PathDisplay: solutions of a kernel have no coefficients; solve without a kernel"
             )
-        signs = np.where(np.asarray(y) == labels[1], 1.0, -1.0)
-        if options.get("y_test") is not None:
-            options["y_test"] = np.where(np.asarray(options["y_test"]) == labels[1], 1.0, -1.0)
-        return cls.from_model(estimator.model, X, signs, **options)
-
-    @classmethod
-    def _of(
-        cls, name: str, values: list[float], found: list[Solution], X: Any, y: Any, X_test: Any, y_test: Any,
-        names: Any, interval: Interval | None, pos_label: Any = None,
-    ) -> PathDisplay:  # fmt: skip
-        order = np.argsort(values, kind="stable")
-        found = [found[k] for k in order]
-        if any(s.w is None for s in found):
-            raise ParameterError(
-                "PathDisplay: behind a kernel there are no coefficients; solve without one"
-            )
-        w = np.array([s.w for s in found])
-        known_weights = [s.weights for s in found if s.weights is not None]
+        data, w = path.data, np.array([s.w for s in solutions])
+        interval = _interval(path)
+        objective = np.array([s.objective for s in solutions])
+        weights = [s.weights for s in solutions if s.weights is not None]
         support = None
-        if len(known_weights) == len(found):
-            support = np.array(
-                [np.count_nonzero(q > 1e-6 * max(q.max(), 1e-300)) for q in known_weights]
-            )
-        scores = {}
-        fitted = bind(X, y, pos_label=pos_label)
-        sets = {"training" if X_test is not None else "training score": (fitted.X, fitted.y)}
+        if len(weights) == len(solutions):
+            support = np.array([np.count_nonzero(q > 1e-6 * max(q.max(), 1e-300)) for q in weights])
+        samples = {"training" if X_test is not None else "training score": data}
         if X_test is not None:
-            further = bind(X_test, y_test, pos_label=pos_label)
-            sets["test"] = (further.X, further.y)
-        if all(s.b is not None for s in found) and w.shape[1] == fitted.n:
-            for word, (A, t) in sets.items():
-                scores[word] = np.array(
-                    [np.mean((s.decision(A) > 0.0) == (t > 0.0)) for s in found]
-                )
-        known = feature_names(X, names) or [f"$w_{{{j + 1}}}$" for j in range(w.shape[1])]
-        objective = np.array([s.objective for s in found])
+            samples["test"] = bind(X_test, y_test, pos_label=pos_label)
+        scores = {}
+        if all(s.b is not None for s in solutions) and w.shape[1] == data.n:
+            scores = {
+                name: np.array([np.mean((s.decision(A.X) > 0.0) == (A.y > 0.0)) for s in solutions])
+                for name, A in samples.items()
+            }
+        known = feature_names(None, path.features if names is None else names)
         return cls(
-            name=name,
-            values=np.asarray(values, float)[order],
+            name=path.name.split(", ")[0],
+            values=path.values[order],
             coefficients=w,
             objective=objective if interval is None else -objective,
             support=support,
             scores=scores,
             interval=interval,
-            robust=interval is not None,
-            feature_names=known,
-        )
+            feature_names=known or [f"$w_{{{j + 1}}}$" for j in range(w.shape[1])],
+        ).plot(ax, panels=panels)
 
-    def plot(self, ax: Any = None, *, panels: Sequence[str] = _PICTURES) -> PathDisplay:
-        """Draw again; `ax` and `panels` as in `from_model`. What the model does not have is left out."""
-        wrong = [word for word in panels if word not in _PICTURES]
-        if wrong or not panels:
+    def plot(self, ax: Any = None, *, panels: Sequence[str] = _PANELS) -> PathDisplay:
+        """Draw again, the panels for which the model has values; `ax` and `panels` as in `from_path`."""
+        if not panels or any(panel not in _PANELS for panel in panels):
             raise ParameterError(
-                f"PathDisplay: panels is among {', '.join(_PICTURES)}, got {brief(panels)}; "
-                "leave it out for the first"
+                f"PathDisplay: panels is among {', '.join(_PANELS)}, got {brief(panels)}; "
+                "leave it out for all"
             )
-        there = {"support": self.support is not None, "score": bool(self.scores)}
-        shown = [word for word in panels if there.get(word, True)]
-        with canvas():
-            figure, found = axes_of(ax, len(shown), 1, (7.6, 2.35), "PathDisplay")
-            for word, a in zip(shown, found):
-                getattr(self, f"_{word}")(a)
-            for k, a in enumerate(found):
+        known = {"support": self.support is not None, "score": bool(self.scores)}
+        shown = [panel for panel in panels if known.get(panel, True)]
+        with self._axes(ax, len(shown), 1, (7.6, 2.35)) as axes:
+            by_panel = dict(zip(shown, axes))
+            for panel, a in by_panel.items():
+                getattr(self, f"_{panel}")(a)
                 a.set_xlim(self.values[0], self.values[-1])
-                if k:
-                    a.sharex(found[0])
-                if k < len(shown) - 1:
-                    a.tick_params(labelbottom=False)
+                a.margins(y=0.08)
                 self._shade(a)
-            found[-1].set_xlabel(f"${LATEX.symbol(self.name)}$", fontsize=15)
-            figure.align_ylabels(list(found))
+            for a in axes[1:]:
+                a.sharex(axes[0])
+            for a in axes[:-1]:
+                a.tick_params(labelbottom=False)
+            axes[-1].set_xlabel(f"${LATEX.symbol(self.name)}$", fontsize=15)
+            self.figure_.align_ylabels(list(axes))
             if "coefficients" in shown:
-                self._name_coefficients(found[shown.index("coefficients")])
-            self._name_regions(found[0])
-            settle(figure)
-            if "score" in shown:
-                self._name_scores(found[shown.index("score")])
-        self.axes_, self.figure_ = found, figure
+                self._label_coefficients(by_panel["coefficients"])
+            self._label_regions(axes[0])
+            settle(self.figure_)
+            if "score" in shown and len(self.scores) > 1:
+                self._label_scores(by_panel["score"])
         return self
 
-    # --- where there is no convex problem -----------------------------------------------------
     @property
     def regions(self) -> list[tuple[float, float, str]]:
-        """(edge, other end, why) of the values in view that are not admissible, why "zero" or "empty"."""
+        """The shaded values: (edge of the interval, end of the grid, "zero" or "empty")."""
         if self.interval is None:
             return []
         low, high = float(self.values[0]), float(self.values[-1])
-        i, found = self.interval, []
+        i, regions = self.interval, []
         if low < i.lower:
-            found.append((min(i.lower, high), low, "empty" if i.lower_closed else "zero"))
+            regions.append((min(i.lower, high), low, "empty" if i.lower_closed else "zero"))
         if high > i.upper:
-            found.append((max(i.upper, low), high, "empty" if i.upper_closed else "zero"))
-        return found
+            regions.append((max(i.upper, low), high, "empty" if i.upper_closed else "zero"))
+        return regions
 
     def _shade(self, ax: Any) -> None:
         colours = palette(ax)
-        for edge, end, why in self.regions:
-            colour = colours.alert if why == "zero" else colours.soft
+        for edge, end, reason in self.regions:
+            colour = colours.alert if reason == "zero" else colours.soft
             ax.axvspan(*sorted((edge, end)), color=colour, alpha=0.16, lw=0, zorder=0)
             ax.axvline(edge, color=colour, lw=1.2, zorder=1)
 
-    def _name_regions(self, ax: Any) -> None:
-        colours = palette(ax)
-        width = float(self.values[-1] - self.values[0])
-        for edge, end, why in self.regions:
-            words = {"zero": "$0 \\in U$: not convex", "empty": "$U$ is empty"}[why]
-            if abs(end - edge) > 0.3 * width:
-                at, side = 0.5 * (edge + end), "center"
-            else:  # from the end of the picture over the edge, where there is room
-                at, side = end, "right" if end > edge else "left"
-            ax.text(
-                at,
-                1.02,
-                words,
-                transform=ax.get_xaxis_transform(),
-                ha=side,
-                va="bottom",
-                color=colours.alert if why == "zero" else colours.soft,
-                fontsize=12,
-            )
+    def _label_regions(self, ax: Any) -> None:
+        colours, width = palette(ax), float(self.values[-1] - self.values[0])
+        for edge, end, reason in self.regions:
+            x, side = 0.5 * (edge + end), "center"
+            if abs(end - edge) <= 0.3 * width:  # a narrow region: from the end of the grid inwards
+                x, side = end, "right" if end > edge else "left"
+            text, colour = "$0 \\in U$: not convex", colours.alert
+            if reason == "empty":
+                text, colour = "$U$ is empty", colours.soft
+            style = {"ha": side, "va": "bottom", "color": colour, "fontsize": 12}
+            ax.text(x, 1.02, text, transform=ax.get_xaxis_transform(), **style)
 
-    # --- the pictures ----------------------------------------------------------------------
-    def _top(self) -> NDArray[np.intp]:
-        """The coefficients that get a name."""
-        return np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")[:_NAMED]
+    def _by_size(self) -> NDArray[np.intp]:
+        """Return the indices of the coefficients by their largest absolute value, in descending order."""
+        return np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
 
     def _coefficients(self, ax: Any) -> None:
-        colours, top = palette(ax), self._top()
-        others = np.setdiff1d(np.arange(self.coefficients.shape[1]), top)
-        for j in others[np.argsort(-np.abs(self.coefficients[:, others]).max(axis=0))][:200]:
-            ax.plot(
-                self.values,
-                self.coefficients[:, j],
-                color=colours.soft,
-                lw=0.7,
-                alpha=0.45,
-                zorder=1.5,
-            )
-        for k, j in enumerate(top):
-            ax.plot(
-                self.values, self.coefficients[:, j], color=colours.series[k % len(colours.series)],
-                ls=LINES[k % len(LINES)] if self.coefficients.shape[1] > 1 else "-", zorder=2,
-            )  # fmt: skip
+        colours, order = palette(ax), self._by_size()
+        for j in order[_NAMED : _NAMED + _DRAWN]:
+            style = {"color": colours.soft, "lw": 0.7, "alpha": 0.45, "zorder": 1.5}
+            ax.plot(self.values, self.coefficients[:, j], **style)
+        for j, colour, dashes in zip(order[:_NAMED], colours.series, (*LINES, LINES[0])):
+            ax.plot(self.values, self.coefficients[:, j], color=colour, ls=dashes, zorder=2)
         ax.axhline(0.0, color=colours.soft, lw=0.8, zorder=1)
         ax.set_ylabel("coefficients")
-        ax.margins(y=0.08)
 
-    def _name_coefficients(self, ax: Any) -> None:
-        colours = palette(ax)
+    def _label_coefficients(self, ax: Any) -> None:
         low, high = ax.get_ylim()
-        ends = sorted(
-            (
-                float(self.coefficients[-1, j] - low) / (high - low),
-                self.feature_names[j],
-                colours.series[k % len(colours.series)],
-            )
-            for k, j in enumerate(self._top())
-        )
-        heights = _apart(np.array([h for h, *_ in ends]), 0.115)
-        for h, (_, word, colour) in zip(heights, ends):
+        named = self._by_size()[:_NAMED]
+        ends = (self.coefficients[-1, named] - low) / (high - low)
+        order = np.argsort(ends, kind="stable")
+        for k, height in zip(order, _spaced(ends[order], 0.115)):
             ax.annotate(
-                word,
-                (1.0, h),
-                xycoords="axes fraction",
-                xytext=(6.0, 0.0),
-                textcoords="offset points",
-                color=colour,
-                va="center",
-                fontsize=12,
+                self.feature_names[named[k]], (1.0, height), xycoords="axes fraction", xytext=(6.0, 0.0),
+                textcoords="offset points", color=palette(ax).series[k], va="center", fontsize=12,
                 annotation_clip=False,
-            )
+            )  # fmt: skip
 
     def _objective(self, ax: Any) -> None:
         colours = palette(ax)
         ax.plot(self.values, self.objective, color=colours.sum)
-        if self.robust:
+        if self.interval is not None:
             ax.axhline(0.0, color=colours.soft, lw=0.8, zorder=1)
-        ax.set_ylabel("worst-case\nmargin" if self.robust else "objective")
-        ax.margins(y=0.08)
+        ax.set_ylabel("objective" if self.interval is None else "worst-case\nmargin")
 
     def _support(self, ax: Any) -> None:
-        counts = np.zeros_like(self.values) if self.support is None else self.support
-        ax.step(self.values, counts, where="mid", color=palette(ax).ink)
+        ax.step(self.values, self.support, where="mid", color=palette(ax).ink)
         ax.set_ylim(bottom=0.0)
         ax.set_ylabel("samples\nwith weight")
 
     def _score(self, ax: Any) -> None:
-        colours = palette(ax)
-        for k, (word, s) in enumerate(self.scores.items()):
-            ax.plot(
-                self.values,
-                s,
-                color=(colours.soft, colours.pos)[k if len(self.scores) > 1 else 1],
-                ls=LINES[k],
-                label=word,
-            )
+        for score, colour, dashes in zip(self.scores.values(), self._score_colors(ax), LINES):
+            ax.plot(self.values, score, color=colour, ls=dashes)
         ax.set_ylabel("score")
-        ax.margins(y=0.12)
 
-    def _name_scores(self, ax: Any) -> None:
-        if len(self.scores) < 2:
-            return
-        colours, names = palette(ax), Names(ax)
-        curves = {word: np.c_[self.values, s] for word, s in self.scores.items()}
+    def _score_colors(self, ax: Any) -> tuple[str, ...]:
+        colours = palette(ax)
+        return (colours.soft, colours.pos)[-len(self.scores) :]
+
+    def _label_scores(self, ax: Any) -> None:
+        labels = Labels(ax)
+        curves = {k: resampled(np.c_[self.values, score], 300) for k, score in self.scores.items()}
         for curve in curves.values():
-            names.avoid(dense(curve, 300))
-        for k, (word, curve) in enumerate(curves.items()):
-            names.near(word, curve, (colours.soft, colours.pos)[k], size=12)
+            labels.avoid(curve)
+        for (name, curve), colour in zip(curves.items(), self._score_colors(ax)):
+            labels.near(name, curve, colour, size=12)
 
 
-def _apart(places: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
-    """Sorted places moved apart to a distance of at least `gap`, as little as possible, within [0, 1] where
-    they fit: the isotonic regression of `places - k gap`."""
+def _interval(path: Path) -> Interval | None:
+    """Return the admissible interval of the first parameter of a path; None of a loss and a penalty."""
+    data, name, relative = path.data, path.name.split(", ")[0], path.model.relative_names()
+    if data is None or not isinstance(path.model, RobustMargin):
+        return None
+    if len(relative) > 1:
+        return intervals_of(path.model, data)[name]
+    numbers = {n: x for n, x in path[0].params.items() if n in relative}
+    return interval_of(path.model.substitute(numbers), data, name)
+
+
+def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
+    """Move sorted heights apart by at least `gap`, as little as possible, within [0, 1] if they fit.
+
+    This is the isotonic regression of `heights - k gap`.
+    """
     from sklearn.isotonic import isotonic_regression
 
-    steps = gap * np.arange(places.size)
-    low, high = 0.0, max(1.0 - steps[-1], 0.0) if places.size else 0.0
-    fitted = isotonic_regression(places - steps, y_min=low, y_max=high)
+    steps = gap * np.arange(heights.size)
+    fitted = isotonic_regression(heights - steps, y_min=0.0, y_max=max(1.0 - steps[-1], 0.0))
     return np.asarray(fitted, dtype=np.float64) + steps

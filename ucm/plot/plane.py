@@ -1,8 +1,7 @@
-"""The plane of a picture: two features, the normal and a direction across it, or any two directions."""
+"""The plane of a picture: two features, the normal and an orthogonal direction, or any two directions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +16,14 @@ from ucm.errors import ParameterError, brief
 __all__ = ["Plane", "feature_names", "plane_of"]
 
 _WAYS = (
-    'plane="normal" (the normal w and the widest direction across it) or plane=P, a (2, n) array of '
+    'plane="normal" (w and the direction of largest variance orthogonal to w) or plane=P, a (2, n) array of '
     "directions"
 )
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Two orthonormal directions of R^n, and what they are called.
+    """Two orthonormal directions of R^n with their names.
 
     Attributes
     ----------
@@ -35,48 +34,46 @@ class Plane:
     P: NDArray[np.float64]
     labels: tuple[str, str]
 
-    def holds(self, w: Vec) -> bool:
-        """Whether w lies in the plane, so that the hyperplane is a line in the picture."""
-        inside = self.P @ w
-        return float(np.hypot(*inside)) >= (1.0 - 1e-6) * float(np.linalg.norm(w))
+    def contains(self, w: Vec) -> bool:
+        """True if w lies in the plane, so that the hyperplane is a line in the picture."""
+        return float(np.hypot(*(self.P @ w))) >= (1.0 - 1e-6) * float(np.linalg.norm(w))
 
 
 def feature_names(X: Any, names: Any = None) -> list[str] | None:
     """Return the given names, or those of a data frame; None if the features have no names."""
-    found = getattr(X, "columns", None) if names is None else names
-    if found is None or not all(isinstance(c, str) for c in found):
+    columns = getattr(X, "columns", None) if names is None else names
+    if columns is None or not all(isinstance(c, str) for c in columns):
         return None
-    return [str(c) for c in found]
+    return [str(c) for c in columns]
 
 
 def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
-    """The plane that is asked for.
+    """Return the plane of the argument `plane`.
 
     Parameters
     ----------
     plane : None, "features", "normal" or (2, n) array
-        None is "features", for samples with two of them.
+        None is "features", for samples with two features.
     w : the normal
 
     Raises
     ------
     ParameterError
-        More or fewer than two features without a plane; a plane of rank 1, of another shape or not finite; no
-        normal.
+        The number of features is not two and no plane is given; a plane of rank 1, of another shape or not
+        finite; w = 0.
     """
     n = data.n
     if plane is None or (isinstance(plane, str) and plane == "features"):
         if n != 2:
-            one = "; a set on a line needs no plane" if n == 1 else f"; give {_WAYS}"
             raise ParameterError(
-                f"{who}: a picture has two axes, and the samples have {n} features{one}"
+                f"{who}: a picture has two axes, and the samples have {n} features; "
+                + ("add a feature" if n == 1 else f"give {_WAYS}")
             )
-        found = ("$x_1$", "$x_2$") if names is None else (names[0], names[1])
-        return Plane(np.eye(2), found)
+        return Plane(np.eye(2), ("$x_1$", "$x_2$") if names is None else (names[0], names[1]))
     if isinstance(plane, str):
         if plane != "normal":
             raise ParameterError(f'{who}: plane is "features", {_WAYS}; got {brief(plane)}')
-        return _across_normal(data, w, who)
+        return _normal_plane(data, w, who)
     try:
         A = np.asarray(plane, dtype=np.float64)
     except (TypeError, ValueError):
@@ -93,62 +90,46 @@ def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who
         )
     Q, R = np.linalg.qr(A.T)
     P = (Q * np.sign(np.diag(R))).T
-    return Plane(P, (_called(P[0], names, "$u_1$"), _called(P[1], names, "$u_2$")))
+    return Plane(P, (_direction_name(P[0], names, "$u_1$"), _direction_name(P[1], names, "$u_2$")))
 
 
-def _called(u: Vec, names: list[str] | None, other: str) -> str:
-    """The feature that a direction is, or another name."""
-    at = np.flatnonzero(np.abs(u) > 1e-12)
-    if at.size != 1 or u[at[0]] < 0.0:
-        return other
-    return f"$x_{{{at[0] + 1}}}$" if names is None else names[at[0]]
+def _direction_name(u: Vec, names: list[str] | None, default: str) -> str:
+    """Return the name of the feature whose axis u is, or the default."""
+    support = np.flatnonzero(np.abs(u) > 1e-12)
+    if support.size != 1 or u[support[0]] < 0.0:
+        return default
+    return f"$x_{{{support[0] + 1}}}$" if names is None else names[support[0]]
 
 
-def _across_normal(data: Data, w: Vec | None, who: str) -> Plane:
-    n = data.n
-    if w is None or not np.any(w):
+def _normal_plane(data: Data, w: Vec | None, who: str) -> Plane:
+    """Return the plane of w and the direction of largest variance orthogonal to w."""
+    n, m = data.n, data.m
+    if n == 1 or w is None or w.size != n or not np.any(w):
         raise ParameterError(
-            f'{who}: plane="normal" needs a normal, and w is 0; give a (2, n) array'
-        )
-    if n == 1:
-        raise ParameterError(
-            f"{who}: a picture has two axes, and the samples have one feature; add a feature"
-        )
-    if w.size != n:
-        raise ParameterError(
-            f'{who}: plane="normal" needs w among the features, and it lives in R^{w.size}; give a '
-            "(2, n) array"
+            f'{who}: plane="normal" needs a normal w != 0 among two features or more, got {brief(w)} and {n} '
+            "features; give a (2, n) array"
         )
     u = w / np.linalg.norm(w)
     mean = np.asarray(data.X.mean(axis=0)).ravel()
-    m = data.m
 
-    def across(v: Vec) -> Vec:
+    def project(v: Vec) -> Vec:
         return v - (v @ u) * u
 
-    def spread(v: Vec) -> Vec:
-        v = across(np.ravel(v))
+    def covariance(v: Vec) -> Vec:
+        """Return the covariance matrix, restricted to the complement of w, times v."""
+        v = project(np.ravel(v))
         z = np.asarray(data.X @ v).ravel() - float(mean @ v)
-        return across(np.asarray(data.X.T @ z).ravel() - mean * float(z.sum())) / m
+        return project(np.asarray(data.X.T @ z).ravel() - mean * float(z.sum())) / m
 
-    start = across(np.random.default_rng(0).standard_normal(n))
-    v, share = start / np.linalg.norm(start), None
+    v, note = project(np.random.default_rng(0).standard_normal(n)), ""
     squares = data.X.multiply(data.X) if hasattr(data.X, "multiply") else data.X**2
-    z = np.asarray(data.X @ u).ravel()
-    rest = float(squares.sum()) / m - float(mean @ mean) - float(z.var())
-    if n > 2 and rest > 0.0:
-        value, vector = _widest(n, spread, start)
-        v = across(vector)
-        v /= np.linalg.norm(v)
-        share = value / rest
+    along_w = float(np.asarray(data.X @ u).ravel().var())
+    remaining = float(squares.sum()) / m - float(mean @ mean) - along_w
+    if n > 2 and remaining > 0.0:
+        options: dict[str, Any] = {"matvec": covariance, "dtype": np.float64}
+        lanczos: dict[str, Any] = {"k": 1, "v0": v, "tol": 1e-4}
+        values, vectors = eigsh(LinearOperator((n, n), **options), **lanczos)
+        v, note = project(vectors[:, 0]), f", {values[0] / remaining:.0%} of the remaining variance"
+    v /= np.linalg.norm(v)
     v = v if v[np.argmax(np.abs(v))] > 0.0 else -v
-    how = "" if share is None else f", {share:.0%} of the rest"
-    return Plane(np.vstack([u, v]), ("along $w$", rf"widest direction $\perp w${how}"))
-
-
-def _widest(n: int, spread: Callable[[Vec], Vec], start: Vec) -> tuple[float, Vec]:
-    """The largest eigenvalue of a positive semidefinite map, and its vector: Lanczos from `start`."""
-    options: dict[str, Any] = {"matvec": spread, "dtype": np.float64}
-    how: dict[str, Any] = {"k": 1, "v0": start, "tol": 1e-4}
-    values, vectors = eigsh(LinearOperator((n, n), **options), **how)
-    return float(values[0]), np.asarray(vectors[:, 0])
+    return Plane(np.vstack([u, v]), ("along $w$", rf"orthogonal to $w${note}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,35 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.plot.plane import feature_names
 
-__all__ = ["MOST", "Problem", "problem_of", "problem_of_estimator", "thinned"]
+__all__ = [
+    "MAX_SAMPLES",
+    "Problem",
+    "SampleOptions",
+    "problem_of",
+    "problem_of_estimator",
+    "subsample",
+]
 
-MOST = 4000
-"""Samples in a picture: more are a blot, and slow to draw."""
+MAX_SAMPLES = 4000
+"""The largest number of samples that a picture shows."""
+
+
+class SampleOptions(TypedDict, total=False):
+    """The options of `ucm.compile` that describe the samples."""
+
+    class_weight: Any
+    sample_weight: Any
+    subgroup: Any
+    pos_label: Any
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A robust model with its answer.
+    """A robust model, its samples and its solution.
 
     Attributes
     ----------
-    model, data, solution : as they are elsewhere
-    names : of the features, None where they have numbers
+    names : of the features, None if they have none
     """
 
     model: RobustMargin
@@ -41,25 +56,25 @@ class Problem:
 
 
 def problem_of(
-    model: Any, X: Any, y: Any, solution: Solution | None, who: str, *,
-    class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None,
-    pos_label: Any = None, names: Any = None, solver: Any = "auto",
-) -> Problem:  # fmt: skip
-    """The model bound and solved, where no solution is given.
+    model: Any, X: Any, y: Any, solution: Solution | None, who: str, **options: Any
+) -> Problem:
+    """Bind the samples, with the options of `SampleOptions`, and solve if no solution is given.
 
     Raises
     ------
     CompositionError
         The model is `loss + lam * penalty`, which has no set in the space of the features.
     DataError
-        More than two classes, and what `ucm.compile` refuses.
+        More than two classes, or samples that `ucm.compile` refuses.
     EmptySetError
         The set is empty.
+    ParameterError
+        The solution is of other samples, or of a kernel.
     """
     if isinstance(model, Objective):
         raise CompositionError(
-            f"{who}: {model!r} is a loss and a penalty, and no set to draw; loss.to_set(size) is the set "
-            "of a convex loss"
+            f"{who}: expected an uncertainty set, got {model!r}, a loss and a penalty; loss.to_set(size) is "
+            "the set of a convex loss"
         )
     declared = as_model(model, who)
     labels = np.unique(np.asarray(y))
@@ -68,13 +83,13 @@ def problem_of(
             f"{who}: a picture shows two classes, and y has {labels.size} labels; take the samples of two "
             "of them, as mask = np.isin(y, labels[:2])"
         )
-    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
+    data = bind(X, y, **options)
     declared = resolved(declared, data)
     if solution is None:
-        solution = plan_of(declared, data, None, solver).solve()
+        solution = plan_of(declared, data, None, "auto").solve()
     if solution.w is None:
         raise ParameterError(
-            f"{who}: the solution lives behind a kernel, where sets have no coordinates; solve without one"
+            f"{who}: the solution is of a kernel, whose sets have no coordinates; solve without a kernel"
         )
     weights = solution.weights
     if weights is not None and weights.size == data.given:
@@ -86,7 +101,7 @@ def problem_of(
             f"{who}: the solution is of other samples, with {m} of them and w in R^{np.size(solution.w)}; "
             "give X and y of its solve"
         )
-    return Problem(declared, data, solution, feature_names(X, names))
+    return Problem(declared, data, solution, feature_names(X))
 
 
 def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
@@ -95,7 +110,9 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     Raises
     ------
     ParameterError
-        It is not fitted, holds several problems, or no plan.
+        The estimator is not fitted, or has no plan.
+    DataError
+        It has several classes.
     """
     classes = getattr(estimator, "classes_", None)
     if classes is None:
@@ -120,14 +137,14 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     )  # fmt: skip
 
 
-def thinned(y: NDArray[np.float64], weights: Any, most: int = MOST) -> NDArray[np.intp]:
-    """Indices of at most `most` samples: those of the largest weight for a half, the others at random."""
-    if y.size <= most:
+def subsample(y: NDArray[np.float64], weights: Any) -> NDArray[np.intp]:
+    """Return the indices of at most `MAX_SAMPLES` samples: half by the largest weights, half at random."""
+    if y.size <= MAX_SAMPLES:
         return np.arange(y.size)
     heavy = np.zeros(0, dtype=np.intp)
     if weights is not None:
-        heavy = np.argsort(-weights, kind="stable")[: most // 2]
+        heavy = np.argsort(-weights, kind="stable")[: MAX_SAMPLES // 2]
         heavy = heavy[weights[heavy] > 0.0]
     others = np.setdiff1d(np.arange(y.size), heavy)
-    chosen = np.random.default_rng(0).choice(others, most - heavy.size, replace=False)
+    chosen = np.random.default_rng(0).choice(others, MAX_SAMPLES - heavy.size, replace=False)
     return np.sort(np.concatenate([heavy, chosen]))

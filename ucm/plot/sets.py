@@ -1,10 +1,10 @@
-"""The picture of a declaration: its sets, the nearest point, the worst case, the hyperplane."""
+"""Pictures of declared sets, with the nearest point, the worst case and the hyperplane."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,48 +14,48 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
-from ucm.plot.names import Names, dense, ends_of_line, settle
-from ucm.plot.operands import class_extremes, class_sets, joint_means, parts_of, without_matrices
-from ucm.plot.outline import Outline, shadow_outline
-from ucm.plot.plane import Plane, plane_of
-from ucm.plot.problem import Problem, problem_of, problem_of_estimator, thinned
-from ucm.plot.style import MARKS, Display, axes_of, canvas, palette
-from ucm.plot.support import Frame, Shadow
+from ucm.plot.labels import Labels, line_in_view, resampled, settle
+from ucm.plot.operands import class_extremes, class_sets, has_matrix, joint_means, operand_outlines
+from ucm.plot.outline import Outline, projection_outline
+from ucm.plot.plane import plane_of
+from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator, subsample
+from ucm.plot.style import LINES, MARKS, Display, arrow, diamond, palette
+from ucm.plot.support import Frame, Projection
 
-__all__ = ["SetDisplay"]
+__all__ = ["PANELS", "SetDisplay"]
 
-_TRIMMED = 300  # from so many samples on a few far ones do not set the frame
-_PANELS = ("classes", "set")
+PANELS = ("classes", "set")
+_TRIMMED = 300  # samples, from which on the outermost do not set the frame
 
 
 @dataclass(repr=False)
 class SetDisplay(Display):
     """A plot of the sets of a robust model over two features, or of their projections on a plane.
 
-    Left the classes: the samples, the size of each the weight that the worst case gives it, each class's own
-    set, the nearest points x+ and x- of these, the hyperplane. Right the set U itself with 0 and its point
-    nearest to 0; where 0 lies in U, the level that no direction gets below.
+    The left panel shows the samples, with areas proportional to their weights in the worst case, the set of
+    each class, the nearest points x+ and x- of these sets, and the hyperplane. The right panel shows U, 0 and
+    the point of U nearest to 0; if 0 lies in U, the least `min w'x over U` in place of the nearest point.
 
     Attributes
     ----------
-    points, y, weights : (k, 2) the samples in the plane, their classes and their weights (None without)
-    samples : how many there are, more than k where they are thinned
-    classes : {+1 | -1: Outline} of each class's own set
-    joint : whether the two sets are of one set of weights, as over `Hull(signed)`, and do not move alone
+    points, y, weights : (k, 2) projected samples, their classes and their weights (None without)
+    samples : their number, larger than k if the picture shows a subsample
+    classes : {+1 | -1: Outline} the set of each class
+    joint : whether the two sets share one vector of weights, as of `Hull(signed)`
     parts : {+1 | -1 | 0: outlines} of the operands of an intersection; 0 for U
     outline : of U
     extremes : {+1 | -1: (2,)} the worst case of each class, x+ and x-
-    normal, nearest : (2,) w and x in the plane
-    offset : b, None where there is none
-    in_plane : whether w lies in the plane, so that what is orthogonal to it is a line
-    hyperplane : (2,) normal of the classifier among the samples, w but for sets `M @ U`; None where it is no
-        line in the picture
+    normal, nearest : (2,) projections of w and x
+    offset : b, or None
+    in_plane : whether w lies in the plane, so that level sets of `w'x` are lines
+    hyperplane : (2,) projected normal of the classifier, w except for sets `M @ U`; None if it leaves the
+        plane
     solution : the `Solution`
-    declared : U as it is written
+    declared : U as declared
     norm : the exponent of the norm of w
     labels : of the axes
-    frames : None, or the frames of the two pictures
-    axes_, figure_ : what was drawn on
+    frames : None, or the frames of the two panels
+    axes_, figure_ : of the last `plot`
     """
 
     points: NDArray[np.float64]
@@ -77,27 +77,13 @@ class SetDisplay(Display):
     norm: float
     labels: tuple[str, str]
     frames: tuple[Frame, Frame] | None = None
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_model(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        *,
-        solution: Solution | None = None,
-        plane: Any = None,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        subgroup: Any = None,
-        pos_label: Any = None,
-        panels: str = "both",
-        rtol: float = 2e-3,
-        ax: Any = None,
-    ) -> SetDisplay:
-        """Solve where no solution is given, trace every set, draw.
+        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, plane: Any = None,
+        panels: str = "both", rtol: float = 2e-3, ax: Any = None, **options: Unpack[SampleOptions],
+    ) -> SetDisplay:  # fmt: skip
+        """Solve if no solution is given, compute the outlines, draw.
 
         Parameters
         ----------
@@ -106,17 +92,17 @@ class SetDisplay(Display):
         y : (m,) labels of two classes
         solution : of `ucm.solve(model, X, y)`
         plane : None, "features", "normal" or (2, n) array
-            Two features need none. "normal" is spanned by w and the widest direction across it; the rows of
-            an array are made orthonormal.
-        class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
+            None is "features", for two features. "normal" is spanned by w and the direction of largest
+            variance orthogonal to w; the rows of an array are made orthonormal.
         panels : "both", "classes" or "set"
         rtol : bound of the error of an outline, as a part of its diameter
-        ax : None for a new figure, or as many axes as pictures are shown
+        ax : None for a new figure, or one axes for each panel
+        options : class_weight, sample_weight, subgroup and pos_label, as in `ucm.compile`
 
         Raises
         ------
         ParameterError
-            The plane, `panels` or `ax` do not fit; a kernel.
+            The plane, `panels` or `ax` are not valid; the solution is of a kernel.
         EmptySetError, DataError, CompositionError
             As in `ucm.compile`.
 
@@ -128,74 +114,67 @@ class SetDisplay(Display):
         >>> shown.outline.error <= 2e-3 * shown.outline.size
         True
         """
-        given = {
-            "class_weight": class_weight,
-            "sample_weight": sample_weight,
-            "subgroup": subgroup,
-            "pos_label": pos_label,
-        }
-        found = problem_of(model, X, y, solution, "SetDisplay", **given)
-        return cls._of(found, plane, rtol).plot(ax, panels=panels)
+        problem = problem_of(model, X, y, solution, "SetDisplay", **options)
+        return cls.from_problem(problem, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, plane: Any = None, panels: str = "both", rtol: float = 2e-3,
         ax: Any = None,
     ) -> SetDisplay:  # fmt: skip
-        """As `from_model`, of a fitted `ucm.Classifier` and the samples it was fitted to."""
-        found = problem_of_estimator(estimator, X, y, "SetDisplay")
-        return cls._of(found, plane, rtol).plot(ax, panels=panels)
+        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`."""
+        problem = problem_of_estimator(estimator, X, y, "SetDisplay")
+        return cls.from_problem(problem, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
-    def _of(cls, found: Problem, plane: Any, rtol: float) -> SetDisplay:
-        """The numbers of the picture."""
-        data, solution, U = found.data, found.solution, found.model.set
-        w, x = np.asarray(solution.w), np.asarray(solution.x)
-        elsewhere = U.dimension(data.n) != data.n
-        if elsewhere and plane is None and w.size == 2:
-            where = Plane(np.eye(2), ("$z_1$", "$z_2$"))
-        else:
-            bound = Data(np.zeros((1, w.size)), np.ones(1)) if elsewhere else data
-            where = plane_of(plane, bound, w, None if elsewhere else found.names, "SetDisplay")
-        P = where.P
-        rows = thinned(data.y, solution.weights)
-        points = np.zeros((0, 2)) if elsewhere else np.asarray(data.X[rows] @ P.T)
-        weights = None if solution.weights is None else solution.weights[rows]
-        classes, parts, joint = {}, {}, False
-        extremes = {}
+    def from_problem(cls, problem: Problem, plane: Any, rtol: float) -> SetDisplay:
+        """Return the display of a solved problem, not drawn yet."""
+        data, solution, U = problem.data, problem.solution, problem.model.set
+        w = np.asarray(solution.w, dtype=np.float64)
+        x = np.asarray(solution.x, dtype=np.float64)
+        other_space = w.size != data.n
+        bound, names = data, problem.names
+        if other_space:
+            bound = Data(np.zeros((1, w.size)), np.ones(1))
+            names = [f"$z_{{{j + 1}}}$" for j in range(w.size)]
+        view = plane_of(plane, bound, w, names, "SetDisplay")
+        P = view.P
+        rows = subsample(data.y, solution.weights)
+        points = np.zeros((0, 2)) if other_space else np.asarray(data.X[rows] @ P.T)
         frame = Frame.around(points, (P @ x)[None], room=2.0)
-        if not elsewhere and without_matrices(U):
-            operands = class_sets(U)
-            for sign, V in operands.items():
-                classes[sign] = shadow_outline(Shadow(V, data, P), frame, rtol=rtol)
-                parts[sign] = parts_of(V, data, P, frame, rtol)
-            if not operands:
+        classes, parts, extremes, joint = {}, {}, {}, False
+        if not other_space and not has_matrix(U):
+            sets = class_sets(U)
+            for sign, V in sets.items():
+                classes[sign] = projection_outline(Projection(V, data, P), frame, rtol=rtol)
+                parts[sign] = operand_outlines(V, data, P, frame, rtol)
+            if not sets:
                 classes = joint_means(U, data, P, rtol)
                 joint = bool(classes)
-            extremes = {k: P @ p for k, p in class_extremes(U, found).items()}
+            extremes = {k: P @ p for k, p in class_extremes(U, data, solution).items()}
         spread = np.ptp(points, axis=0).max() if len(points) else 0.0
-        ends = P @ x + 0.6 * spread * np.array([[-1.0, -1.0], [1.0, 1.0]])
-        far = Frame.around(np.zeros((1, 2)), (P @ x)[None], ends, room=1.5)
-        among = None if elsewhere else feature_normal(U, w)
+        corners = P @ x + 0.6 * spread * np.array([[-1.0, -1.0], [1.0, 1.0]])
+        far = Frame.around(np.zeros((1, 2)), (P @ x)[None], corners, room=1.5)
+        normal = None if other_space else feature_normal(U, w)
         return cls(
             points=points,
             y=data.y[rows],
-            weights=weights,
+            weights=None if solution.weights is None else solution.weights[rows],
             samples=data.m,
             classes=classes,
             joint=joint,
-            parts={**parts, 0: parts_of(U, data, P, far, rtol)},
-            outline=shadow_outline(Shadow(U, data, P), far, rtol=rtol),
+            parts={**parts, 0: operand_outlines(U, data, P, far, rtol)},
+            outline=projection_outline(Projection(U, data, P), far, rtol=rtol),
             extremes=extremes,
             normal=P @ w,
             nearest=P @ x,
-            offset=None if elsewhere else solution.b,
-            in_plane=where.holds(w),
-            hyperplane=None if among is None or not where.holds(among) else P @ among,
+            offset=None if other_space else solution.b,
+            in_plane=view.contains(w),
+            hyperplane=None if normal is None or not view.contains(normal) else P @ normal,
             solution=solution,
             declared=f"U = {U!r}",
-            norm=found.model.norm,
-            labels=where.labels,
+            norm=problem.model.norm,
+            labels=view.labels,
         )
 
     @property
@@ -203,282 +182,219 @@ class SetDisplay(Display):
         """Whether 0 lies in U."""
         return self.solution.certificate.residual is not None or not np.any(self.normal)
 
-    @property
-    def ax_(self) -> Any:
-        """The axes, where there is one picture."""
-        return self.axes_[0]
-
     def plot(self, ax: Any = None, *, panels: str = "both") -> SetDisplay:
         """Draw again.
 
         Parameters
         ----------
-        ax : None for a new figure, or as many axes as pictures are shown
+        ax : None for a new figure, or one axes for each panel
         panels : "both", "classes" (needs samples in the space of U) or "set"
         """
-        wanted = self._shown(panels)
-        with canvas():
-            figure, found = axes_of(ax, 1, len(wanted), (5.4, 5.2), "SetDisplay")
-            pictures = list(zip(wanted, found))
-            for what, a in pictures:
-                self.prepare(a, what)
+        chosen = self.panels(panels)
+        with self._axes(ax, 1, len(chosen), (5.4, 5.2)) as axes:
+            for panel, a in zip(chosen, axes):
+                self.prepare(a, panel)
             if ax is None:
-                soft = palette(found[0]).soft
-                text = figure.suptitle(
-                    _short(self.declared), family="monospace", fontsize=10, color=soft
-                )
-                text.set(x=0.02, ha="left")
-            settle(figure)
-            for what, a in pictures:
-                self.draw(a, what)
-        self.axes_, self.figure_ = found, figure
+                style: dict[str, Any] = {"family": "monospace", "fontsize": 10, "ha": "left"}
+                text = _shortened(self.declared)
+                self.figure_.suptitle(text, x=0.02, color=palette(axes[0]).soft, **style)
+            settle(self.figure_)
+            for panel, a in zip(chosen, axes):
+                self.draw(a, panel)
         return self
 
-    def prepare(self, ax: Any, what: str) -> None:
-        """Frame, names of the axes and title of one picture: what its layout depends on."""
-        frame = self.frame(what)
-        (x, y), h = frame.middle, frame.half
-        ax.set(
-            xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1]
-        )
-        ax.set_box_aspect(1)
-        self._title(ax, what)
+    def panels(self, panels: str) -> tuple[str, ...]:
+        """Return the names of the panels to draw.
 
-    def draw(self, ax: Any, what: str, *, names: bool = True) -> None:
-        """Draw one picture, "classes" or "set", into prepared axes."""
-        (self._classes if what == "classes" else self._set)(ax, Names(ax, silent=not names))
-
-    def _shown(self, panels: str) -> tuple[str, ...]:
-        if panels not in ("both", *_PANELS):
+        Raises
+        ------
+        ParameterError
+            `panels` is unknown, or U is not in the space of the samples.
+        """
+        if panels not in ("both", *PANELS):
             raise ParameterError(
                 f'SetDisplay: panels is "both", "classes" or "set", got {panels!r}; leave it out for "both"'
             )
         if panels == "classes" and not len(self.points):
             raise ParameterError(
-                "SetDisplay: U lives in another space than the samples, so that there is no picture of the "
-                'classes; use panels="set"'
+                "SetDisplay: U is in another space than the samples, so that the classes have no panel; "
+                'use panels="set"'
             )
         if panels == "both":
-            return _PANELS if len(self.points) else ("set",)
+            return PANELS if len(self.points) else ("set",)
         return (panels,)
 
-    def frame(self, what: str) -> Frame:
-        """The frame of one picture."""
+    def prepare(self, ax: Any, panel: str) -> None:
+        """Set the limits, the labels and the title of a panel, which determine its layout."""
+        (x, y), h = self.frame(panel).middle, self.frame(panel).half
+        ax.set(
+            xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1]
+        )
+        ax.set_box_aspect(1)
+        if panel == "set":
+            distance = f"distance of $U$ from 0: {-self.solution.objective:.3g}"
+            ax.set_title("$0 \\in U$: not convex" if self.zero_inside else distance)
+        elif self.joint:
+            ax.set_title("the classes and the set of their means")
+        else:
+            ax.set_title("the classes and their sets" if self.classes else "the classes")
+
+    def draw(self, ax: Any, panel: str, *, labelled: bool = True) -> None:
+        """Draw a panel into prepared axes."""
+        labels = Labels(ax, silent=not labelled)
+        if panel == "classes":
+            self._draw_classes(ax, labels)
+        else:
+            self._draw_set(ax, labels)
+
+    def frame(self, panel: str) -> Frame:
+        """Return the frame of a panel."""
         if self.frames is not None:
-            return self.frames[_PANELS.index(what)]
-        if what == "set" and self.outline.frame is not None:
-            cut = self.outline.frame
-            return Frame(cut.middle, 0.97 * cut.half)
-        if what == "set":
-            return Frame.around(
-                np.zeros((1, 2)), self.nearest[None], _bounded(self.outline), room=1.24
-            )
-        clouds = [self._core(), *(_bounded(o) for o in self.classes.values())]
+            return self.frames[PANELS.index(panel)]
+        if panel == "set" and self.outline.frame is not None:
+            bounds = self.outline.frame
+            return Frame(bounds.middle, 0.97 * bounds.half)
+        if panel == "set":
+            zero = np.zeros((1, 2))
+            return Frame.around(zero, self.nearest[None], self.outline.vertices, room=1.24)
+        points = self.points
+        if len(points) >= _TRIMMED:
+            points = np.quantile(points, [0.005, 0.995], axis=0)
+        clouds = [points, *(_bounded_part(o) for o in self.classes.values())]
         return Frame.around(*clouds, *(p[None] for p in self.extremes.values()))
 
-    def _core(self) -> NDArray[np.float64]:
-        """The samples that set the frame: all, or of many those that are not far out."""
-        if len(self.points) < _TRIMMED:
-            return self.points
-        return np.quantile(self.points, [0.005, 0.995], axis=0)
-
-    # --- the classes -----------------------------------------------------------------------
-    def _classes(self, ax: Any, names: Names) -> None:
-        colours = palette(ax)
+    def _draw_classes(self, ax: Any, labels: Labels) -> None:
+        colours, frame = palette(ax), self.frame("classes")
         width = ax.get_window_extent().width / ax.figure.dpi
-        room = min(1.0, np.sqrt(150.0 / max(len(self.points), 1))) * min(1.0, (width / 3.6) ** 2)
+        unit = min(1.0, np.sqrt(150.0 / max(len(self.points), 1))) * min(1.0, (width / 3.6) ** 2)
+        area = np.full(len(self.points), 34.0 * unit)
+        if self.weights is not None and self.weights.max() > 0.0:
+            area = (16.0 + 120.0 * self.weights / self.weights.max()) * unit
         for sign in (1, -1):
-            mine = self.y == sign
-            size = np.full(int(mine.sum()), 34.0 * room)
-            if self.weights is not None and self.weights.max() > 0.0:
-                size = (16.0 + 120.0 * self.weights[mine] / self.weights.max()) * room
+            members, colour = self.y == sign, colours.class_color(sign)
             ax.scatter(
-                *self.points[mine].T, s=size, marker=MARKS[sign], color=colours.of(sign), linewidth=0.6,
+                *self.points[members].T, s=area[members], marker=MARKS[sign], color=colour, linewidth=0.6,
                 edgecolor=colours.paper, alpha=0.75, zorder=3, label=f"class {sign:+d}",
             )  # fmt: skip
-            names.avoid(self.points[mine], weight=1.0)
+            labels.avoid(self.points[members], weight=1.0)
             if sign in self.classes:
-                _area(ax, self.classes[sign], colours.of(sign), dashed=self.joint)
-                names.avoid(dense(self.classes[sign].closed))
+                _fill(ax, labels, self.classes[sign], colour, LINES[1] if self.joint else "-")
             for part in self.parts.get(sign, []):
-                ax.plot(*part.rim.T, color=colours.of(sign), lw=1.0, ls=(0, (2, 2)), zorder=2)
+                _dashed(ax, part.rim, colour)
         pair = np.array(list(self.extremes.values())).reshape(-1, 2)
-        if len(pair) == 2:
+        if len(pair):
             ax.plot(*pair.T, color=colours.ink, lw=1.4, ls=(0, (3, 2)), zorder=4)
-            names.avoid(dense(pair, 40))
-            for sign in (1, -1):
-                ax.plot(
-                    *self.extremes[sign],
-                    marker="D",
-                    ms=8,
-                    mfc=colours.of(sign),
-                    mec=colours.ink,
-                    mew=1.1,
-                    zorder=6,
-                )
+            labels.avoid(resampled(pair, 40))
         if self.offset is not None and self.hyperplane is not None and np.any(self.hyperplane):
-            ends = ends_of_line(ax, self.hyperplane, -self.offset)
-            if ends is not None:
-                ax.plot(*ends.T, color=colours.ink, lw=1.8, zorder=2.5, gid="hyperplane")
-                names.avoid(dense(ends, 200))
-                names.along(r"$w^\top x + b = 0$", ends, colours.ink, size=13)
-        if len(pair) == 2:
-            middle = pair.mean(axis=0)
-            for sign, word in ((1, "$x_+$"), (-1, "$x_-$")):
-                p = self.extremes[sign]
-                away = p - middle if np.any(p != middle) else sign * self.normal
-                names.beside(word, p, colours.ink, away=away, size=16)
-        frame = self.frame("classes")
+            text = r"$w^\top x + b = 0$"
+            _line(ax, labels, self.hyperplane, -self.offset, text, colours.ink, gid="hyperplane")
+        for sign, p in self.extremes.items():
+            diamond(ax, p, colours.class_color(sign))
+            away = p - pair.mean(axis=0) if np.ptp(pair, axis=0).any() else sign * self.normal
+            text = "$x_+$" if sign > 0 else "$x_-$"
+            labels.at_point(text, p, colours.ink, away=away, size=16)
+        outside = np.abs(self.points - frame.middle).max(axis=1) > frame.half
         for sign in (1, -1):
-            cloud = self.points[self.y == sign]
-            inside = np.abs(cloud - frame.middle).max(axis=1) < 0.97 * frame.half
-            if inside.any():
-                away = cloud.mean(axis=0) - self.points[self.y != sign].mean(axis=0)
-                names.around(
-                    f"class {sign:+d}", cloud[inside], colours.of(sign), away=away, size=13
-                )
-        self._notes(ax, colours, names)
-
-    def _notes(self, ax: Any, colours: Any, names: Names) -> None:
-        """Write into the picture what it leaves out."""
-        words = []
+            members = self.points[(self.y == sign) & ~outside]
+            if len(members):
+                labels.near(f"class {sign:+d}", members, colours.class_color(sign), size=13)
+        notes = []
         if self.samples > len(self.points):
-            words.append(f"{len(self.points):,} of {self.samples:,} samples")
-        frame = self.frame("classes")
-        outside = int((np.abs(self.points - frame.middle).max(axis=1) > frame.half).sum())
-        if outside:
-            words.append(f"{outside} outside of the frame")
+            notes.append(f"{len(self.points):,} of {self.samples:,} samples")
+        if outside.any():
+            notes.append(f"{np.count_nonzero(outside)} outside of the frame")
         if self.hyperplane is None and np.any(self.normal):
-            words.append("$w$ leaves this plane: no line")
-        words += ["unbounded"] * any(o.frame is not None for o in self.classes.values())
-        _note(names, frame, words, colours.soft)
+            notes.append("$w$ is not in this plane: no line")
+        if any(o.frame is not None for o in self.classes.values()):
+            notes.append("unbounded")
+        _note(labels, frame, notes, colours.soft)
 
-    # --- U -----------------------------------------------------------------------------------
-    def _set(self, ax: Any, names: Names) -> None:
-        colours = palette(ax)
-        U = self.outline
-        _area(ax, U, colours.sum)
+    def _draw_set(self, ax: Any, labels: Labels) -> None:
+        colours, U = palette(ax), self.outline
+        _fill(ax, labels, U, colours.sum)
         for part in self.parts.get(0, []):
-            ax.plot(*part.rim.T, color=colours.sum, lw=1.0, ls=(0, (2, 2)), zorder=2)
-            names.avoid(dense(part.closed))
-        names.avoid(dense(U.closed))
+            _dashed(ax, part.rim, colours.sum)
+            labels.avoid(resampled(part.closed))
         ax.plot(0.0, 0.0, marker="+", ms=15, mew=2.4, color=colours.ink, zorder=6, gid="origin")
-        names.avoid(np.zeros((1, 2)))
-        to, colour, word = self.nearest, colours.ink, "$x^*$"
-        level, text, hue = None, "", colours.sum
+        labels.avoid(np.zeros((1, 2)))
+        tip, text, colour = self.nearest, r"$w^\top x = \mathrm{dist}$", colours.sum
+        size = float(np.hypot(*self.normal))
         if self.zero_inside:
-            to, colour, hue = self._deepest(), colours.alert, colours.alert
-            level, text = None, ""
-            word = ""
-            if to is not None and self.in_plane:
-                w = self.normal / np.hypot(*self.normal)
-                level = float(w @ to)
-                text = r"$\min_U \; w^\top x$"
-        elif self.in_plane:
-            level = float(self.normal @ self.nearest)
-            text = r"$w^\top x = \mathrm{dist}$"
-        if level is not None:
-            ends = ends_of_line(
-                ax,
-                self.normal / np.hypot(*self.normal),
-                level / (1.0 if self.zero_inside else np.hypot(*self.normal)),
-            )
-            if ends is not None:
-                ax.plot(*ends.T, color=hue, lw=1.4, zorder=2.5, gid="support")
-                names.avoid(dense(ends, 200))
-                names.along(text, ends, hue, size=13)
+            text, colour = r"$\min_U \; w^\top x$", colours.alert
+            u = self.normal / (size or 1.0)
+            tip = u * float((U.vertices @ u).min())
+        if self.in_plane and size > 0.0:
+            height = float(self.normal @ tip)
+            _line(ax, labels, self.normal, height, text, colour, gid="support")
         if self.norm != 2.0 and not self.zero_inside and self.in_plane:
             ball = _ball(self.norm, -self.solution.objective)
-            ax.plot(*ball.T, color=colours.soft, lw=1.2, ls=(0, (2, 2)), zorder=2)
-            names.avoid(dense(ball))
-        if to is not None and np.any(to):
-            names.avoid(dense(np.array([np.zeros(2), to]), 40))
-            ax.annotate(
-                "",
-                to,
-                (0.0, 0.0),
-                zorder=5,
-                arrowprops={
-                    "arrowstyle": "-|>",
-                    "color": colour,
-                    "lw": 2.0,
-                    "shrinkA": 0,
-                    "shrinkB": 3,
-                    "mutation_scale": 16,
-                },
-            )
-            ax.plot(
-                *to, marker="D", ms=8, mfc=hue, mec=colours.ink, mew=1.1, zorder=6, gid="nearest"
-            )
-        away = -to if to is not None and np.any(to) else np.array([-1.0, -1.0])
-        names.beside("$0$", (0.0, 0.0), colours.ink, away=away, size=16)
-        if word:
-            names.beside(word, self.nearest, colours.ink, away=self.nearest - _middle(U), size=16)
-        places = [_middle(U) + s * 0.3 * U.size * np.array([np.cos(t), np.sin(t)])
-                  for s in (0.0, 0.5, 1.0) for t in np.arange(8) * np.pi / 4.0]  # fmt: skip
-        names.at("$U$", places, colours.sum, size=20)
-        words = ["unbounded"] if U.frame is not None else []
+            _dashed(ax, ball, colours.soft)
+            labels.avoid(resampled(ball))
+        if np.any(tip):
+            labels.avoid(resampled(np.array([np.zeros(2), tip]), 40))
+            arrow(ax, tip, colours.alert if self.zero_inside else colours.ink)
+            diamond(ax, tip, colour, gid="nearest")
+        away = -tip if np.any(tip) else np.array([-1.0, -1.0])
+        labels.at_point("$0$", (0.0, 0.0), colours.ink, away=away, size=16)
+        middle = 0.5 * (U.vertices.min(axis=0) + U.vertices.max(axis=0))
+        if not self.zero_inside:
+            labels.at_point("$x^*$", self.nearest, colours.ink, away=self.nearest - middle, size=16)
+        angles = np.arange(8) * np.pi / 4.0
+        circle = 0.3 * U.size * np.c_[np.cos(angles), np.sin(angles)]
+        places = [middle + t * u for t in (0.0, 0.5, 1.0) for u in circle]
+        labels.at_first_free("$U$", places, colours.sum, size=20)
+        notes = ["unbounded"] if U.frame is not None else []
         if not self.in_plane and np.any(self.normal):
-            words.append("a shadow of $U$")
-        _note(names, self.frame("set"), words, colours.soft)
-
-    def _deepest(self) -> Vec | None:
-        """0 lies in U: the foot on the level `min w'x`, of U's least reach from 0."""
-        size = float(np.hypot(*self.normal))
-        if size == 0.0:
-            return None
-        w = self.normal / size
-        return w * float((self.outline.vertices @ w).min())
-
-    def _title(self, ax: Any, what: str) -> None:
-        if what == "classes":
-            if self.joint:
-                ax.set_title("the classes, and where their means may lie")
-            else:
-                ax.set_title("the classes and their sets" if self.classes else "the classes")
-        elif self.zero_inside:
-            ax.set_title("$0 \\in U$: not convex")
-        else:
-            ax.set_title(f"distance of $U$ from 0: {-self.solution.objective:.3g}")
+            notes.append("a projection of $U$")
+        _note(labels, self.frame("set"), notes, colours.soft)
 
 
-def _note(names: Names, frame: Frame, words: list[str], color: str) -> None:
-    if words:
+def _line(ax: Any, labels: Labels, w: Vec, height: float, text: str, color: str, gid: str) -> None:
+    """Draw and label the line `<w, z> = height`."""
+    ends = line_in_view(ax, w, height)
+    if ends is not None:
+        ax.plot(*ends.T, color=color, lw=1.6, zorder=2.5, gid=gid)
+        labels.avoid(resampled(ends, 200))
+        labels.on_line(text, ends, color, size=13)
+
+
+def _fill(ax: Any, labels: Labels, shape: Outline, color: str, dashes: Any = "-") -> None:
+    if len(shape.vertices) > 2:
+        ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1)
+    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=2, solid_capstyle="round")
+    labels.avoid(resampled(shape.closed))
+
+
+def _dashed(ax: Any, curve: NDArray[np.float64], color: str) -> None:
+    ax.plot(*curve.T, color=color, lw=1.1, ls=(0, (2, 2)), zorder=2)
+
+
+def _note(labels: Labels, frame: Frame, lines: list[str], color: str) -> None:
+    """Write lines of text at the lower or upper edge of a panel."""
+    if lines:
         x, y, h = *frame.middle, frame.half
         across, up = np.linspace(0.7, -0.7, 15), (-0.94, -0.88, -0.82, 0.94, 0.88, 0.82)
         places = [(x + s * h, y + t * h) for t in up for s in across]
-        names.at("\n".join(words), places, color, size=11)
+        labels.at_first_free("\n".join(lines), places, color, size=11)
 
 
-def _area(ax: Any, shape: Outline, color: str, dashed: bool = False) -> None:
-    if len(shape.vertices) > 2:
-        ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1)
-    style = (0, (5, 1.5)) if dashed else "-"
-    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=style, zorder=2, solid_capstyle="round")
-
-
-def _middle(shape: Outline) -> Vec:
-    return 0.5 * (shape.vertices.min(axis=0) + shape.vertices.max(axis=0))
-
-
-def _bounded(shape: Outline) -> NDArray[np.float64]:
-    """The vertices, of an unbounded set those in the middle of its frame."""
+def _bounded_part(shape: Outline) -> NDArray[np.float64]:
+    """Return the vertices, of an unbounded set those in the middle of its frame."""
     if shape.frame is None:
         return shape.vertices
     f = shape.frame
-    near = np.abs(shape.vertices - f.middle).max(axis=1) < 0.5 * f.half
-    return shape.vertices[near]
+    return shape.vertices[np.abs(shape.vertices - f.middle).max(axis=1) < 0.5 * f.half]
 
 
 def _ball(p: float, radius: float) -> NDArray[np.float64]:
-    """The circle of a norm around 0, that of the space of x: dual to the norm p of w."""
+    """Return the sphere around 0 of the norm dual to the norm p of w."""
     t = np.linspace(0.0, 2.0 * np.pi, 721)
     u = np.c_[np.cos(t), np.sin(t)]
     q = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
     return radius * u / np.linalg.norm(u, ord=q, axis=1)[:, None]
 
 
-def _short(text: str, longest: int = 104) -> str:
-    """A declaration on one line, a `Param` by its value."""
+def _shortened(text: str, longest: int = 104) -> str:
+    """Return a declaration on one line, with the values of its `Param`s."""
     text = re.sub(r"Param\('(\w+)', ([^)]*)\)", r"\2", text)
     return text if len(text) <= longest else text[: longest - 2] + " …"

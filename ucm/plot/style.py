@@ -1,26 +1,36 @@
-"""Colours, marks and sizes of every picture: safe for the colour-blind, on a light ground and on a dark one.
+"""Colours, marks and sizes of every picture, safe for the colour-blind, on a light and on a dark ground.
 
-Nothing is black or white by itself: the ink is that of the text in matplotlib's present style, and the
-other colours come in two shades, of which the ground of the axes chooses.
+The ink is the text colour of matplotlib's present style; every other colour has two shades, one for a light
+ground of the axes and one for a dark ground.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ucm.errors import MissingExtraError, ParameterError
 
-__all__ = ["LINES", "MARKS", "Palette", "axes_of", "canvas", "palette", "pyplot"]
+__all__ = [
+    "LINES",
+    "MARKS",
+    "Display",
+    "Palette",
+    "arrow",
+    "canvas",
+    "diamond",
+    "palette",
+    "pyplot",
+]
 
 MARKS = {1: "o", -1: "s"}
-"""Of the classes, so that they differ without colours."""
+"""The markers of the two classes, which differ without colours too."""
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.5, 1)), (0, (9, 2)))
-"""Of several curves in one picture, for the same reason."""
+"""The dashes of several curves in one picture."""
 
 _STYLE = {
     "font.size": 12,
@@ -39,27 +49,17 @@ _STYLE = {
 }
 
 
-class Display:
-    """The base class of displays; the attributes hold the numbers of the picture."""
-
-    axes_: Any
-
-    def __repr__(self) -> str:
-        count = 0 if self.axes_ is None else np.size(self.axes_)
-        return f"<{type(self).__name__}: {count} axes>"
-
-
 @dataclass(frozen=True)
 class Palette:
     """The colours of one picture.
 
     Attributes
     ----------
-    ink, paper : of the text, and of the ground
-    soft : of what stands behind
-    pos, neg, sum : of the two classes, and of U
-    alert : of what is not convex, not proven, or empty
-    series : of curves in order
+    ink, paper : the text and the ground
+    soft : guide lines and notes
+    pos, neg, sum : the two classes and U
+    alert : a problem that is not convex, and its lower bound
+    series : several curves
     """
 
     ink: str
@@ -71,12 +71,12 @@ class Palette:
     alert: str
     series: tuple[str, ...]
 
-    def of(self, sign: float) -> str:
-        """The colour of class +1 or -1."""
+    def class_color(self, sign: float) -> str:
+        """Return the colour of class +1 or -1."""
         return self.pos if sign > 0 else self.neg
 
 
-# Okabe and Ito's colours; each shade stands at least 3 : 1 against its ground.
+# Okabe and Ito's colours; each shade has a contrast of at least 3 : 1 to its ground.
 _LIGHT = {
     "soft": "#767676", "pos": "#0072B2", "neg": "#D55E00", "sum": "#00805E", "alert": "#B0357A",
     "series": ("#0072B2", "#D55E00", "#00805E", "#B0357A", "#8A6A00", "#555555"),
@@ -88,7 +88,7 @@ _DARK = {
 
 
 def pyplot() -> Any:
-    """`matplotlib.pyplot`, loaded at the first picture.
+    """Import and return `matplotlib.pyplot`.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingExtraError(
-            f"ucm.plot: pictures need matplotlib, which is not there ({error}); "
+            f"ucm.plot: pictures need matplotlib, which cannot be imported ({error}); "
             "pip install 'ucm[plot]'"
         ) from error
     return plt
@@ -107,29 +107,30 @@ def pyplot() -> Any:
 
 @contextmanager
 def canvas() -> Iterator[None]:
-    """matplotlib's present style with the sizes of these pictures. A ground that lets through what is
-    behind it is made opaque: ink for one page would not be seen on another."""
+    """Draw in matplotlib's present style, with the sizes of `_STYLE` and an opaque ground.
+
+    On a transparent ground the ink of a light page would disappear on a dark page.
+    """
     plt = pyplot()
     from matplotlib.colors import to_rgba
 
-    own: dict[str, Any] = dict(_STYLE)
-    ground = to_rgba(plt.rcParams["axes.facecolor"])
+    style: dict[str, Any] = {**_STYLE, "savefig.transparent": False, "savefig.facecolor": "auto"}
+    ground: Any = to_rgba(plt.rcParams["axes.facecolor"])
     if ground[3] < 1.0:
-        own["axes.facecolor"] = ground = _behind(to_rgba(plt.rcParams["text.color"]))
+        ground = (
+            (1.0, 1.0, 1.0, 1.0)
+            if luminance(plt.rcParams["text.color"]) < 0.5
+            else (0.1, 0.1, 0.1, 1.0)
+        )
+        style["axes.facecolor"] = ground
     if to_rgba(plt.rcParams["figure.facecolor"])[3] < 1.0:
-        own["figure.facecolor"] = ground
-    own["savefig.transparent"] = False
-    own["savefig.facecolor"] = "auto"
-    with plt.rc_context(own):
+        style["figure.facecolor"] = ground
+    with plt.rc_context(style):
         yield
 
 
-def _behind(ink: Any) -> Any:
-    return (1.0, 1.0, 1.0, 1.0) if luminance(ink) < 0.5 else (0.1, 0.1, 0.1, 1.0)
-
-
 def luminance(colour: Any) -> float:
-    """The relative luminance of sRGB, 0 for black and 1 for white."""
+    """Return the relative luminance of sRGB, 0 for black and 1 for white."""
     from matplotlib.colors import to_rgb
 
     c = np.asarray(to_rgb(colour))
@@ -138,7 +139,7 @@ def luminance(colour: Any) -> float:
 
 
 def palette(ax: Any) -> Palette:
-    """The colours on the ground of these axes; its ink is that of their labels."""
+    """Return the colours for the ground of these axes; the ink is the colour of their labels."""
     from matplotlib.colors import to_hex, to_rgba
 
     ground = next(
@@ -151,25 +152,66 @@ def palette(ax: Any) -> Palette:
     )
 
 
-def axes_of(
-    ax: Any, rows: int, columns: int, size: tuple[float, float], who: str, **grid: Any
-) -> tuple[Any, Any]:
-    """(figure, (rows * columns,) axes): those given, or new ones of this size each.
+def arrow(ax: Any, tip: Any, color: str) -> None:
+    """Draw an arrow from 0."""
+    style = {
+        "arrowstyle": "-|>",
+        "color": color,
+        "lw": 2.2,
+        "shrinkA": 0,
+        "shrinkB": 4,
+        "mutation_scale": 17,
+    }
+    ax.annotate("", tip, (0.0, 0.0), zorder=5, arrowprops=style)
 
-    Raises
-    ------
-    ParameterError
-        Another number of axes is given.
+
+def diamond(ax: Any, point: Any, color: str, **options: Any) -> None:
+    """Draw a diamond with an edge of the ink."""
+    edge = palette(ax).ink
+    ax.plot(*point, marker="D", ms=8, mfc=color, mec=edge, mew=1.0, zorder=6, **options)
+
+
+@dataclass(repr=False)
+class Display:
+    """The base class of displays; the attributes of a display hold the numbers of the picture.
+
+    Attributes
+    ----------
+    axes_, figure_ : of the last `plot`
     """
-    if ax is None:
-        figure, found = pyplot().subplots(
-            rows, columns, figsize=(size[0] * columns, size[1] * rows), squeeze=False, **grid
-        )
-        return figure, found.ravel()
-    found = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-    if found.size != rows * columns:
-        raise ParameterError(
-            f"{who}: ax holds {rows * columns} axes here, got {found.size}; give as many, or leave "
-            "ax out for a new figure"
-        )
-    return found[0].figure, found
+
+    axes_: Any = field(default=None, init=False)
+    figure_: Any = field(default=None, init=False)
+
+    @property
+    def ax_(self) -> Any:
+        """The first of `axes_`."""
+        return self.axes_[0]
+
+    @contextmanager
+    def _axes(self, ax: Any, rows: int, columns: int, size: tuple[float, float]) -> Iterator[Any]:
+        """Set and yield `rows * columns` axes: those given, or new ones of a size in inches each.
+
+        Raises
+        ------
+        ParameterError
+            Another number of axes is given.
+        """
+        with canvas():
+            if ax is None:
+                inches = (size[0] * columns, size[1] * rows)
+                self.figure_, axes = pyplot().subplots(rows, columns, figsize=inches, squeeze=False)
+            else:
+                axes = np.atleast_1d(np.asarray(ax, dtype=object))
+                if axes.size != rows * columns:
+                    raise ParameterError(
+                        f"{type(self).__name__}: expected {rows * columns} axes, got {axes.size}; "
+                        "leave ax out for a new figure"
+                    )
+                self.figure_ = axes.flat[0].figure
+            self.axes_ = axes.ravel()
+            yield self.axes_
+
+    def __repr__(self) -> str:
+        count = 0 if self.axes_ is None else np.size(self.axes_)
+        return f"<{type(self).__name__}: {count} axes>"

@@ -1,4 +1,4 @@
-"""Support functions of declared sets with the points that support, on a plane."""
+"""Projections of declared sets on a plane, by their support functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Numbers
 from ucm.solvers.programs import accuracy, attempt
 
-__all__ = ["Frame", "Shadow"]
+__all__ = ["Frame", "Projection"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Frame:
 
     @classmethod
     def around(cls, *clouds: Any, room: float = 1.12) -> Frame:
-        """The square with the points in it, and a margin."""
+        """Return the square around clouds of points; `room` is its side, as a multiple of their range."""
         points = np.vstack([c for c in clouds if len(c)])
         low, high = points.min(axis=0), points.max(axis=0)
         half = 0.5 * room * float((high - low).max())
@@ -36,16 +36,16 @@ class Frame:
 
 
 @dataclass
-class Shadow:
-    """The shadow `{P x : x in U}` of a declared set, by its support points.
+class Projection:
+    """The projection `{P x : x in U}` of a declared set on a plane, by its support function.
 
     Attributes
     ----------
     U : the set
     data : bound samples
     P : (2, n) orthonormal rows
-    frame : None, or the square that cuts an unbounded shadow off
-    evaluations : how often it was asked
+    frame : None, or the square that bounds an unbounded projection
+    evaluations : of the support function
     """
 
     U: UncertaintySet
@@ -59,7 +59,7 @@ class Shadow:
         self._heights = Heights(self.U, self.data)
 
     def __call__(self, e: Vec) -> tuple[float, Vec]:
-        """`max <e, z>` over the shadow, and a maximiser; (inf, nan) where there is none."""
+        """Return `max <e, z>` over the projection and a maximiser; (inf, nan) if it is unbounded."""
         self.evaluations += 1
         if self.frame is not None:
             x = self._in_frame(self.P.T @ e, self.frame)
@@ -70,14 +70,14 @@ class Shadow:
         z = self.P @ x
         return float(e @ z), z
 
-    def within(self, frame: Frame) -> Shadow:
-        """The part of the shadow in a square."""
-        return Shadow(self.U, self.data, self.P, frame)
+    def within(self, frame: Frame) -> Projection:
+        """Return the part of the projection in a square."""
+        return Projection(self.U, self.data, self.P, frame)
 
     def _in_frame(self, d: Vec, frame: Frame) -> Vec | None:
-        """A point of the set in the frame furthest along d, by one conic program for every direction."""
+        """Return a point of U in the frame that maximises `<d, x>`; a conic program with the parameter d."""
         if self._program is None:
-            self._program = self._written(frame)
+            self._program = self._build_program(frame)
         problem, g, z = self._program
         g.value = d
         failure = attempt(problem, cp.CLARABEL, **accuracy("CLARABEL", 1e-9))
@@ -88,7 +88,7 @@ class Shadow:
             )
         return self.data.scale * np.asarray(z.value, dtype=np.float64)
 
-    def _written(self, frame: Frame) -> tuple[Any, Any, Any]:
+    def _build_program(self, frame: Frame) -> tuple[Any, Any, Any]:
         scale = self.data.scale
         x, constraints = self.U.cvxpy(self.data, Numbers())
         z = cp.Variable(x.shape[0])
