@@ -170,9 +170,9 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
         "ucm.models."
     )
     if name.startswith("ucm.models.") and what in ("class", "function") and made:
-        from ucm.cli.choose import model_names, sample
+        from ucm.cli.named_model import declare, model_names
 
-        model = sample(short) if short in model_names() else shown.instance(short)
+        model = declare(short) if short in model_names() else shown.instance(short)
         latex = model.problem_latex()
         extra = ["", ".. math::", "", *(f"   {line}" for line in latex.splitlines()), ""]
     elif example is not None and name == f"ucm.{short}":

@@ -23,7 +23,7 @@ import ucm.data.datasets
 from ucm import cli
 from ucm.cli import commands
 from ucm.cli.arguments import BY_BLOCKS, parser
-from ucm.cli.choose import model_names
+from ucm.cli.named_model import model_names
 from ucm.data.readers import SUFFIXES
 from ucm.estimators.saved import Saved
 
@@ -141,7 +141,7 @@ def test_fit_reads_solves_and_verifies(run: Run, wine: Path) -> None:
 
 def test_fit_says_who_chose_a_parameter(run: Run, wine: Path) -> None:
     out = run("fit", wine, "--model", "nu_svm")[1]
-    assert re.search(r"nu = [\d.]+ \(chosen: the middle of its admissible interval\)", out)
+    assert re.search(r"nu = [\d.]+ \(chosen: at 50% of its admissible interval\)", out)
     out = run("fit", wine, "--model", "psvm", "--param", "C=2")[1]
     assert "C = 2 (given)" in out and "multiplications" not in out
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import ucm
-from ucm.cli.choose import model_names
+from ucm.cli.named_model import model_names
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

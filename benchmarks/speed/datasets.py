@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.cli.choose import declare
+from ucm.cli.named_model import declare
 from ucm.data import datasets
+from ucm.data.bound import bind
+from ucm.evidence.relative import with_numbers
 from ucm.language import models
 
 __all__ = ["KAPPA", "NU", "OUT_OF_MEMORY", "declared", "load", "present"]
@@ -68,7 +70,7 @@ def load(name: str) -> tuple[Any, NDArray[np.float64]]:
 
 def declared(name: str, X: Any, y: Any, nu: float, kappa: float) -> Any:
     """The named model with nu of Table 5 or kappa of Table 8, or a size that binds: norms 1.05 times the
-    least, alpha 0.95 of the largest, else what `declare` chooses."""
+    least, alpha 0.95 of the largest, else half of the admissible interval."""
     a, b = np.count_nonzero(y > 0), np.count_nonzero(y < 0)
     if name == "nu_svm":
         return models.nu_svm(nu)
@@ -80,4 +82,4 @@ def declared(name: str, X: Any, y: Any, nu: float, kappa: float) -> Any:
         return models.kl_svm(0.95 * 2.0 * float(np.sqrt(a * b)) / y.size)
     if name.startswith(("mm_", "coherent")):
         return getattr(models, name)(kappa)
-    return declare(name, {}, X, y)
+    return with_numbers(declare(name), bind(X, y))

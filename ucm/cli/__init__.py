@@ -19,12 +19,12 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     try:
         options = parser().parse_args(arguments)
-        # the solvers load here, after `--version` and `--help` have ended
+        # `--version` and `--help` end above, before the solvers are imported
         run = import_module("ucm.cli.commands").COMMANDS[options.command]
-        # status and gap are printed in any case
+        # every command prints status and gap itself
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             return run(options)
     except UCMError as error:
@@ -33,6 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("ucm: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader went away; let the interpreter's last flush go nowhere
+    except BrokenPipeError:  # the pipe is closed: discard the interpreter's last flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -1,4 +1,4 @@
-"""A self-contained page on solved models: what was declared, the pictures, the route, the proof."""
+"""A self-contained page on solved models: declaration, picture, proof, verification and route of each."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ td, th { font-size: .95rem }
 
 @dataclass(frozen=True)
 class Section:
-    """One solved model.
+    """A solved model.
 
     Attributes
     ----------
-    title : of what, on which samples
-    plan, solution : these two
-    check : the comparison with CVXPY, where there was one
-    drawn : whether it gets a picture
+    title : name of the model and of the samples
+    plan, solution : of the model
+    check : the comparison with CVXPY, or None
+    drawn : whether the section has a picture
     """
 
     title: str
@@ -52,73 +52,67 @@ class Section:
     drawn: bool = True
 
     def html(self, number: int) -> str:
+        """Return the section with the anchor `s<number>`."""
         model = self.plan.model
-        parts: list[Any] = [
-            f"<h2 id='s{number}'>{escape(self.title)}</h2>",
-            f"<p class='formula'>{escape(str(model))}</p>",
-            f"<p><code>{escape(repr(model))}</code></p>",
-            self._picture() if self.drawn else "",
-            self.solution._repr_html_(),
-            "" if self.check is None else self.check._repr_html_(),
-            f"<details class='wide'><summary>The route</summary>{self.plan._repr_html_()}</details>",
-        ]
-        return "\n".join(parts)
+        return "\n".join(
+            [
+                f"<h2 id='s{number}'>{escape(self.title)}</h2>",
+                f"<p class='formula'>{escape(str(model))}</p>",
+                f"<p><code>{escape(repr(model))}</code></p>",
+                self._picture() if self.drawn else "",
+                self.solution._repr_html_(),
+                "" if self.check is None else self.check._repr_html_(),
+                f"<details class='wide'><summary>The route</summary>{self.plan._repr_html_()}</details>",
+            ]
+        )
 
     def _picture(self) -> str:
-        """The sets, or how the gap closed, as an image in the page; else why there is none."""
-        model, data = self.plan.model, self.plan.data
+        """Return a picture of the sets, or of the convergence, or the reason for none."""
+        plan, solution = self.plan, self.solution
         try:
-            if isinstance(model, RobustMargin):
-                plane = "features" if data.n == 2 else "normal"
-                drawn = SetDisplay.from_model(
-                    model, data.X, data.y, solution=self.solution, plane=plane
-                )
-                words = "Left the samples and the set of each class, right their difference U and 0"
+            if isinstance(plan.model, RobustMargin):
+                plane = "features" if plan.data.n == 2 else "normal"
+                X, y = plan.data.X, plan.data.y
+                shown: Any = SetDisplay.from_model(plan.model, X, y, solution=solution, plane=plane)
+                text = "Left the samples and the set of each class, right their difference U and 0"
             else:
-                drawn = ConvergenceDisplay.from_solution({self.plan.solver.name: self.solution})
-                words = "How the proven gap closed"
+                shown = ConvergenceDisplay.from_solution(solution)
+                text = "The convergence of the proven gap"
         except (UCMError, NotImplementedError) as error:
             return f"<p><em>No picture: {escape(str(error))}</em></p>"
         from matplotlib import pyplot
 
         buffer = io.BytesIO()
-        drawn.figure_.savefig(buffer, dpi=110, format="png")
-        pyplot.close(drawn.figure_)
+        shown.figure_.savefig(buffer, dpi=110, format="png")
+        pyplot.close(shown.figure_)
         image = base64.b64encode(buffer.getvalue()).decode()
-        return f"<img src='data:image/png;base64,{image}' alt='{escape(words)}'>"
+        return f"<img src='data:image/png;base64,{image}' alt='{escape(text)}'>"
 
 
-def page(
-    title: str,
-    lead: str,
-    rows: list[dict[str, Any]],
-    sections: Sequence[Section],
-) -> str:
-    """The whole page: a table of all models, a row for each section, then the sections. It loads nothing."""
-    names = list(rows[0]) if rows else []
-    links = [
+def page(title: str, lead: str, rows: list[dict[str, Any]], sections: Sequence[Section]) -> str:
+    """Return a page that loads nothing: a table with a row for each section, if several, and the sections."""
+    entries = [
         [
-            Raw(f"<a href='#s{k}'>{shown(row[n])}</a>") if n == "model" else cell(n, row[n])
-            for n in names
+            Raw(f"<a href='#s{k}'>{shown(entry)}</a>") if name == "model" else cell(name, entry)
+            for name, entry in row.items()
         ]
         for k, row in enumerate(rows)
     ]
-    body = [section.html(k) for k, section in enumerate(sections)]
     return "\n".join(
         [
             "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
             "<meta name='viewport' content='width=device-width'>",
             f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(title)}</h1><p>{escape(lead)}</p>",
-            f"<div class='wide'>{table(links, names)}</div>" if len(rows) > 1 else "",
-            *body,
+            f"<div class='wide'>{table(entries, list(rows[0]))}</div>" if rows else "",
+            *(section.html(k) for k, section in enumerate(sections)),
             "</body></html>",
         ]
     )
 
 
-def write(file: str | Path, text: str, option: str = "--report") -> Path:
-    """Writes a page, or another text that `option` asked for; its absolute path.
+def write(file: str | Path, text: str) -> Path:
+    """Write a page; return its absolute path.
 
     Raises
     ------
@@ -130,6 +124,6 @@ def write(file: str | Path, text: str, option: str = "--report") -> Path:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DataError(
-            f"{option} {file}: expected a file that can be written, got {error}; name another"
+            f"--report {file}: expected a file that can be written, got {error}; name another"
         ) from error
     return path

@@ -224,7 +224,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         return [
             f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
             f"form      min ||x||_2 over hulls of rows, {hulls}",
-            f"a pass    every block of rows once, {2 * data.stored:,} multiplications",
+            f"cost      1 pass reads every block of rows once, {2 * data.stored:,} operations",
         ]
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:

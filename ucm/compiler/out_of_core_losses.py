@@ -157,7 +157,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         return [
             f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
             f"form      {self.model}",
-            f"a pass    every block of rows once, {2 * data.stored:,} multiplications",
+            f"cost      1 pass reads every block of rows once, {2 * data.stored:,} operations",
         ]
 
     def run(

@@ -110,8 +110,8 @@ class _Robust(Lowering[Form]):
             lines.append(
                 f"coupled   {len(form.couplings)} intersection(s), {form.coupled} equations"
             )
-        cost = f"one product of this form costs {form.pass_cost():.3g} of a pass"
-        return [*lines, f"a pass    {2 * data.stored:,} multiplications; {cost}"]
+        cost = f"A q and A'w cost {form.pass_cost():.3g} passes"
+        return [*lines, f"cost      1 pass is X'q and X w, {2 * data.stored:,} operations; {cost}"]
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         model, data, form = self.model, self.data, self.image

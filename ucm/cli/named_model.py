@@ -1,0 +1,93 @@
+"""The models of `ucm.models` by their names, with the values of a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+from ucm.errors import ParameterError, nearest
+from ucm.language import models
+from ucm.language.parameter import Param
+
+__all__ = ["declare", "defaults", "model_names", "parsed_values"]
+
+_NUMBERS = ("Scalar", "Scalar | None", "float")
+
+
+def model_names() -> list[str]:
+    """Return the names of the models of `ucm.models` whose parameters are all numbers."""
+    return [
+        name
+        for name in models.__all__
+        if all(p.annotation in _NUMBERS for p in _signature(name).values())
+    ]
+
+
+def defaults(name: str) -> dict[str, float | None]:
+    """Return the parameters of a named model with their defaults, without alternatives; None without."""
+    return {
+        word: None if p.default is p.empty else p.default
+        for word, p in _signature(name).items()
+        if p.kind is not Parameter.KEYWORD_ONLY
+    }
+
+
+def _signature(name: str) -> Mapping[str, Parameter]:
+    return signature(getattr(models, name)).parameters
+
+
+def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
+    """Return `["nu=0.3"]` as `{"nu": 0.3}`."""
+    values: dict[str, float] = {}
+    for text in assignments:
+        name, _, number = text.partition("=")
+        if name in values:
+            raise ParameterError(
+                f"--param {text}: {name} is set before, to {values[name]:g}; set it once"
+            )
+        try:
+            values[name] = float(number)
+        except ValueError:
+            raise ParameterError(
+                f"--param {text}: expected NAME=VALUE with a number, as nu=0.3"
+            ) from None
+    return values
+
+
+def declare(name: str, given: Mapping[str, float] | None = None) -> Any:
+    """Return `ucm.models.<name>` with the values given.
+
+    A parameter without a value gets its default, or is relative: half of its admissible interval.
+
+    Raises
+    ------
+    ParameterError
+        No model has the name, or a parameter is not a number, or the model has no parameter that is given.
+    """
+    given = given or {}
+    if name not in model_names():
+        if name in models.__all__:
+            other = next(w for w, p in _signature(name).items() if p.annotation not in _NUMBERS)
+            raise ParameterError(
+                f"model {name!r}: expected a model whose parameters are numbers, got one that takes {other} "
+                f"too; write ucm.to_json(ucm.models.{name}(...)) to a file and give it by --model-file"
+            )
+        close = nearest(name, model_names())
+        remedy = f"did you mean {close[0]}?" if close else f"take one of {', '.join(model_names())}"
+        raise ParameterError(f"model {name!r}: not known; {remedy}")
+    known = _signature(name)
+    for word in given:
+        if word not in known:
+            raise ParameterError(
+                f"{name}: no parameter {word!r}; it has {', '.join(known) or 'none'}"
+            )
+    usual = defaults(name)
+    alternatives = known.keys() - usual.keys()
+    if given.keys() & alternatives:  # in place of the other parameters
+        missing = alternatives - given.keys()
+        if missing:
+            raise ParameterError(f"{name}: expected a value of {missing.pop()} too; write --param")
+        return getattr(models, name)(**given)
+    values = {w: Param(w, 0.5, relative=True) if x is None else x for w, x in usual.items()}
+    return getattr(models, name)(**{**values, **given})
