@@ -93,11 +93,13 @@ class _Program:
         self.form = MinNorm.of(U.lower(data), 2.0, data.stored, data.space)
         self.blocks = Blocks(self.form)
         self.g = cp.Parameter(self.form.n)
-        self.problem = cp.Problem(cp.Maximize(self.g @ self.blocks.x), self.blocks.constraints)
+        z = cp.multiply(1.0 / self.blocks.sizes, self.blocks.x)
+        self.problem = cp.Problem(cp.Maximize(self.g @ z), self.blocks.constraints)
 
     def height(self, d: Vec) -> Height:
-        unit = float(np.abs(d).max(initial=0.0)) or 1.0
-        self.g.value = d / unit
+        g = self.blocks.sizes * d
+        unit = float(np.abs(g).max(initial=0.0)) or 1.0
+        self.g.value = g / unit
         failure, tried = "", ({**accuracy("CLARABEL", _ACCURACY)}, {})
         for options in tried:
             failure = attempt(self.problem, "CLARABEL", **options)

@@ -96,7 +96,7 @@ class Conic(InnerSolver):
         import cvxpy as cp
 
         blocks = Blocks(form)
-        z, d = cp.Variable(form.n), _scales(form, blocks.scale)
+        z, d = cp.Variable(form.n), blocks.sizes
         image = z == cp.multiply(1.0 / d, blocks.x)
         objective = cp.Minimize(_norm(cp, cp.multiply(d, z), form.norm))
         problem = cp.Problem(objective, [image, *blocks.constraints])
@@ -146,15 +146,6 @@ def _installed(backend: str) -> bool:
     import cvxpy as cp
 
     return backend in cp.installed_solvers()
-
-
-def _scales(form: MinNorm, scale: float) -> Vec:
-    """Return the scale of each coordinate of x against the largest: its largest term, bounded from below."""
-    size = np.abs(form.center)
-    for b in form.blocks:
-        largest = abs(b.map.matrix()).max(axis=1)
-        size = np.maximum(size, largest.toarray().ravel() if sparse.issparse(largest) else largest)
-    return np.maximum(size / scale, _LEAST)
 
 
 def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]

@@ -40,6 +40,7 @@ Index = NDArray[np.intp]
 
 _SHORT = 20_000  # entries of a linear program, up to which it takes a fraction of a second
 _POLL = 0.1  # seconds
+_LEAST = 1e-9  # of the scale of the features: the smallest scale of one feature
 
 
 # --- linear programs, HiGHS ---------------------------------------------------------------------
@@ -280,6 +281,7 @@ class Blocks:
     Attributes
     ----------
     x : the points of the set over `scale`
+    sizes : the largest term of each coordinate of x, at least `_LEAST`
     q : the parameters of the blocks
     constraints : the domains, then the couplings
     """
@@ -288,18 +290,24 @@ class Blocks:
         import cvxpy as cp
 
         self.scale, self.units = units(form)
-        self.x: Any = (form.center if basis is None else basis.T @ form.center) / self.scale
+        center = (form.center if basis is None else basis.T @ form.center) / self.scale
+        self.x: Any = center
+        sizes = np.abs(center)
         self.q: list[Any] = []
         self.constraints: list[Any] = []
         for b in form.blocks:
             d = b.map.shape[1]
             v: Any = cp.Variable(d) / (d if b.samples is not None else 1)
-            A = b.map.matrix() if basis is None else basis.T @ b.map.matrix()
+            A = (b.map.matrix() if basis is None else basis.T @ b.map.matrix()) / self.scale
+            largest = abs(A).max(axis=1)
+            largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
+            sizes = np.maximum(sizes, largest)
             size = b.domain.size()
             number = None if size is None else size.number
             self.q.append(v)
-            self.x = self.x + (A / self.scale) @ v
+            self.x = self.x + A @ v
             self.constraints += b.domain.constraints(v, number)
+        self.sizes = np.maximum(sizes, _LEAST)
         self.meets: list[Any] = []
         for c, unit in zip(form.couplings, self.units, strict=True):
             terms = (B.matrix() @ self.q[k] for k, B in c.terms)

@@ -179,12 +179,14 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
 
     s, g = cp.Variable(), cp.Parameter(form.rank)
     blocks = Blocks(form.image, form.basis)
-    along = blocks.x + s * g == 0
+    # every coordinate in units of its own
+    along = cp.multiply(1.0 / blocks.sizes, blocks.x) + s * g == 0
     problem = cp.Problem(cp.Maximize(s), [along, *blocks.constraints])
 
     def reach(normal: Vec) -> Reached | None:
-        length = float(np.linalg.norm(normal))
-        g.value = normal / length
+        g.value = normal / blocks.sizes
+        length = float(np.linalg.norm(g.value))
+        g.value /= length
         for tight in (1e-3 * monitor.tol, monitor.tol):
             failure = attempt(problem, "CLARABEL", monitor, **accuracy("CLARABEL", tight))
             if cut_short(problem, monitor):
@@ -193,7 +195,7 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
                 break
         else:
             return None
-        w = numbers(along.dual_value)
+        w = numbers(along.dual_value) / blocks.sizes
         slope = float(w @ normal)
         if slope == 0.0:
             return None
