@@ -57,7 +57,12 @@ Told = Callable[[Vec], dict[str, Any]]
 
 
 def descend(
-    problem: Pairs, u: Vec, monitor: Monitor, zero: Callable[[Vec, float, float], bool], told: Told
+    problem: Pairs,
+    u: Vec,
+    monitor: Monitor,
+    zero: Callable[[Vec, float, float], bool],
+    told: Told,
+    exact: bool = True,
 ) -> tuple[Vec, Vec, Answer]:
     """Variables and derivatives after pair updates to the tolerance of the monitor, and how they ended.
 
@@ -65,22 +70,25 @@ def descend(
     ----------
     zero : whether the objective is 0 for the purpose of the form, from u, the objective and the relative gap
     told : what a trace holds of u
+    exact : False where float32 derivatives do for the first updates
     """
     limit, done, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
     best, code = (u, u), LIMIT
     while True:
-        F = problem.gradient(u, problem.gram.follow(problem.coefficients(u)))
+        c, gram = problem.coefficients(u), problem.gram
+        F = problem.gradient(u, gram.follow(c) if exact else gram.sums(*_support(c), single=True))
         value, gap, scale = problem.gap(u, F)
         relative = gap / max(scale, 1e-300)
         monitor.kernel_operations = problem.gram.computed
         monitor.passes = problem.gram.computed / (2.0 * problem.gram.m)
         stop = monitor.report(done, value, relative, functools.partial(told, u))
         stalls = stalls + 1 if code == DONE and gap > 0.5 * least else 0
-        if gap < least:
+        if exact and gap < least:
             best, least = (u, F), gap
-        if relative < _NEGATIVE or code == INDEFINITE:
+        if (exact and relative < _NEGATIVE) or code == INDEFINITE:
             return u, F, Answer().ended("indefinite", _INDEFINITE)
-        if monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative):
+        reached = monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative)
+        if reached and exact:
             return u, F, Answer()
         if stop:
             return u, F, Answer().interrupted()
@@ -89,9 +97,11 @@ def descend(
             return u, F, Answer().ended("max_iter", f"{left}; raise max_iter")
         if stalls >= _STALLS:
             return *best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
-        state = _state(problem, u, F, gap, scale)
-        code = state.run(_INNER * monitor.tol, monitor.next(done, limit) - done, monitor)
-        u, done = state.variables(), done + state.updates
+        if not reached:
+            state = _state(problem, u, F, gap, scale)
+            code = state.run(_INNER * monitor.tol, monitor.next(done, limit) - done, monitor)
+            u, done = state.variables(), done + state.updates
+        exact = True
 
 
 @dataclass(frozen=True)
@@ -145,7 +155,7 @@ class SMO(NearestPoint):
             u = self._first(problem, max(monitor.tol, _COARSE_GAP), monitor)
         else:
             u = problem.feasible(hulls.start(form.begin(start))[order])
-        u, _, answer = descend(problem, u, monitor, zero, told)
+        u, _, answer = descend(problem, u, monitor, zero, told, start is not None)
         answer.q = hulls.blocks(form, weights(u))
         return answer
 
@@ -156,7 +166,7 @@ class SMO(NearestPoint):
             u = self._first(problem, max(monitor.tol, _COARSE_GAP), monitor)
         else:
             u = form.y * form.feasible(known)
-        u, F, answer = descend(problem, u, monitor, lambda *_: False, _slopes)
+        u, F, answer = descend(problem, u, monitor, lambda *_: False, _slopes, known is not None)
         answer.slopes, answer.b = np.abs(u), -float(problem.thresholds(u, F)[0])
         return answer
 
