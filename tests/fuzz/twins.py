@@ -28,7 +28,7 @@ Twin = tuple[Any, list[Any]]
 
 
 def solve(problem: cp.Problem) -> str:
-    """"optimal", "empty" or "failed".
+    """Return "optimal", "empty" or "failed".
 
     Near their last digits interior-point methods end as inaccurate; the value counts as optimal if a
     run with another scaling or another solver ends at the same value.
