@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -57,13 +58,13 @@ def _by_entry(x: Any) -> bool:
     return isinstance(x, tuple | VectorNode)
 
 
-def _number(x: Any) -> Any:
-    """A bound at the present values of its parameters: a number or an array."""
+def _number(x: Any, read: Callable[[Scalar], float] = value) -> Any:
+    """A bound at the values of its parameters that `read` gives, the present ones: a number or an array."""
     if isinstance(x, VectorSum):
-        return sum(value(c) * _number(v) for c, v in x.terms)
+        return sum(read(c) * _number(v, read) for c, v in x.terms)
     if isinstance(x, ConstantVector):
         return x.entries
-    return np.array(x) if isinstance(x, tuple) else value(x)
+    return np.array(x) if isinstance(x, tuple) else read(x)
 
 
 def _written(x: Any, notation: Notation) -> str:
@@ -205,12 +206,19 @@ class Box(Domain, _Between):
 
     @property
     def _mirrored(self) -> bool:
-        """Whether the lower bound is minus the upper one for every value of its parameters."""
-        upper = self.upper
-        if isinstance(upper, VectorSum):
-            c, r = upper.terms[0]
-            return self.lower in (-upper, c * -_number(r))
-        return isinstance(upper, Expression) and self.lower == -upper
+        """Whether the lower bound is minus the upper one for every value of its parameters: at generic
+        values of them, since one function can be written in many ways."""
+        names = sorted(self.params())
+        rng = np.random.default_rng(0)
+        for _ in range(2):
+            at = dict(zip(names, rng.uniform(0.5, 1.5, len(names)), strict=True))
+
+            def read(c: Scalar, at: dict[str, float] = at) -> float:
+                return c.at(lambda p: at[p.name]) if isinstance(c, Expression) else c
+
+            if not np.allclose(_number(self.lower, read), -_number(self.upper, read), 1e-12, 0.0):
+                return False
+        return bool(names)
 
     def size(self) -> Size | None:
         upper, times = self.upper, 2 if self._mirrored else 1
