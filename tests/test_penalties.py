@@ -239,6 +239,8 @@ REFUSED = {
     "ucm.solve(ucm.Hinge() + ucm.L1(weights=[1, 2]), X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + 2 * ucm.GroupLasso([0, 1]) / 3, X, y)": "2 features, got samples of 4",
     "ucm.solve(ucm.Hinge() + ucm.L1() + ucm.GroupMCP([0]), X, y)": "1 features, got samples of 4",
+    "ucm.Quadratic(ucm.pos.cov).value([1.0])": "expected samples for its covariance",
+    "ucm.compile(ucm.Hinge() + ucm.Quadratic(ucm.pos.cov), X, y, kernel='rbf')": "in the features",
     "ucm.compile(ucm.Hinge() + ucm.Quadratic([[1]]), X, y)": "1 features, got samples of 4",
     "U + 0.1 * ucm.L1()": r"the ball of its dual norm, write U \+ Ball\(0, 0.1, p=inf\)",
     "0.1 * ucm.L1() + U": r"write U \+ Ball\(0, 0.1, p=inf\)",
@@ -582,3 +584,24 @@ def test_the_length_of_a_quadratic_over_rows() -> None:
     assert found.objective == pytest.approx(plain.objective, rel=1e-6)
     with pytest.raises(ucm.CompositionError, match="13"):
         ucm.solve(ucm.Logistic() + ucm.Quadratic(np.eye(5)), source)
+
+
+def test_a_covariance_in_a_quadratic_penalty_is_that_of_the_samples_of_the_fit() -> None:
+    """`w'Sw` is the squared length of `v = S^(1/2) w`, so that the answer is that of L2 on samples times
+    `S^(-1/2)`; in a cross-validation S comes from each fold."""
+    X, y = ucm.datasets.load("wine")
+    lam, rho = Param("lam", 0.5), Param("rho", 0.2)
+    model = Logistic() + lam * Quadratic((1 - rho) * ucm.neg.cov + rho * np.eye(X.shape[1]))
+    for rows in (np.arange(y.size), np.arange(0, y.size, 2)):
+        Z, t = X[rows], y[rows]
+        e, V = np.linalg.eigh(0.8 * np.cov(Z[t < 0].T, bias=True) + 0.2 * np.eye(X.shape[1]))
+        whitened = ucm.solve(Logistic() + 0.5 * L2(), Z @ (V / np.sqrt(e)) @ V.T, t)
+        solution = ucm.solve(model, Z, t)
+        assert solution.status == "optimal" and solution.params == {"lam": 0.5, "rho": 0.2}
+        assert solution.objective == pytest.approx(whitened.objective, rel=1e-6)
+        assert solution.w == pytest.approx((V / np.sqrt(e)) @ V.T @ whitened.w, abs=1e-3)
+    assert ucm.from_json(ucm.to_json(model)) == model
+    found = ucm.path(model, X, y, rho=[0.2, 1.0])
+    ridge = ucm.solve(Logistic() + 0.5 * L2(), X, y)
+    at = {s.params["rho"]: s.objective for s in found}
+    assert at[1.0] == pytest.approx(ridge.objective, rel=1e-6)

@@ -73,6 +73,7 @@ from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
@@ -279,7 +280,9 @@ def bound_rows(
 def _bound_rows(
     model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
 ) -> RowData | Data:
-    terms = loss_terms(model) if isinstance(model, Objective) else ()
+    terms: Any = ()
+    if isinstance(model, Objective):
+        terms = None if model.those(MatrixNode) else loss_terms(model)
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
@@ -489,6 +492,7 @@ def plan_of(
             if not found.active:
                 return Plan.of((FreeMarginLowering(found, declared, own, solver),), began, given)
         if isinstance(model, Objective):
+            given = model.params()
             lowerings = _of_objective(model, data, gram, solver)
         else:
             lowerings = (_of_set(model, data, gram, solver),)
@@ -503,6 +507,7 @@ def _of_objective(
     hidden = (
         gram is not None and gram.kernel.name != "linear"
     )  # the features that a penalty is written in
+    model = model if hidden else evaluated(model, data)
     terms = None if hidden and model.those(ForFeatures) else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
     if gram is None or gram.kernel.name == "linear":

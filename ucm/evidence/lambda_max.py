@@ -22,6 +22,7 @@ from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Numbers
 from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 from ucm.solvers.programs import attempt
 
@@ -52,6 +53,7 @@ class LambdaMax:
 def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
     """Return lambda_max of the parameter `name`; None where it multiplies no penalty with a kink at 0, and
     for losses that are not convex."""
+    model = evaluated(model, data)
     losses, subtracted = model.loss.split()
     if subtracted or name in model.loss.params() or name not in model.penalty.params():
         return None

@@ -28,6 +28,7 @@ from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Param
+from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["admissible", "intervals_of", "resolved", "with_numbers", "with_relative_sizes"]
@@ -248,7 +249,7 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     model = model if model.params() else _named(model, data)
     names = list(model.params())
     if isinstance(model, Objective):
-        own = model.penalty
+        own = evaluated(model.penalty, data)
         names = [n for n in own.params() if is_multiple(own, n, data.n)] or names[:1]
     else:
         names = [n for n in names if not isinstance(grows_with(model, data, n), str)]

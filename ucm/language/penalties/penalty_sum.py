@@ -62,7 +62,7 @@ class CombinedPenalty:
 
     def __post_init__(self) -> None:
         known = [(R, *split_scalar(R)) for R in self.terms]
-        forms = [c * S.dense for _, c, S in known if isinstance(S, Quadratic)]
+        forms = [c * S.summand for _, c, S in known if isinstance(S, Quadratic)]
         if len(forms) > 1:
             rest = (R for R, _, S in known if not isinstance(S, Quadratic))
             total = Quadratic(sum(forms[1:], start=forms[0]))

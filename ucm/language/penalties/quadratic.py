@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import Notation
+from ucm.language.node import Node, Notation, in_parentheses
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
+from ucm.language.statistics.affine import MatrixNode
 from ucm.language.terms import Conic, Differentiable, ForFeatures
 
-__all__ = ["Quadratic"]
+__all__ = ["Quadratic", "evaluated"]
 
 _ROUNDING = 1e-10  # of the largest eigenvalue: what counts as 0
 
@@ -26,17 +29,19 @@ class Quadratic(Conic, Differentiable, ForFeatures):
     """The quadratic penalty `w'Qw`, Q positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
 
     A Laplacian of a graph of features asks neighbours for similar weights; a covariance for a small spread
-    of the scores. `Quadratic(I)` is `L2()`. Its eigenvalues are computed once: O(n^3).
+    of the scores: `Quadratic(pos.cov)` is the variance of the scores of class +1. `Quadratic(I)` is
+    `L2()`. Its eigenvalues are computed once: O(n^3).
 
     Parameters
     ----------
-    Q : (n, n) array or sparse matrix
-        In units of one over those of two features.
+    Q : (n, n) array, sparse matrix or statistic
+        In units of one over those of two features. A covariance is that of the samples of each fit.
 
     Raises
     ------
     CompositionError
-        Q is not square, not symmetric, or has a negative eigenvalue; samples of another number of features.
+        Q is not square, not symmetric, or has a negative eigenvalue; samples of another number of features;
+        the value of a penalty of a covariance, which takes samples.
 
     Notes
     -----
@@ -55,6 +60,8 @@ class Quadratic(Conic, Differentiable, ForFeatures):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.Q, MatrixNode):
+            return
         if getattr(self.Q, "ndim", 0) != 2 or self.Q.shape[0] != self.Q.shape[1] or not self.Q.size:
             raise CompositionError(
                 f"Quadratic: Q is a square matrix, one row for each feature, got {brief(self.Q)}; write "
@@ -77,7 +84,16 @@ class Quadratic(Conic, Differentiable, ForFeatures):
     @property
     def dense(self) -> NDArray[np.float64]:
         """Q as an array."""
+        if isinstance(self.Q, MatrixNode):
+            raise CompositionError(
+                f"{self!r}: expected samples for its covariance, got none; compile or solve a loss with it"
+            )
         return self.Q.toarray() if sparse.issparse(self.Q) else self.Q
+
+    @property
+    def summand(self) -> Any:
+        """Q as what adds up: an array, or a statistic."""
+        return self.Q if isinstance(self.Q, MatrixNode) else self.dense
 
     @functools.cached_property
     def _spectrum(self) -> tuple[Vec, Vec]:
@@ -98,7 +114,7 @@ class Quadratic(Conic, Differentiable, ForFeatures):
         return np.sqrt(e)[:, None] * V.T
 
     def check_features(self, n: int) -> None:
-        check_length(self, "Q", self.Q.shape[0], n)
+        check_length(self, "Q", self.dense.shape[0], n)
 
     def value(self, w: Vec) -> float:
         w = np.asarray(w, dtype=float)
@@ -128,6 +144,8 @@ class Quadratic(Conic, Differentiable, ForFeatures):
 
     def norms(self) -> tuple[float, float, float] | None:
         """Of a multiple of the identity that multiple of the squared l2 norm."""
+        if isinstance(self.Q, MatrixNode):
+            return None
         c = float(self.Q[0, 0])
         alone = (
             np.count_nonzero(self.dense) == self.Q.shape[0] and (self.dense.diagonal() == c).all()
@@ -140,4 +158,20 @@ class Quadratic(Conic, Differentiable, ForFeatures):
         return scope.of(factor) * cp.sum_squares(self.root @ w)
 
     def formula(self, notation: Notation) -> str:
+        if isinstance(self.Q, MatrixNode):
+            return f"w'{in_parentheses(self.Q.formula(notation))}w"
         return f"w'{notation.array(self.Q)}w"
+
+
+def evaluated(declared: Any, data: Data) -> Any:
+    """A declaration with arrays in place of the covariances of its quadratic penalties."""
+    if isinstance(declared, tuple):
+        return tuple(evaluated(x, data) for x in declared)
+    if isinstance(declared, Quadratic) and isinstance(declared.Q, MatrixNode):
+        return Quadratic(declared.Q.evaluate(data))
+    if isinstance(declared, Node) and any(
+        isinstance(R.Q, MatrixNode) for R in declared.those(Quadratic)
+    ):
+        new = {name: evaluated(getattr(declared, name), data) for name in declared._names}
+        return replace(declared, **new)  # type: ignore[type-var]
+    return declared
