@@ -67,6 +67,8 @@ LINEAR = [
     "2 * Hull(signed, weights=CappedSimplex(0.1))",
     "RobustMargin(A + B, norm=np.inf)",
     "RobustMargin(H, norm=1)",
+    "RobustMargin(A) + kappa * L1()",
+    "RobustMargin(A) + kappa * (GroupLasso([0, 0, 1]) + 0.1 * LInf())",
     "Wasserstein(pos, kappa) - Wasserstein(neg, kappa)",
     "Gelbrich(pos, 0.05, kappa) - Gelbrich(neg, 0.05, kappa)",
     # losses and penalties

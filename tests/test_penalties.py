@@ -242,12 +242,14 @@ REFUSED = {
     "ucm.Quadratic(ucm.pos.cov).value([1.0])": "expected samples for its covariance",
     "ucm.compile(ucm.Hinge() + ucm.Quadratic(ucm.pos.cov), X, y, kernel='rbf')": "in the features",
     "ucm.compile(ucm.Hinge() + ucm.Quadratic([[1]]), X, y)": "1 features, got samples of 4",
-    "U + 0.1 * ucm.L1()": r"the ball of its dual norm, write U \+ Ball\(0, 0.1, p=inf\)",
-    "0.1 * ucm.L1() + U": r"write U \+ Ball\(0, 0.1, p=inf\)",
-    "U + ucm.LInf() / 4": r"write U \+ Ball\(0, 0.25, p=1\)",
-    "U - ucm.Norm(3)": r"write U \+ Ball\(0, 1, p=1.5\)",
-    "U + Param('r', 0.1) * ucm.Norm()": r"write U \+ Ball\(0, Param\('r', 0.1\), p=2\)",
-    "U + ucm.L2()": "takes norm penalties only",
+    "U + 0.1 * ucm.L1()": r"beside a robust margin, RobustMargin\(U\) \+ 0.1 \* L1\(\)",
+    "0.1 * ucm.L1() + U": "beside a robust margin",
+    "U - ucm.Norm(3)": "beside a robust margin",
+    "ucm.RobustMargin(U) + ucm.Lp(3)": "only norms of w leave the problem convex",
+    "ucm.RobustMargin(U, norm=1) + ucm.L2()": "only norms of w leave the problem convex",
+    "ucm.CappedL1(1) + ucm.RobustMargin(U)": "only norms of w leave the problem convex",
+    "ucm.RobustMargin(U) + ucm.Hinge()": "takes penalties only",
+    "ucm.RobustMargin(U) + U": "takes penalties only",
     "U + ucm.Hinge()": "to_set",
     "ucm.HuberHinge(0)": "delta is positive",
     "ucm.HuberHinge(Param('delta', -1))": "delta is positive",
@@ -605,3 +607,35 @@ def test_a_covariance_in_a_quadratic_penalty_is_that_of_the_samples_of_the_fit()
     ridge = ucm.solve(Logistic() + 0.5 * L2(), X, y)
     at = {s.params["rho"]: s.objective for s in found}
     assert at[1.0] == pytest.approx(ridge.objective, rel=1e-6)
+
+
+GROUPS = np.arange(13) % 3
+BESIDE_A_MARGIN: dict[str, Callable[[Any], Any]] = {
+    "0.1 * L1()": lambda w: 0.1 * cp.norm1(w),
+    "r * ucm.LInf() + 0.1 * Norm(3)": lambda w: 0.2 * cp.norm_inf(w) + 0.1 * cp.pnorm(w, 3),
+    "0.1 * L1(weights=np.arange(13.0))": lambda w: 0.1 * np.arange(13.0) @ cp.abs(w),
+    "0.5 * (GroupLasso(GROUPS, weights=[0, 1, 2]) + 0 * L1())": lambda w: (
+        0.5 * sum(k * cp.norm(w[k == GROUPS]) for k in (1, 2))
+    ),
+    "ucm.ElasticNet(0.1) + 0.1 * Quadratic(np.eye(13))": lambda w: (
+        0.1 * cp.norm1(w) + 1.0 * cp.norm(w)
+    ),
+}
+
+
+@pytest.mark.parametrize("written", BESIDE_A_MARGIN)
+def test_a_norm_penalty_beside_a_robust_margin(written: str) -> None:
+    """Against the primal problem over the ball of w, on whose sphere the answer lies as 0 is outside."""
+    X, y = ucm.datasets.load("wine")
+    names = {**globals(), "r": Param("r", 0.2)}
+    margin = ucm.RobustMargin(ucm.Hull(ucm.pos) - ucm.Ball(ucm.neg.mean, 0.1))
+    plan = ucm.compile(margin + eval(written, names), X, y)
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify(solution).agrees
+    w = cp.Variable(13)
+    worst = cp.max(-(X[y > 0] @ w)) + X[y < 0].mean(0) @ w + 0.1 * cp.norm(w)
+    problem = cp.Problem(cp.Minimize(worst + BESIDE_A_MARGIN[written](w)), [cp.norm(w) <= 1])
+    problem.solve(solver="CLARABEL")
+    assert solution.objective == pytest.approx(problem.value, rel=1e-5)
+    assert solution.w == pytest.approx(w.value, abs=1e-3)
+    assert eval(written, names) + margin == sum([margin, eval(written, names)])

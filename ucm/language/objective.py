@@ -17,6 +17,7 @@ from ucm.language.node import (
     as_factor,
     is_zero,
 )
+from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
@@ -164,8 +165,8 @@ def add(a: Any, b: Any) -> Any:
     """Losses and penalties gather; a loss and a penalty make an objective; the number 0 changes nothing."""
     if is_zero(a) or is_zero(b):
         return b if is_zero(a) else a
-    if isinstance(b, UncertaintySet):
-        return b.__radd__(a)  # which says what to write
+    if isinstance(b, UncertaintySet | RobustMargin):
+        return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
     losses: list[Loss] = []
     penalties: list[Penalty] = []
     for term in (a, b):

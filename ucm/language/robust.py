@@ -7,7 +7,7 @@ from typing import Any
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import OPERATORS, Node, Notation
+from ucm.language.node import OPERATORS, Arithmetic, Notation
 from ucm.language.terms import Loss, Penalty
 
 __all__ = ["RobustMargin", "as_model", "dual_exponent"]
@@ -20,11 +20,12 @@ def dual_exponent(p: float) -> float:
     return 1.0 if p == math.inf else p / (p - 1.0)
 
 
-class RobustMargin(Node):
+class RobustMargin(Arithmetic[Any]):
     """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`; a set alone means p = 2.
 
     It is convex when 0 is not in U, and then equal to minus the distance from 0 to U in the q-norm,
-    1/p + 1/q = 1.
+    1/p + 1/q = 1. A norm penalty of w is added as to a loss, `RobustMargin(U) + 0.1 * L1()`: it is the
+    support function of a ball, and the sum the robust margin of a larger set.
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ class RobustMargin(Node):
     >>> import ucm
     >>> print(ucm.RobustMargin(ucm.Point(ucm.pos.mean)))
     min_{‖w‖₂ = 1} max_{x ∈ U} -w'x,  U = {x̄₊}
+    >>> ucm.RobustMargin(ucm.Point(ucm.pos.mean)) + 0.1 * ucm.L1()
+    RobustMargin(Point(pos.mean) + Ball(0, 0.1, p=inf))
     """
 
     set: UncertaintySet
@@ -59,6 +62,9 @@ class RobustMargin(Node):
     def dual(self) -> float:
         """The exponent q of the norm in feature space."""
         return dual_exponent(self.norm)
+
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        return OPERATORS["margin +"](a, b) if symbol == "+" else NotImplemented
 
     def problem_latex(self) -> str:
         """The primal and the dual problem in LaTeX, its support function written out:

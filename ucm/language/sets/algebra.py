@@ -10,18 +10,19 @@ from scipy import sparse
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Expression, Node, as_factor, axes, in_parentheses, is_zero, source
-from ucm.language.parameter import within
-from ucm.language.penalties.norms import exponent
-from ucm.language.robust import dual_exponent
-from ucm.language.sets.affine_image import Point
+from ucm.language.node import Expression, Node, as_factor, axes, in_parentheses, is_zero
+from ucm.language.parameter import Scalar, within
+from ucm.language.penalties.groups import GroupLasso
+from ucm.language.penalties.norms import L1, exponent
+from ucm.language.robust import RobustMargin, dual_exponent
+from ucm.language.sets.affine_image import Ball, Point
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import SampleNode
-from ucm.language.term_sums import ScaledPenalty
-from ucm.language.terms import Penalty, Term
+from ucm.language.term_sums import PenaltySum, ScaledPenalty
+from ucm.language.terms import Penalty, ProximalPenalty, Term
 
 __all__ = ["as_set"]
 
@@ -50,21 +51,68 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
 
 
 def _as_ball(term: Term) -> str:
-    """What to write where a loss or a penalty stands among sets: `r ||w||_p` is the support function of the
-    ball of radius r of the dual norm."""
-    inner, radius = term, 1.0
-    if isinstance(term, ScaledPenalty):
-        inner, radius = term.term, term.factor
-    p = exponent(inner) if isinstance(inner, Penalty) else None
-    if p is not None:
-        ball = f"Ball(0, {source(radius)}, p={source(dual_exponent(p))})"
-        return f"; a norm penalty on the margin is the ball of its dual norm, write U + {ball}"
+    """What to write where a loss or a penalty stands among sets."""
     if isinstance(term, Penalty):
-        return (
-            "; a robust margin holds ||w|| at 1 and takes norm penalties only, as balls: L1() is "
-            "Ball(0, r, p=inf); other penalties stand beside a loss, as in Hinge() + 0.5 * L2()"
-        )
+        return f"; a penalty stands beside a loss, or beside a robust margin, RobustMargin(U) + {term!r}"
     return "; a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: loss.to_set(radius)"
+
+
+@operator("margin +")
+def penalised(a: Any, b: Any) -> RobustMargin:
+    """A robust margin and a penalty `R(w) = max over x in B of -w'x`: the robust margin of `U + B`.
+
+    Raises
+    ------
+    CompositionError
+        No penalty, or on the sphere of w none of this form: it would leave no convex problem.
+    """
+    model, penalty = (a, b) if isinstance(a, RobustMargin) else (b, a)
+    if is_zero(penalty):
+        return model
+    if not isinstance(penalty, Penalty):
+        raise CompositionError(
+            f"{a!r} + {b!r}: a robust margin holds a norm of w at 1 and takes penalties only; write "
+            "RobustMargin(U) + 0.1 * L1(), add sets inside, RobustMargin(U + V), and losses to penalties"
+        )
+    balls = _balls(penalty, 1.0, model.norm)
+    return RobustMargin(_in_pairs([model.set, *balls]), model.norm)
+
+
+def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
+    """Sets whose support functions add up to c times the penalty, where `||w||_p = 1`."""
+    if isinstance(penalty, PenaltySum):
+        return [ball for R in penalty.terms for ball in _balls(R, c, p)]
+    if isinstance(penalty, ScaledPenalty):
+        return _balls(penalty.term, c * penalty.factor, p)
+    q = exponent(penalty)
+    if q is not None:
+        return [Ball(0, c, dual_exponent(q))]
+    ridge = penalty.norms() if isinstance(penalty, ProximalPenalty) else None
+    if ridge is not None and p == 2.0:  # c ||w||_2^2, and ||w||_2 = 1
+        return [Ball(0, c * ridge[1])]
+    if isinstance(penalty, L1):
+        return [LinearImage(np.diag(penalty.weights), Ball(0, c, math.inf))]
+    if isinstance(penalty, GroupLasso):
+        eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
+        weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
+        own = [
+            (r, eye[:, penalty.groups == g])
+            for r, g in zip(weights, groups, strict=True)
+            if r > 0.0
+        ]
+        return [LinearImage(E, Ball(np.zeros(E.shape[1]), c * float(r))) for r, E in own]
+    raise CompositionError(
+        f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
+        "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "
+        "U + Ellipsoid(0, Q, r), for w >= 0 U + AffineImage(np.eye(n), Box(0, np.inf)), or put the penalty "
+        "beside a loss"
+    )
+
+
+def _in_pairs(sets: list[UncertaintySet]) -> UncertaintySet:
+    """The sum of the sets, as deep as the logarithm of their number."""
+    half = (len(sets) + 1) // 2
+    return sets[0] if len(sets) == 1 else Sum(_in_pairs(sets[:half]), _in_pairs(sets[half:]))
 
 
 @operator("+")
