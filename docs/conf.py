@@ -170,9 +170,11 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
         "ucm.models."
     )
     if name.startswith("ucm.models.") and what in ("class", "function") and made:
-        from ucm.cli.named_model import declare, model_names
+        from ucm.cli.named_model import declare, defaults, model_names
 
-        model = declare(short) if short in model_names() else shown.instance(short)
+        model = shown.instance(short)
+        if short in model_names():
+            model = declare(short, {w: 0.5 for w, x in defaults(short).items() if x is None})
         latex = model.problem_latex()
         extra = ["", ".. math::", "", *(f"   {line}" for line in latex.splitlines()), ""]
     elif example is not None and name == f"ucm.{short}":

@@ -1,4 +1,4 @@
-"""`compile` and `solve`: a declaration and data to a plan."""
+"""`compile` and `solve`: from a declaration and data to a plan."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _compiled(
     pos_label: Any = None,
     **kernel_params: Any,
 ) -> Plan:
-    """`compile`, the intervals of relative sizes within a time limit."""
+    """Compile with a time limit for the intervals of relative sizes."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if is_stored(X):
         rows = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
@@ -222,7 +222,7 @@ def _out_of_core(model: RobustMargin | Objective, data: Data) -> bool:
 
 
 def _in_memory(model: RobustMargin, data: Data) -> Plan:
-    """The plan of two hulls of many samples in memory."""
+    """Return the plan of two hulls of many samples in memory."""
     began = time.perf_counter()
     return Plan.of((OutOfCoreHullsLowering(model, in_memory(data), "auto", data),), began)
 
@@ -230,7 +230,7 @@ def _in_memory(model: RobustMargin, data: Data) -> Plan:
 def row_features(
     what: str, rows: RowSource, kernel: Any, options: dict[str, Any]
 ) -> KernelFeatures:
-    """The features of rows in place of a kernel: some of the rows give them.
+    """Return the approximate kernel features of rows, drawn from some of the rows.
 
     Raises
     ------
@@ -322,14 +322,14 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
 
 
 def _joins(model: RobustMargin) -> bool:
-    """Whether whole hulls of rows stand beside their means and covariances."""
+    """True if a set has whole hulls of rows beside means and covariances of rows."""
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
 def plan_of_rows(
     model: RobustMargin | Objective, data: RowData | Data, solver: str | Solver[Any]
 ) -> Plan:
-    """The plan of a model over rows that are read block by block, after the pass of `bound_rows`."""
+    """Return the plan of a model over rows read block by block, after the pass of `bound_rows`."""
     check_asked(solver)
     began = time.perf_counter()
     if isinstance(model, Objective):
@@ -347,8 +347,8 @@ def plan_of_rows(
 
 
 def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
-    """The samples, and the Gram matrix of a kernel; of features in place of one these, and None, as without
-    a kernel, which then takes no options."""
+    """Return the samples and the Gram matrix of the kernel; None in its place without a kernel, or for
+    approximate kernel features, which then replace the samples."""
     if kernel is None:
         check_no_options(options)
         return data, None
@@ -359,7 +359,7 @@ def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data,
 
 
 def check_no_options(options: dict[str, Any]) -> None:
-    """Raises `ParameterError` where there are options of a kernel, or others that there are not."""
+    """Raise `ParameterError` for options of a kernel if there is no kernel, and for unknown options."""
     if options:
         of_kernel = ", ".join(word for word in options if word in KERNEL_OPTIONS)
         if of_kernel:
@@ -371,7 +371,7 @@ def check_no_options(options: dict[str, Any]) -> None:
 
 
 def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
-    """The Gram matrix that the options of `compile` ask for, nothing of it computed yet.
+    """Return the Gram matrix for the options of `compile`; its entries are computed on demand.
 
     Raises
     ------
@@ -387,7 +387,7 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
 def _kernel(
     kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
 ) -> tuple[Kernel, int]:
-    """The kernel and the memory limit that the options ask for; raises as `gram_of`."""
+    """Return the kernel and the memory limit of the options; raises as `gram_of`."""
     found, limit = kernel_of(kernel, X, weights, **options)
     if found.name == "precomputed":
         check_gram(X)
@@ -399,15 +399,15 @@ def _kernel(
 def features_of(
     kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
 ) -> KernelFeatures:
-    """The features in place of a kernel that `kernel_approx` among the options asks for, for the samples X;
-    raises as `gram_of` and `ucm.data.approx.approximation`."""
+    """Return the approximate kernel features of the option `kernel_approx` for the samples X; raises as
+    `gram_of` and `ucm.data.approx.approximation`."""
     rest = {name: x for name, x in options.items() if name != "kernel_approx"}
     found, _ = _kernel(kernel, X, weights, rest)
     return approximation(options["kernel_approx"], found, X)
 
 
 def check_kernel(model: RobustMargin) -> None:
-    """Refuse what has no meaning in the feature space of a kernel.
+    """Refuse models without a meaning in the feature space of a kernel.
 
     Raises
     ------
@@ -423,8 +423,8 @@ def check_kernel(model: RobustMargin) -> None:
 
 
 def check_sets(model: RobustMargin) -> None:
-    """Raises `CompositionError` where a set is written in the features, which a kernel, or what stands for
-    one, replaces."""
+    """Raise `CompositionError` for sets with vectors or matrices of the features, which a kernel or its
+    approximation replaces."""
     node = model.set.in_features()
     if node is not None:
         raise CompositionError(
@@ -436,8 +436,8 @@ def check_sets(model: RobustMargin) -> None:
 
 
 def in_span(model: RobustMargin, data: Data) -> Gram | None:
-    """The linear kernel, where a model of covariances or intersections has so many sparse features that a
-    vector of them, let alone a basis of the span of the samples, is what takes the time."""
+    """Return the linear kernel for models of covariances or intersections with so many sparse features
+    that their dense vectors dominate the cost; else None."""
     few = sparse.issparse(data.X) and data.m <= _COORDINATES
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return None
@@ -446,8 +446,8 @@ def in_span(model: RobustMargin, data: Data) -> Gram | None:
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:
-    """Whether rows of the Gram matrix, as needed, are what a solver takes; else it wants coordinates in
-    the feature space.
+    """True if a solver takes rows of the Gram matrix on demand; else it needs coordinates in the feature
+    space.
 
     Under "auto" that is every kernel with a feature space by its form; for others the factor of the
     Gram matrix tells, but where it costs too much.
@@ -465,7 +465,7 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any
 
 
 def in_its_space(data: Data, gram: Gram | None) -> Data:
-    """The samples in the feature space of a kernel that has one of its own; as they are for any other."""
+    """Return the samples in the feature space of a kernel, if the space has coordinates; else unchanged."""
     return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
 
 
@@ -476,7 +476,7 @@ def plan_of(
     solver: str | Solver[Any],
     time_limit: float = math.inf,
 ) -> Plan:
-    """The plan of a model for bound data."""
+    """Return the plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
     given = {}
@@ -502,8 +502,8 @@ def plan_of(
 def _of_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
-    """Return the lowerings: to the dual problem, if the terms are those of a pSVM; to one in w, behind a
-    kernel in coordinates of the span of the samples."""
+    """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, or a problem in w, behind
+    a kernel in coordinates of the span of the samples."""
     hidden = (
         gram is not None and gram.kernel.name != "linear"
     )  # the features that a penalty is written in
@@ -535,8 +535,8 @@ def _of_objective(
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
-    """(p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None for any other objective.
-    Two such losses, one of each class, are one."""
+    """Return (p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`, or None; two such losses,
+    one for each class, count as one."""
     losses, weights = weighed(model.loss.split()[0], data)
     C, loss = split_scalar(losses[0])
     added, subtracted = model.penalty.split()
@@ -550,7 +550,8 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 def _of_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> DistanceLowering:
-    """Lower a set: over features, over coordinates of the span of the samples, or over inner products."""
+    """Return the lowerings of a set: over features, coordinates of the span of the samples, or inner
+    products."""
     if data.approx is not None:
         check_sets(model)
     model.set.dimension(data.n)

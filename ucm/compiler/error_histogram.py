@@ -1,4 +1,4 @@
-"""Training errors over rows: a histogram of scores, then the scores between which the least error lies."""
+"""Training errors over rows: a histogram of scores, then the scores near the least error."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _bring(
 
 
 def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
-    """The first and the last of the parts of the scores between which the least error lies, the error with
-    all from the first on called positive, and the least that is known.
+    """Return the first and the last bin that can contain the least error, the error with all bins from the
+    first on called positive, and the least known error.
 
     Before a part the error is known; within it falls by the cost of its class -1 at most. One part more comes
     on either side.
@@ -63,8 +63,8 @@ def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, flo
 def undecided(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> tuple[Vec, NDArray[Any], float]:
-    """The scores between which the least error lies, their labels times weights, and the error with all of
-    them called positive: two rounds.
+    """Return the scores that can contain the least error, their labels times weights, and the error with all
+    of them called positive; two rounds of passes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Generalised nu-SVMs whose bound of the norm is inactive: as they are written, over w, b and rho."""
+"""Generalised nu-SVMs with an inactive norm bound, as declared, over w, b and rho."""
 
 from __future__ import annotations
 

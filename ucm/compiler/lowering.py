@@ -1,4 +1,4 @@
-"""The contract of a lowering: a declaration as a standard form, and the way back.
+"""The contract of a lowering: from a declaration to a standard form, and back.
 
 A lowering has a form (`form`), certifies the answer of a solver (`certify`), recovers the classifier
 (`recover`), and may name another lowering where 0 lies in U (`other_form`).
@@ -57,7 +57,7 @@ Form = TypeVar("Form", bound=Posed)
 
 @dataclass(frozen=True)
 class Regime:
-    """Whether a model is convex for its data, and how that is known.
+    """Convexity of a model for its data, with the reason.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class Proof:
-    """An answer and what the declaration proves of it.
+    """An answer with its certificate.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Proof:
 
 
 class Verdict(NamedTuple):
-    """A status and its sentence; whether to warn."""
+    """A status with its message; `warns` if the user gets a warning."""
 
     status: str
     message: str
@@ -101,7 +101,7 @@ class Verdict(NamedTuple):
 
 
 def other_shape(same: str) -> ParameterError:
-    """The error for a warm start that does not fit; `same` is what it must have in common."""
+    """Return the error for a warm start of another shape; `same` is the required common part."""
     return ParameterError(
         f"solve: warm_start is the solution of a model of another shape; give one {same}"
     )
@@ -109,7 +109,7 @@ def other_shape(same: str) -> ParameterError:
 
 @dataclass(frozen=True)
 class Recovered:
-    """The parts of a solution that are recovered once an answer is judged; as for `Solution`."""
+    """The parts of a `Solution` that are recovered from a certified answer."""
 
     w: Vec | None
     b: float | None
@@ -136,7 +136,7 @@ class Recovered:
 
 @dataclass(frozen=True)
 class ExternalAnswer:
-    """An answer that was not found by a solver of the plan; as for `Plan.certify`."""
+    """An answer of an external solver, as for `Plan.certify`."""
 
     w: Any = None
     b: Any = None
@@ -175,14 +175,14 @@ class ExternalAnswer:
         return v[kept]
 
     def refuse(self, why: str, *names: str) -> None:
-        """Raises `ParameterError` where one of these is given."""
+        """Raise `ParameterError` if an entry of one of these names is given."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ParameterError(f"certify: unexpected {name}: {why}")
 
 
 class Lowering(ABC, Generic[Form]):
-    """A model, bound to data, as one standard form.
+    """A model, bound to data, as a standard form.
 
     Attributes
     ----------
@@ -206,29 +206,29 @@ class Lowering(ABC, Generic[Form]):
 
     @property
     def kernel(self) -> str:
-        """The kernel, or the features in place of one, that the certificate is about; "" without."""
+        """The name of the kernel or of its approximate features, for the certificate; "" without."""
         return self.data.kernel if self.gram is None else self.gram.description
 
     @property
     def regime(self) -> Regime:
-        """Convex or not; decided by the solve unless a lowering knows before."""
+        """The convexity of the model; the default leaves the decision to the solve."""
         return Regime(True, "the solve decides")
 
     @abstractmethod
     def describe(self) -> list[str]:
-        """The lines of `explain()` about data and form."""
+        """Return the lines of `explain()` about data and form."""
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
-        """The lines of `explain(verbose)` about the other form; none where there is none."""
+        """Return the lines of `explain(verbose)` about the other form; none by default."""
         return []
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        """The lowering that has the answer where this one has not: asked before a solve, without a
-        proof, and after it. None by default: this one has it."""
+        """Return the lowering that replaces this lowering, or None, the default: before a solve, with
+        proof None, and after a solve."""
         return None
 
     def warm_start(self, warm: Solution) -> Answer | None:
-        """The start that a solution gives; none by default.
+        """Return the start for a solution; None by default.
 
         Raises
         ------
@@ -240,11 +240,11 @@ class Lowering(ABC, Generic[Form]):
     def run(
         self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
-        """The answers of a solver, one for each start that the form has a use for; by default one."""
+        """Return the answers of a solver, one for each start that the form can use; by default one."""
         return [self.answer(solver, monitor, start)]
 
     def answer(self, solver: Solver[Form], monitor: Monitor, start: Answer | None) -> Answer:
-        """The answer of a solver from one start, checked before anything is computed from it."""
+        """Return the answer of a solver from one start, after validation."""
         return checked(solver.solve(self.form, monitor, start), self.form.expected, solver.name)
 
     @abstractmethod
@@ -253,7 +253,7 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def certify_external(self, given: ExternalAnswer) -> Certificate:
-        """Certify an answer from elsewhere.
+        """Certify the answer of an external solver.
 
         Raises
         ------
@@ -262,12 +262,12 @@ class Lowering(ABC, Generic[Form]):
         """
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        """A status that the gap alone does not decide; None where it does, the default."""
+        """Return a status that does not follow from the gap; None by default."""
         return None
 
     @abstractmethod
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        """The classifier and its weights.
+        """Return the classifier and its weights.
 
         Raises
         ------
@@ -277,19 +277,19 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """The CVXPY reference problem; of a non-convex model the convex problem around a solution."""
+        """Return the CVXPY reference problem; of a non-convex model the convex problem around a solution."""
 
     def dual_reference(self) -> cp.Problem | None:
-        """The dual of the reference problem; None, the default, where it is not written down."""
+        """Return the dual of the reference problem; None by default."""
         return None
 
     @abstractmethod
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        """A solution that was asked for to a relative gap of `tol`, compared with the reference problem."""
+        """Compare a solution, of relative gap `tol`, with the reference problem."""
 
 
 def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) -> Verdict:
-    """Return the status of an answer: the verdict of the lowering where it has one, else by the gap.
+    """Return the status of an answer: the verdict of the lowering, or else by the gap.
 
     Raises
     ------
@@ -327,7 +327,7 @@ def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) 
 
 
 def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
-    """The answer, with the reason in its message where the monitor stopped the solver."""
+    """Return the answer with the reason for which the monitor stopped the solver, if it did."""
     if answer.status != "interrupted":
         return answer
     if monitor.late:
@@ -338,7 +338,7 @@ def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
 
 
 def starts_compared(values: Vec) -> str:
-    """A sentence on the objectives that several starts ended at."""
+    """Return a sentence that compares the final objectives of several starts."""
     best = float(values.min())
     same = int((values <= best + _SAME * abs(best)).sum())
     return (

@@ -1,4 +1,4 @@
-"""Models that see the samples by their means and covariances only: ellipsoids, for many sizes at once."""
+"""Models of means and covariances only, ellipsoids, for many sizes at once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OfMoments(NamedTuple):
 
 
 def of_ellipsoids(model: Any) -> bool:
-    """Whether U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
+    """True if U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
     classes, in the Euclidean norm."""
     if not isinstance(model, RobustMargin) or model.norm != 2.0:
         return False
@@ -66,7 +66,7 @@ def of_ellipsoids(model: Any) -> bool:
 def at_sizes(
     models: Sequence[RobustMargin], moments: Mapping[str, Moments], rule: str, tol: float
 ) -> OfMoments:
-    """The models, which differ in their radii alone, over samples with these moments.
+    """Return the nearest points of models that differ only in their radii, over samples with these moments.
 
     Parameters
     ----------
@@ -113,7 +113,8 @@ def at_sizes(
 
 
 def of_one_ellipsoid(model: Any) -> bool:
-    """Whether `of_ellipsoids`, and U one: then leaving a sample out changes S by one outer product."""
+    """True if U is one ellipsoid of `of_ellipsoids`: leaving a sample out then changes S by an outer
+    product."""
     return of_ellipsoids(model) and sum(1 for _ in summands(model.set)) == 1
 
 
@@ -184,7 +185,7 @@ def _shares(U: Any, n: int, kind: str) -> tuple[float, float]:
 
 
 def radii_of(models: Sequence[RobustMargin]) -> Matrix:
-    """(models, ellipsoids) their radii."""
+    """Return the (models, ellipsoids) radii."""
     return np.array(
         [
             [value(U.radius) for U, _ in summands(model.set) if isinstance(U, Ellipsoid)]
@@ -194,7 +195,7 @@ def radii_of(models: Sequence[RobustMargin]) -> Matrix:
 
 
 def _points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matrix]:
-    """For every row of radii the point x, in columns, and s."""
+    """Return the points x, in columns, and s for every row of radii."""
     if len(S) == 1:
         if not S[0].trace > 0.0:
             radii = np.zeros_like(radii)
@@ -217,7 +218,7 @@ def _points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matri
 
 
 def _start(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
-    """s on the line through the last two in logarithms; like the radii after a single one."""
+    """Extrapolate s from the last two values in logarithms; after one value, in proportion to the radii."""
     if not last:
         return None
     r1, s1 = last[-1]

@@ -1,4 +1,4 @@
-"""`loss + penalty`: as a composite problem, or as the difference of two convex ones."""
+"""Lowering of `loss + penalty` to a composite problem, or to a difference of two convex ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["ObjectiveLowering", "normal_of"]
 
 
 class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
-    """`min G - H`: composite where nothing is subtracted."""
+    """`min G - H`, a composite problem if H is 0."""
 
     model: Objective
 
@@ -99,8 +99,8 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """The proof of the answer, or of w = 0 with the best b where a convex solver ended above it; an
-        objective that is no number is left to the judge."""
+        """Certify the answer, or w = 0 with the best b if a convex solver ended above its objective;
+        `judge` handles an objective that is NaN."""
         proof = self._proof(answer)
         proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):
@@ -169,11 +169,11 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
 
     @property
     def _features(self) -> Any:
-        """The root of the Gram matrix that stands for the samples behind a kernel in references."""
+        """Return the root of the Gram matrix, the samples of a reference problem behind a kernel."""
         return None if self.data.gram is None else self.data.gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
+        """Return the twin; of a difference of convex functions the majorant at a solution, or at 0."""
         w, b = (None, None) if at is None else (at.w, at.b)
         return majorant(self.model, self.data, w, b or 0.0, self._features, scaled)
 
@@ -185,7 +185,7 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
 
 
 def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
-    """The normal, or its coefficients behind a kernel, and the bias of an answer from elsewhere.
+    """Return the normal, or its coefficients behind a kernel, and the bias of an external answer.
 
     Raises
     ------

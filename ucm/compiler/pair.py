@@ -1,4 +1,4 @@
-"""`C * Hinge(p) + lam * L2()`: the pSVM of Sun (2024) as its dual, linear or behind a kernel."""
+"""Lowering of `C * Hinge(p) + lam * L2()`, the pSVM of Sun (2024), to its dual, linear or behind a kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["HingeDualLowering"]
 
 
 class HingeDualLowering(Lowering[HingeDual]):
-    """The dual (17), in units of lam = 1/2: multipliers of the samples, changed in pairs.
+    """The dual (17) in units of lam = 1/2, in multipliers of the samples that change in pairs.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class HingeDualLowering(Lowering[HingeDual]):
 
     @property
     def _features(self) -> Any:
-        """The root of the Gram matrix that stands for the samples behind a kernel."""
+        """Return the root of the Gram matrix, the samples of a reference problem behind a kernel."""
         return None if self.gram is None else self.gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
@@ -166,7 +166,7 @@ class HingeDualLowering(Lowering[HingeDual]):
 
 
 def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
-    """Candidates for b from the multipliers; all the same number at the optimum.
+    """Return candidates for b from the multipliers, which agree at the optimum.
 
     With `xi_k = (a_k / (C p))^(1/(p-1))` every a_k > 0 (p = 1: below C) gives
     `b = y_k (1 - xi_k) - f_k`, which is exact for every p, where equation (21) of Sun (2024) is so
@@ -187,8 +187,8 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
 
 
 def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:
-    """Why the kernel is not positive semidefinite over the support vectors; None when it is, or
-    when there are too many to tell."""
+    """Return a proof that the kernel is not positive semidefinite over the support vectors; None if it is,
+    or if there are too many support vectors to test."""
     rows = np.flatnonzero(support)
     if rows.size == 0 or rows.size > limit:
         return None

@@ -1,4 +1,4 @@
-"""A compiled model: `solve -> certify -> judge -> recover`, whatever was declared."""
+"""A compiled model: `solve -> certify -> judge -> recover` for every kind of declaration."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ class Plan:
 
     @property
     def regime(self) -> Regime:
-        """Whether the model is convex for these data, and how that is known."""
+        """The convexity of the model for these data, with the reason."""
         return self.lowering.regime
 
     @property
     def solution(self) -> Solution:
-        """The latest solution of this plan; where there is none, one with the default options."""
+        """The latest solution of this plan; a solve with the default options if there is none."""
         return self._latest[0] if self._latest else self.solve()
 
     def __repr__(self) -> str:
@@ -113,7 +113,8 @@ class Plan:
         )
 
     def explain(self, verbose: bool = False) -> str:
-        """The form, the regime, the route chosen with the passes to expect, and why not the next two.
+        """Return the form, the regime, the chosen route with its expected passes, and the verdicts on two
+        other routes.
 
         Parameters
         ----------
@@ -146,7 +147,8 @@ class Plan:
         return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
 
     def _scales(self) -> str:
-        """A hint if the features have scales so different that a few of them decide the norms."""
+        """Return a hint if the scales of the features are so different that a few features decide the
+        norms."""
         if not isinstance(self.data, Data) or self.data.n == 0:
             return ""
         X = self.data.X
@@ -167,7 +169,7 @@ class Plan:
         return f"{'convex' if regime.convex else 'not convex'}: {regime.how}"
 
     def _verdicts(self) -> list[tuple[str, str]]:
-        """The solvers that were looked at, in order, with what was said of each."""
+        """Return the solvers in the order of the route table, each with its verdict."""
         rows = (
             row
             for other in (self.lowering, *self.others)
@@ -288,7 +290,7 @@ class Plan:
     def _answers(
         self, monitor: Monitor, start: Answer | None, starts: int
     ) -> tuple[Solver[Any], list[Answer]]:
-        """The solver and its answers; under "auto" the first fallback that does not fail."""
+        """Return the solver and its answers; under "auto" the first fallback that does not fail."""
         lowering, solver = self.lowering, self.solver
         while True:
             try:
@@ -305,8 +307,8 @@ class Plan:
     def _then(
         self, solver: Solver[Any], proof: Proof, monitor: Monitor
     ) -> tuple[Solver[Any], Proof]:
-        """The best proof, and whose it is: under "auto" the fallbacks of the route go on, one after another,
-        from the best answer so far, until it is proven or the time is over."""
+        """Run the fallbacks of the route under "auto", each from the best answer so far, until the gap is
+        proven or the time is over; return the solver of the best proof, and the proof."""
         lowering, tried = self.lowering, solver
         while (
             lowering.asked == "auto"
@@ -344,7 +346,7 @@ class Plan:
         starts: int,
         bias_rule: str,
     ) -> Solution:
-        """The best of the proofs, judged, with what is recovered from it."""
+        """Return the best of the proofs with its verdict and the recovered classifier."""
         verdict = self._judged(solver.name, proof, monitor)
         message = verdict.message
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
@@ -370,7 +372,7 @@ class Plan:
         )
 
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> Verdict:
-        """The verdict on an answer, with its warning."""
+        """Return the verdict on an answer, and warn if the verdict says so."""
         verdict = judge(self.lowering, proof, solver, monitor)
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
@@ -384,7 +386,7 @@ class Plan:
         starts: int,
         bias_rule: str,
     ) -> Solution:
-        """The solution of a second plan, which it refers to."""
+        """Solve the plan of another lowering; the solution refers to that plan."""
         second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
         if isinstance(further, type(self.lowering)):
             warm_start = None  # its vectors are in other coordinates
@@ -395,7 +397,7 @@ class Plan:
         return solution if solution.plan is not None else replace(solution, plan=second)
 
     def _route(self) -> str:
-        """The solver, what is inside of it, and the passes to expect."""
+        """Return the solver, its inner solver and the expected passes as text."""
         solver, form = self.solver, self.form
         passes = solver.predicted_passes(form)
         expected = (
@@ -404,7 +406,7 @@ class Plan:
         return f"{label(solver)}{expected}"
 
     def _fallback(self) -> str:
-        """The solvers that go on under "auto", or inside of the one chosen; "" for none."""
+        """Return the fallbacks under "auto", or inside of the chosen solver, as text; "" for none."""
         around = isinstance(self.solver, DCA | OutOfCoreHinge)
         names = fallbacks(self.form, self.solver) if around or self.lowering.asked == "auto" else []
         return f"if it ends without proof: {', then '.join(names)}" if names else ""
@@ -429,7 +431,7 @@ class Plan:
         ratio: float = 0.99,
         time_limit: float | None = None,
     ) -> Solution:
-        """Where 0 lies in U: look longer how far the objective may be from the least one.
+        """Improve the lower bound of a non-convex solution, where 0 lies in U.
 
         In up to 6 dimensions a polytope inside of U is pushed out; beyond, or where that is not enough, the
         best affine decision rule over the weights is solved for. A better w that the search meets is a start.
@@ -478,7 +480,7 @@ class Plan:
         return found
 
     def _given(self, method: str, solution: Solution | None) -> Solution:
-        """The solution that a method is asked about, `self.solution` where it is left out."""
+        """Return the given solution, or `self.solution` for None."""
         if solution is not None and not isinstance(solution, Solution):
             raise ParameterError(
                 f"{method}: solution is a Solution, got {brief(solution)}; leave it out for the latest one"
@@ -486,7 +488,7 @@ class Plan:
         return self.solution if solution is None else solution
 
     def _tightened(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
-        """The solution once its lowering has looked longer for a lower bound."""
+        """Return the solution with the lower bound that a longer search finds."""
         lowering = self.lowering
         if (
             not isinstance(lowering, SphereLowering)
@@ -521,8 +523,8 @@ class Plan:
         return self.lowering.reference(at, scaled)
 
     def dual_reference(self) -> cp.Problem:
-        """The dual of a convex loss with `lam * L2()` in CVXPY; its value is that of the objective. For
-        `C * Hinge(p)` it is problem (17) of Sun (2024).
+        """Return the dual of a convex loss with `lam * L2()` in CVXPY, whose value is that of the objective.
+        For `C * Hinge(p)` it is problem (17) of Sun (2024).
 
         Raises
         ------
@@ -547,7 +549,7 @@ class Plan:
         weights: Any = None,
         coefficients: Any = None,
     ) -> Certificate:
-        """Certify an answer from elsewhere by the declaration.
+        """Certify the answer of an external solver by the declaration.
 
         Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower one,
         `-||x||_q`. The side that is missing is infinite, and the kind "none". Of `loss + lam * penalty`,
@@ -651,7 +653,7 @@ class Plan:
         return certificate
 
     def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
-        """Compare a solution with the CVXPY reference problem, at the tolerance it was solved to.
+        """Compare a solution with the CVXPY reference problem, at the tolerance of its solve.
 
         Parameters
         ----------
@@ -693,8 +695,8 @@ class Plan:
         *,
         level: float = 0.95,
     ) -> Guarantees:
-        """Compute guarantees for new data: bounds by the declared set at the fitted (w, b), after
-        those by held-out samples, where there are any; of one loss `Hinge(p)` the bound by its margins.
+        """Compute guarantees for new data: bounds by the declared set at the fitted (w, b), after bounds by
+        held-out samples if there are any; of one loss `Hinge(p)` the bound by its margins.
 
         Parameters
         ----------
@@ -737,7 +739,7 @@ class Plan:
         began: float,
         given: Mapping[str, float] | None = None,
     ) -> Plan:
-        """The plan of the first lowering that has a solver, of a compilation that began then.
+        """Return the plan of the first lowering that has a solver; `began` is the start of the compilation.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The way back: sample weights, the normal in feature space, the bias."""
+"""Recovery of sample weights, the normal in feature space and the bias."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BINS = 1024  # of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
-    """Non-negative weights of the samples, or None when the set is not made of samples."""
+    """Return the non-negative weights of the samples, or None if the set has no samples."""
     if not any(b.carries for b in form.blocks):
         return None
     weights = np.zeros(m)
@@ -61,7 +61,7 @@ def _add_weights(b: Block, v: Vec, weights: Vec) -> None:
 
 
 def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """For every leaf of samples, its kind and the matrices that stand above it, outermost first."""
+    """Yield for every leaf of samples its kind and the matrices above the leaf, outermost first."""
     if isinstance(node, Samples):
         yield node.kind, chain
     elif isinstance(node, Combination):
@@ -74,8 +74,8 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tupl
 
 
 def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:
-    """`M' w` when every leaf of samples lies under the same matrices M (none: w itself); None when
-    they differ, or when there are no samples and w lives elsewhere.
+    """Return `M' w` if every leaf of samples is under the same matrices M (without matrices w); None if they
+    differ, or if a set without samples is in another space.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
 
 
 def _inside(low: float, high: float) -> float | None:
-    """A point of an interval whose ends may be infinite."""
+    """Return the middle of an interval, or a finite end; None if both ends are infinite."""
     if math.isfinite(low) and math.isfinite(high):
         return 0.5 * (low + high)
     return low if math.isfinite(low) else (high if math.isfinite(high) else None)
@@ -193,7 +193,7 @@ def _inside(low: float, high: float) -> float | None:
 def _terms(
     U: UncertaintySet, data: Data, q: Iterator[Vec]
 ) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
-    """The Minkowski summands: the set, its point, and what stands of it in the sum."""
+    """Yield the Minkowski summands: the set, its point, and the contribution of the point to the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():
             for leaf, own, x in _terms(V, data, q):
@@ -204,7 +204,7 @@ def _terms(
 
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
-    """The point of every summand, in order."""
+    """Return the point of every summand, in order."""
     found = _terms(U, data, iter(q))
     if data.origin is None:
         return tuple(own for _, own, _ in found)
@@ -214,12 +214,13 @@ def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
-    """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
+    """Return the points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one
+    class."""
     return _by_class((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
 
 
 def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
-    """`class_points` of the summands and what stands of each in the sum."""
+    """Return the class points from the summands and their contributions to the sum."""
     point: dict[str, Any] = {}
     for leaf, x in summands:
         kinds = kinds_of(leaf)
@@ -231,9 +232,9 @@ def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec]
 
 
 def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
-    """The translation of a set for a unit translation of all samples of a kind, by kind: 1 for a hull or a
-    mean, 0 for a covariance, the factor for a multiple, that of the first set for an intersection, and nan
-    for a convex union whose sets differ."""
+    """Yield the kinds of samples with the translation of a set for a unit translation of the samples: 1
+    for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
+    intersection, and nan for a convex union of sets that differ."""
     if isinstance(x, Samples):
         yield x.kind, factor
     elif isinstance(x, Combination):
@@ -255,7 +256,7 @@ def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, floa
 
 
 def _moved(U: UncertaintySet) -> dict[str, float]:
-    """The translation factor of a set for each kind of samples."""
+    """Return the translation factor of a set for each kind of samples."""
     found = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
     for kind, factor in translation_factors(U):
         found[kind] += factor
@@ -272,8 +273,8 @@ def midpoint_of(
     summands: Iterable[tuple[UncertaintySet, Vec]],
     score: Callable[[Vec], float],
 ) -> float | None:
-    """b of the hyperplane half-way between the class points, each in the units of its samples, from the
-    summands of U, what stands of each in the nearest point, and w'x; None unless each uses one class."""
+    """Return b of the hyperplane half-way between the class points, from the summands of U, their
+    contributions to the nearest point, and the scores w'x; None unless each summand uses one class."""
     points = _by_class(summands)
     if points is None:
         return None
@@ -285,9 +286,9 @@ def midpoint_of(
 
 
 def _odds(data: Data, normal: Vec) -> float | None:
-    """The least training error without class weights, moved by what weights c change for two normal
-    distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
-    mu_-)`. Training errors alone see no cost where a kernel separates the classes."""
+    """Return the bias of least unweighted training error, shifted by the effect of class weights c for two
+    normal distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
+    mu_-)`. If a kernel separates the classes, no training error depends on the costs."""
     if data.source is not None:
         return _odds_of_moments(data, normal)
     scores, samples = data.X @ normal, data.weighing.samples
@@ -315,7 +316,7 @@ def least_error(
     costs: Vec | None,
     among: NDArray[np.bool_] | None = None,
 ) -> float:
-    """The middle of the widest interval of b with the least weighted training error.
+    """Return the middle of the widest interval of b with the least weighted training error.
 
     Of many scores only those near the least error are sorted: in `_BINS` parts of their range see
     `around_least`.
@@ -340,7 +341,8 @@ def least_error(
 def _by_parts(
     scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
 ) -> float | None:
-    """`least_error` by the parts; None where b is at an end, or next to scores that rounding tells apart."""
+    """Return `least_error` by a histogram; None if b is at an end, or between scores that differ by
+    rounding only."""
     part, kept = ((scores - low) * scale).astype(np.intp), slice(None) if among is None else among
     both = (part + _BINS * np.asarray(positive))[kept]
     sums = np.bincount(both, None if costs is None else costs[kept], 2 * _BINS).astype(np.float64)
@@ -355,8 +357,8 @@ def _by_parts(
 def _by_sorting(
     scores: Vec, positive: Any, costs: Vec, before: float | None = None
 ) -> tuple[float, float, bool]:
-    """`least_error` of these scores, the error, and whether b is between two of them; `before` is the error
-    with all of them called positive, where there are others."""
+    """Return `least_error`, the error, and whether b is between two of the scores; `before` is the error
+    with all scores called positive, if there are other scores."""
     order = np.argsort(scores)
     s = scores[order]
     weight = costs[order]
@@ -378,12 +380,12 @@ def _by_sorting(
 
 
 def _to_origin(data: Data, normal: Vec) -> float:
-    """Return the shift between scores and those of the means, which may have an origin of their own."""
+    """Return the shift from scores of centred samples to scores of the given samples."""
     return 0.0 if data.origin is None else float(normal @ data.origin)
 
 
 def _of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
-    """`_least_error` of rows elsewhere, of scores from the origin."""
+    """Return `least_error` of rows that are read block by block, for scores from the origin."""
     variances = [float(normal @ data.covariance(kind) @ normal) for kind in ("pos", "neg")]
     centers = [float(normal @ data.mean(kind)) for kind in ("pos", "neg")]
     spread = math.sqrt(max(variances)) + abs(centers[0] - centers[1])
@@ -395,7 +397,8 @@ def _of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
 def error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
-    """`least_error` of rows elsewhere, whose scores are about there: see `undecided`."""
+    """Return `least_error` of rows that are read block by block; `center` and `spread` locate their
+    scores."""
     scores, y, before = undecided(source, normal, costs, center, spread)
     return _by_sorting(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)[0]
 
@@ -414,7 +417,7 @@ def _odds_of_moments(data: Data, normal: Vec) -> float | None:
 def coefficients_of(
     model: RobustMargin, data: Data, gram: Gram, q: Sequence[Vec], w: Vec, x: Vec
 ) -> tuple[Vec, Vec]:
-    """w and the point x as coefficients over the samples: `w = sum_i c_i phi(x_i)`.
+    """Return w and the point x as coefficients of the samples: `w = sum_i c_i phi(x_i)`.
 
     The nearest point x is made of samples, so its coefficients are exact, the definition of the set over
     unit vectors; where w is not x / ||x||, the rest comes from the factor of the Gram matrix.

@@ -1,4 +1,5 @@
-"""A robust-margin model: as a minimum-norm problem and, where 0 lies in U, over the unit sphere."""
+"""Lowerings of a robust-margin model: a minimum-norm problem or, if 0 lies in U, a problem over the unit
+sphere."""
 
 from __future__ import annotations
 
@@ -69,15 +70,15 @@ _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 def separates(
     certificate: Certificate, tol: float, size: float, resolution: float, rounding: float
 ) -> bool:
-    """Whether w proves that 0 is not in U, where U is of a size: the worst case along w is beyond what sums
-    of it lose, and beyond the resolution of the space or the optimum itself to the tolerance."""
+    """True if w proves that 0 lies outside of a set U of this size: the worst case along w exceeds
+    rounding errors and the resolution of the space."""
     proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
     least = SEPARATED if proven else resolution
     return certificate.primal < -(least * size + rounding)
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
-    """The minimum-norm problem of a model for bound data."""
+    """Return the minimum-norm problem of a model for bound data."""
 
     def make() -> MinNorm:
         with blas_threads(data.n):  # covariances are formed and factored here
@@ -149,7 +150,7 @@ class _Robust(Lowering[Form]):
         return both_sides(model, data, unit, x, violation, broken)
 
     def _parts(self, q: list[Vec]) -> tuple[Vec, ...]:
-        """The points of the summands."""
+        """Return the points of the summands."""
         if self.data.seal is not None:
             self.data.seal.check()
         return summand_points(self.model.set, self.data, q)
@@ -185,7 +186,7 @@ class _Robust(Lowering[Form]):
 
 
 def _rounding(least: float) -> Verdict:
-    """No direction behind a kernel has an objective that is told from 0."""
+    """Return the verdict for a kernel whose inner products cannot distinguish the objective from 0."""
     return Verdict(
         "zero_in_set",
         f"the objective is 0 within {least:.2g}, and the inner products of the kernel tell no direction "
@@ -217,12 +218,12 @@ class DistanceLowering(_Robust[MinNorm]):
 
     @property
     def by_rows(self) -> bool:
-        """Whether there are inner products of the samples only."""
+        """True if only inner products of the samples are known."""
         return isinstance(self.data.space, GramSpace)
 
     @functools.cached_property
     def unit(self) -> UnitNorm:
-        """The form where 0 lies in U."""
+        """The form for 0 in U."""
         return UnitNorm.of(self.form, self.model.norm)
 
     @property
@@ -230,7 +231,7 @@ class DistanceLowering(_Robust[MinNorm]):
         return self._known_regime(Monitor()) or Regime(True, "the solve decides")
 
     def _known_regime(self, monitor: Monitor) -> Regime | None:
-        """The regime; None where the time was over before it was known."""
+        """Return the regime; None if the time is over first."""
         if self._found is None and monitor.late:
             return None
         if self._found is None:
@@ -241,7 +242,7 @@ class DistanceLowering(_Robust[MinNorm]):
         return self._found
 
     def _regime(self, monitor: Monitor) -> Regime:
-        """Whether 0 lies in U.
+        """Decide whether 0 lies in U.
 
         A direction that separates 0 from U proves that it does not. The centre c of U is tried; then the
         program `max {s : -s c in U}`, not negative exactly when 0 lies in U, and whose dual vector
@@ -284,8 +285,8 @@ class DistanceLowering(_Robust[MinNorm]):
 
     @functools.cached_property
     def confined(self) -> bool:
-        """Whether U is bounded: a ray in it has no finite height against a direction of no meaning, or
-        against its opposite. Blocks that are coupled may confine each other, and are taken to."""
+        """True if U is bounded: along a random direction and its opposite a ray has an infinite height.
+        Coupled blocks may bound each other and count as bounded."""
         if self.form.couplings:
             return True
         g = self.form.rmatvec(np.random.default_rng(0).standard_normal(self.form.n))
@@ -300,7 +301,7 @@ class DistanceLowering(_Robust[MinNorm]):
 
     @property
     def extends(self) -> bool:
-        """Whether a solve goes on where 0 lies in U, or may do so."""
+        """True if a solve may continue with the form for 0 in U."""
         if not self.confined:
             return False
         asked = named(self.beyond or "auto", UnitNorm)
@@ -341,14 +342,14 @@ class DistanceLowering(_Robust[MinNorm]):
         return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
 
     def _left(self, proof: Proof, monitor: Monitor) -> bool:
-        """Whether nothing is proven by a solver that went as far as it can."""
+        """True if the solver ended at its best accuracy without a proof."""
         done = self._zero(proof) or is_proven(proof.certificate, monitor.tol)
         ended = proof.answer.status in ("infeasible", "interrupted")
         return not done and not ended and monitor.goes_on
 
     def _unresolved(self, proof: Proof) -> bool:
-        """Whether 0 lies on the boundary of U, as far as inner products of a kernel can tell: x is 0, and so
-        is the worst case along x, or along the direction in which the samples are thinnest."""
+        """True if inner products of the kernel cannot distinguish U from a set with 0 on its boundary: x
+        is 0, and so is the worst case along x, or along the direction of least variance of the samples."""
         data, x = self.data, proof.x
         if data.gram is None or self.by_rows or x is None:
             return False
@@ -414,12 +415,12 @@ class DistanceLowering(_Robust[MinNorm]):
         return Proof(answer, certificate, objective, w, None, x, size)
 
     def _zero(self, proof: Proof) -> bool:
-        """Whether 0 lies in U: w = 0, and the point near 0 is one of U."""
+        """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""
         inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
 
     def _refuse_emptiness(self) -> None:
-        """Raises `SolverError` where a solver calls a set empty whose centre lies in it."""
+        """Raise `SolverError` if a solver declares a set empty that contains its centre."""
         violation = self.model.set.rebuild(self.data, iter(self.form.centers()))[1]
         if violation <= INSIDE:
             raise SolverError(
@@ -446,7 +447,8 @@ class DistanceLowering(_Robust[MinNorm]):
         return Verdict("zero_in_set", message)
 
     def _advice(self, monitor: Monitor, *, empty: bool = False) -> str:
-        """The sizes that would do, where coordinates tell them and have room."""
+        """Return the sizes for which the model is convex and not empty, if coordinates of the samples are
+        available."""
         gram = self.data.gram
         if self.by_rows and gram is not None and not gram.fits:
             return (
@@ -458,7 +460,7 @@ class DistanceLowering(_Robust[MinNorm]):
 
     @property
     def _cancelled(self) -> float:
-        """The rounding error that cancellation leaves in x."""
+        """The rounding error of x by cancellation."""
         return 1e-14 * self._largest_column()
 
     def _largest_column(self) -> float:
@@ -476,7 +478,7 @@ class DistanceLowering(_Robust[MinNorm]):
 
 
 class SphereLowering(_Robust[UnitNorm]):
-    """`min f(w)` over the unit sphere, where 0 lies in U and U is more than this point.
+    """`min f(w)` over the unit sphere, if 0 lies in U and U is not only this point.
 
     Parameters
     ----------
@@ -520,7 +522,7 @@ class SphereLowering(_Robust[UnitNorm]):
     def run(
         self, solver: Solver[UnitNorm], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
-        """The first from the given w or the barycentres, the others from random directions."""
+        """Return the answers from the given w or the barycentres, and from random directions."""
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
@@ -534,7 +536,7 @@ class SphereLowering(_Robust[UnitNorm]):
         return answers
 
     def _bound(self, found: Witness | str) -> None:
-        """Keep what a witness proves, or why there is none."""
+        """Store the lower bound of a witness, or the reason for none."""
         if isinstance(found, str):
             self.unbounded = found
             return
@@ -542,8 +544,8 @@ class SphereLowering(_Robust[UnitNorm]):
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
     def tighten(self, ratio: float, known: Solution, monitor: Monitor) -> Vec | None:
-        """Look longer for a lower bound, until it is `ratio` of the least objective known; the w that the
-        search met, where its objective is below that of the solution."""
+        """Improve the lower bound until it is `ratio` of the least known objective; return a better w, if
+        the search finds one."""
         form, w, best = self.form, None, known.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
@@ -598,17 +600,17 @@ class SphereLowering(_Robust[UnitNorm]):
         return replace(found, violation=c.violation, residual=c.residual, span=span)
 
     def _near(self, certificate: Certificate, tol: float) -> bool:
-        """Whether the lower bound meets the objective, or 0 lies on the boundary of U."""
+        """True if the lower bound meets the objective, or 0 lies on the boundary of U."""
         met = -CROSSED <= certificate.relative_gap <= tol
         return met or self._at_zero(certificate, ZERO)
 
     def _at_zero(self, certificate: Certificate, part: float) -> bool:
-        """Whether a point of U counts as 0, and the objective is no more than a part of the size of U: 0 lies
-        on the boundary of U."""
+        """True if a point of U counts as 0 and the objective is a small part of the size of U: 0 lies on
+        the boundary of U."""
         return certificate.dual >= -ZERO * self.whole and certificate.primal <= part * self.whole
 
     def _unit(self, w: Vec) -> Vec:
-        """w at length 1, once it lies in the span of U: outside of it f is 0."""
+        """Return w at length 1, projected on the span of U; outside of the span f is 0."""
         unit = self.data.space.direction(w, self.model.norm)
         if (
             unit is None
@@ -659,7 +661,7 @@ class SphereLowering(_Robust[UnitNorm]):
         return Verdict(proof.answer.status, message, warns=True)
 
     def _far(self, certificate: Certificate) -> str:
-        """Return the words for the distance of the objective from the optimum."""
+        """Return the distance of the objective from the optimum in words."""
         if certificate.kind == "global" and certificate.dual > 0.0:
             share = math.floor(100.0 * certificate.dual / certificate.primal)
             return f"; the optimum is at least {share} % of the objective"
@@ -668,7 +670,7 @@ class SphereLowering(_Robust[UnitNorm]):
         )
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """The program linearised at the w of a solution."""
+        """Return the program linearised at the w of a solution."""
         if at is None or at.answer is None or at.answer.w is None:
             raise ParameterError(
                 "reference: where 0 lies in U it is the program around a solution; "

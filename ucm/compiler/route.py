@@ -69,7 +69,7 @@ def _never(form: Any) -> bool:
 
 
 def _in_seconds(form: MinNorm | Composite) -> bool:
-    """Whether an interior-point method ends in seconds."""
+    """True if an interior-point method ends in seconds."""
     if isinstance(form, MinNorm):
         return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks) <= _INTERIOR
     return form.entries <= _INTERIOR
@@ -90,26 +90,25 @@ def _round(form: MinNorm | UnitNorm) -> bool:
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
-    """True if pair updates cost less than linear systems in w: these are small for a smooth loss, and for the
-    hinge loss have the samples near its breakpoint only."""
+    """True if pair updates cost less than linear systems in w. A smooth loss has small systems; the hinge
+    loss has systems of the samples near its breakpoint."""
     if isinstance(form, MinNorm) or form.X is None:
         return True
     return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
 
 
 def _many_samples(form: Composite) -> bool:
-    """True where an interior-point method takes longer: always with one loss and the squared l2 norm. With
-    the
-    largest weight over fewer samples than features it does not, as nearly all weights are equal."""
+    """True if an interior-point method takes longer: always for one loss with the squared l2 norm; not for
+    the largest weight over fewer samples than features, as nearly all weights are then equal."""
     if form.penalty.square is not None and len(form.losses) == 1:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
 
 def _soon(form: UnitNorm) -> bool:
-    """Whether a bound for every face takes some ten seconds at most. The work is counted in entries: those
-    of a linear program for each face over hulls, of a conic one, a hundred times as dear, for each over
-    intersections; else those that cutting planes read and pivot on, for some 8 points in every dimension."""
+    """True if the bounds for all faces take at most about ten seconds. The work is counted in entries: of
+    a linear program for each face over hulls; of a conic program, 100 times as expensive, for each face
+    over intersections; else of cutting planes with about 8 points in every dimension."""
     r, image = form.rank, form.image
     faces = 2.0**image.n if form.norm == 1.0 else 2.0 * image.n
     entries = sum(b.map.entries for b in image.blocks)
@@ -122,7 +121,7 @@ def _soon(form: UnitNorm) -> bool:
 
 @dataclass(frozen=True)
 class Route:
-    """One row of the table.
+    """A row of the route table.
 
     Attributes
     ----------
@@ -268,14 +267,14 @@ def label(solver: Solver[Any]) -> str:
 
 
 def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
-    """The solvers for a form that are meant by a name, in order, or the instance itself."""
+    """Return the solvers with a name that take a form, in order, or the given instance."""
     if isinstance(asked, Solver):
         return [asked] if issubclass(form, asked.takes) else []
     return [r.solver for r in ROUTES if _called(r, asked) and form in r.solver.takes]
 
 
 def refusal(solver: Solver[Any], form: Any) -> str | None:
-    """Why a solver does not take the form; None when it does."""
+    """Return the reason for which a solver does not take the form; None if it does."""
     rows = isinstance(form, MinNorm) and isinstance(form.space, GramSpace)
     if rows and not isinstance(solver, NearestPoint):
         return "there are inner products only, and it needs coordinates"
@@ -283,8 +282,8 @@ def refusal(solver: Solver[Any], form: Any) -> str | None:
 
 
 def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
-    """The solver for a form: the first row of `ROUTES` that fits, or what was asked for by name or as
-    an instance. None where that takes another form, or no row is automatic.
+    """Return the solver of a form: the first row of `ROUTES` that fits, or the solver asked for by name or as
+    an instance; None if that solver takes another form, or no row is automatic.
 
     Raises
     ------
@@ -313,8 +312,8 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
 
 
 def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
-    """The solver that goes on where the solver of a row ends without proof: the fallback of the row, or the
-    fallback of that one where it does not take the form; None for none."""
+    """Return the solver that continues after a solver without proof: its fallback, or the fallback of that
+    one if it does not take the form; None for none."""
     rows = (
         {r.solver.name: r for r in routes(form)} if not isinstance(form, DifferenceOfConvex) else {}
     )
@@ -327,8 +326,8 @@ def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
 
 
 def fallbacks(form: Any, chosen: Solver[Any]) -> list[str]:
-    """The names of the solvers that go on after one, in order; of a method around another those of the
-    latter."""
+    """Return the names of all fallbacks of a solver, in order; of a method with an inner solver those of
+    the inner solver."""
     inside = chosen.inner if isinstance(chosen, DCA | OutOfCoreHinge) else None
     if isinstance(inside, WithFallback):
         return [inside.second.name]
@@ -340,7 +339,7 @@ def fallbacks(form: Any, chosen: Solver[Any]) -> list[str]:
 
 
 def _around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
-    """DCA around the solver of the convex part."""
+    """Return DCA with the solver of the convex part inside."""
     outer = asked if isinstance(asked, DCA) else DCA()
     if asked == "dca" or isinstance(asked, DCA):
         asked = outer.inner or "auto"
@@ -355,7 +354,7 @@ def _around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] |
 
 
 def check_asked(asked: Any) -> None:
-    """Raises `ParameterError` where the option `solver` is neither a name nor a solver."""
+    """Raise `ParameterError` if the option `solver` is neither a name nor a solver."""
     if isinstance(asked, str):
         return
     if not isinstance(asked, Solver) or not isinstance(getattr(asked, "name", None), str):
@@ -364,7 +363,7 @@ def check_asked(asked: Any) -> None:
 
 
 def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:
-    """The error for a solver that none of the forms has a row for."""
+    """Return the error for a solver without a row for any of the forms."""
     if isinstance(asked, Solver):
         takes = " or ".join(_WORDS.get(form, form.__name__) for form in asked.takes)
         return SolverError(
@@ -386,7 +385,7 @@ _BY_FORM = {
 
 
 def routes(form: Any) -> tuple[Route, ...]:
-    """The rows of a form; of a difference of convex functions those of its convex part."""
+    """Return the rows of a form; of a difference of convex functions those of its convex part."""
     kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
     return _BY_FORM.get(kind, ())
 
@@ -394,7 +393,7 @@ def routes(form: Any) -> tuple[Route, ...]:
 def verdicts(
     form: Any, asked: str | Solver[Any], chosen: Solver[Any] | None
 ) -> list[tuple[str, str]]:
-    """(name, "chosen", "possible" or the reason against it) for the rows of a form."""
+    """Return (name, "chosen", "possible" or the reason against it) for the rows of a form."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
         asked = asked.inner or "auto" if isinstance(asked, DCA) else asked
         inner = chosen.inner.first if isinstance(chosen.inner, WithFallback) else chosen.inner
@@ -411,7 +410,7 @@ def verdicts(
 
 
 def _rounded(text: str) -> str:
-    """Text with its long numbers to six digits."""
+    """Return the text with its long numbers rounded to six digits."""
     return re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", text)
 
 
@@ -421,13 +420,13 @@ def _predicted(solver: Solver[Any], form: Any) -> str:
 
 
 def _nearby(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The chosen row, and the two that would be asked next: after it, then before it."""
+    """Return the chosen row and the next two: the rows after it, then the rows before it."""
     chosen = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
     return [*rows[chosen : chosen + 3], *reversed(rows[:chosen])][:3]
 
 
 def table(rows: Sequence[tuple[str, str]], whole: bool = True) -> list[str]:
-    """The rows as lines, the names padded; not whole, the chosen one and two more."""
+    """Return the rows as lines with padded names; without `whole`, the chosen row and two more."""
     kept = rows if whole else _nearby(rows)
     width = max((len(name) for name, _ in kept), default=0)
     left = len(rows) - len(kept)
