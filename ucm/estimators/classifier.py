@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +19,6 @@ from ucm.compiler.plan import Plan
 from ucm.data.approx import Nystroem, RandomFeatures, RandomFourierMap
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
-from ucm.data.kernels import Kernel
 from ucm.data.readers import feature_rows, is_stored
 from ucm.data.rows import in_double
 from ucm.data.source import RowSource
@@ -70,60 +69,55 @@ def default_model(kernel: Any = None) -> Objective:
 class Classifier(ClassifierMixin, BaseEstimator):
     """A declared model as a scikit-learn estimator for two or more classes.
 
-    `fit` compiles the model for the samples and solves it. The decision function is
-    `w'x + b`; where it is positive, `predict` answers `classes_[1]`, which is the class `pos`. More
-    classes become several problems of two, each against each other or against the rest.
+    `fit` compiles the model for the samples and solves it. Where the decision function `w'x + b` is positive,
+    `predict` returns `classes_[1]`, the class `pos`. For more classes `fit` solves several problems of two
+    classes, one against one or one against the rest.
 
-    Every `Param` of the model is a parameter of the estimator too: `Param("nu", 0.3)` can be set
-    and searched as `model__nu`. A declaration is immutable; `clone` shares it, and `set_params`
-    puts another one in its place.
+    Every `Param` of the model is a parameter of the estimator too: `Param("nu", 0.3)` can be set and searched
+    as `model__nu`. A declaration is immutable: `clone` shares it, and `set_params` replaces it.
 
     Parameters
     ----------
     model : UncertaintySet, RobustMargin or Objective, default=None
-        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge with `L2()`, and `psvm(2.0, 1.0)`
-        with a kernel other than "linear"; chosen by measurement (benchmarks/RESULTS.md).
+        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge loss with `L2()`, and `psvm(2.0, 1.0)` with
+        a kernel other than "linear" (benchmarks/RESULTS.md has the measurements).
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
         As in `sklearn.svm.SVC`; None and "linear" mean the same.
     kernel_approx : int, Nystroem or RandomFeatures, default=None
-        Features of low rank in place of the kernel, from all samples of the fit: how many samples they are
-        made of (`ucm.Nystroem`), or `ucm.RandomFeatures`. `certificate_` is then of the model in these.
-    gamma : "scale", "auto" or float, default="scale"
+        An approximation of the kernel by features of low rank, from all samples of the fit: `ucm.Nystroem`,
+        an int for its number of samples, or `ucm.RandomFeatures`. `certificate_` is then of the model in
+        these features.
+    gamma, degree, coef0 : default="scale", 3, 0.0
         Of the kernels, as in `sklearn.svm.SVC`, from all samples of the fit.
-    degree : int, default=3
-        As `gamma`.
-    coef0 : float, default=0.0
-        As `gamma`.
     solver : str or Solver, default="auto"
         As in `ucm.compile`.
     tol : float in (0, 1), default=1e-6
         Relative duality gap to prove.
     max_iter : int, default=None
-        Limit of iterations; None for the solver's own.
+        Limit of iterations; None for the default of the solver.
     time_limit : float, default=None
-        Seconds for the problems of one fit together. What is proven by then is in `certificate_`.
+        Seconds for all problems of one fit together. `certificate_` has the gap that is proven by then.
     bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero", default="auto"
-        How b is chosen for a set: from the multipliers of the mass constraints, at the midpoint of the
-        nearest points of the classes or of the class means, with the least training error, by the odds of two
-        normal distributions of the scores, or 0. "auto" is the first of "multipliers", "midpoint" and
-        "min_error" that applies; with class weights "multipliers" or "odds"; "min_error" if the objective is
-        0.
+        The bias b of a set: from the multipliers of the mass constraints, at the midpoint of the nearest
+        points of the classes or of the class means, with the least training error, by the odds of two normal
+        distributions of the scores, or 0. "auto" is the first of "multipliers", "midpoint" and "min_error"
+        that applies; with class weights "multipliers" or "odds"; "min_error" if the objective is 0.
     multi_class : "ovo" or "ovr", default="ovo"
-        One against one (the most votes win, ties go to the larger sum of decision values), or one
-        against the rest. Two classes are the same problem either way.
+        One against one (the most votes win, ties go to the larger sum of decision values), or one against the
+        rest.
     decision_function_shape : "ovr" or "ovo", default="ovr"
-        With more than two classes, whether `decision_function` has one column per class, or one per
-        problem that was solved.
+        With more than two classes, whether `decision_function` has one column for each class or for each
+        problem.
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Multiplies what the samples of a class weigh: in losses; with sets, in the caps and balls of their
-        weights, and as the cost of their errors in the bias rules "min_error" and "odds"; m in `nu` stays.
-        "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that the dict
-        leaves out has weight 1. Constants cancel in the mean and the covariance of a class. The rest in
+        Factor of the sample weights of a class: in losses; with sets, in the caps and balls of the weights,
+        and as the cost of errors in the bias rules "min_error" and "odds"; m in `nu` does not change.
+        "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that is not in the dict
+        has weight 1. Means and covariances of a class do not depend on the weight of the class. The rest in
         "ovr" has the mean weight of its samples.
     pos_label : default=None
-        Of two labels the one of the class `pos`; None for the larger one.
+        The label of the class `pos` of two labels; None for the larger label.
     read_as : None, "pos" or "neg", default=None
-        The class whose matrix maps new samples, if the classes stand under different matrices, as in
+        The class whose matrix maps new samples, if the classes have different matrices, as in
         `M1 @ A - M2 @ B`: "pos" is `classes_[1]`, of several classes the positive class of each problem.
         `coef_` is then `M'w` for that matrix, and `bias_rule="auto"` the least training error of the mapped
         samples. None refuses such a set.
@@ -135,33 +129,31 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : (k,) array
-        The labels in order; of two, `classes_[0]` is `neg` and `classes_[1]` is `pos`, which is `pos_label`
-        if that is given.
+        The labels in order; of two, `classes_[0]` is `neg` and `classes_[1]` is `pos`.
     coef_ : (problems, n) array
-        The normal w (of norm 1, the norm of the model, for a set), one row for two classes. `M'w` for
-        a set `M @ U`. Not there behind a kernel.
+        The normal w, one row for two classes: of norm 1, the norm of the model, for a set, and `M'w` for a
+        set `M @ U`. Missing with a kernel.
     intercept_ : (problems,) array
         The bias b.
     dual_coef_ : (problems, k) array
-        Behind a kernel that is not approximated, the coefficients of the samples `support_`.
+        With a kernel that is not approximated, the coefficients of the samples `support_`.
     support_ : (k,) array of int
-        Indices of the samples with weight (more than `tol` times the largest one), where the set is
-        made of samples; else there is no such attribute. Behind a kernel that is not approximated, all
-        samples that `decision_function` evaluates.
+        Indices of the samples with weight (more than `tol` times the largest weight), if the set has samples.
+        With a kernel that is not approximated, all samples that `decision_function` evaluates.
     sparsity_ : Sparsity, or a list of them
-        The fractions of features and of samples in use, and their product; not behind a kernel.
+        The fractions of features and of samples in use, and their product; missing with a kernel.
     n_iter_ : int, or (problems,) array
         Iterations of the solver.
     n_features_in_ : int
         Number of features n.
     feature_names_in_ : (n,) array of str
-        Their names, where X has names.
+        Names of the features, if X has names.
     dual_gap_ : float
         The largest proven absolute duality gap.
     plan_, solution_, certificate_, history_ : of the one problem, or lists of them
-        The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
-        weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
-        record per reported iteration. `plan_` holds the training data; a pickle or a copy leaves it out.
+        The compiled model (`plan_.explain()`, `plan_.verify()`); the solution with status, message, weights
+        of the samples and statistics; the proof of accuracy, computed from the declaration; one record for
+        each reported iteration. `plan_` holds the training data; a pickle or a copy has no `plan_`.
 
     Raises
     ------
@@ -180,10 +172,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
     -----
     A fit that raises, or is interrupted, leaves the estimator as it was before.
 
-    The samples of a group, `pos.group("A")`, are those of the fold or the pair of classes that is fitted; `m`
-    in `nu` counts all samples of it.
+    A group, `pos.group("A")`, has the samples of the fold or the pair of classes that is fitted; `m` in `nu`
+    counts all samples of that fold or pair.
 
-    A weight of a sample is a repetition: whole weights give what repeated samples give.
+    A sample of weight 2 is equivalent to two copies of the sample.
 
     Examples
     --------
@@ -212,7 +204,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     dual_gap_: float
-    # of two classes one object, of more a list of them, which types do not tell
+    # for two classes one object, for more classes a list
     n_iter_: Any
     plan_: Any
     solution_: Any
@@ -283,9 +275,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         ValueError
             The estimator, or its model, has no parameter of that name.
         """
-        own = {name: x for name, x in params.items() if not name.startswith(_NESTED)}
-        nested = {n.removeprefix(_NESTED): x for n, x in params.items() if n not in own}
-        super().set_params(**own)  # first: it may replace the model whose values follow
+        nested = {
+            name.removeprefix(_NESTED): params.pop(name)
+            for name in list(params)
+            if name.startswith(_NESTED)
+        }
+        super().set_params(**params)  # first, as it may replace the model
         if nested:
             model = self.model
             if not isinstance(model, Node):
@@ -308,26 +303,27 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix of finite numbers, or what `ucm.open_rows` takes
-        y : (m,) two or more different labels, numbers or strings; of a file also the name of their column.
-            Rows that are read block by block have two
-        sample_weight : (m,) array of numbers that are not negative, optional
-            Each sample counts as often as its weight says, in losses, caps, balls of weights, means,
-            covariances, the bias and gamma="scale"; one of weight 0 is left out.
+        X : (m, n) array, data frame or sparse matrix of finite numbers, or an argument of `ucm.open_rows`
+        y : (m,) two or more different labels, numbers or strings; of a file also the name of their column
+        sample_weight : (m,) array of numbers >= 0, optional
+            Multiplicities of the samples in losses, caps, balls of weights, means, covariances, the bias and
+            gamma="scale"; samples of weight 0 are left out.
         subgroup : (m,) array of strings or numbers, optional
             The group of every sample, for models with `pos.group("A")`. scikit-learn's tools pass it on,
             fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
             `set_fit_request(subgroup=True)`.
         """
         with fitted_anew(self):
-            return self._fit(X, y, sample_weight, subgroup)
+            check_options(self)
+            fit = self._fit_rows if is_stored(X) else self._fit
+            fit(self.declared_model, X, y, sample_weight, subgroup)
+        return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
-        check_options(self)
+    def _fit(
+        self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
+    ) -> None:
+        """Fit to samples in memory."""
         began = time.perf_counter()
-        model = self.declared_model
-        if is_stored(X):
-            return self._fit_rows(model, X, y, sample_weight, subgroup)
         X, y, classes, index, given, labels = samples_of(
             self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None
         )
@@ -356,7 +352,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 solution = plan.solve(**solve_options(self, began))
             direction = solution.coefficients if solution.w is None else solution.w
             if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
-                # 0 lies in the set, or the set is empty: nothing to classify by
+                # 0 lies in the set, or the set is empty: there is no direction to classify by
                 raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
             if isinstance(model, RobustMargin):
@@ -365,14 +361,30 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 )
             return plan, solution
 
-        found = list(each(work, pairs, self.n_jobs))
+        plans, solutions = zip(*each(work, pairs, self.n_jobs), strict=True)
         self.classes_ = classes
-        self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
-        return self
+        self._set_solutions(model, X.shape[1], plans, solutions)
+        if "coef_" in vars(self):
+            self.sparsity_ = _one_or_list(
+                [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
+            )
+        if kernel is not None:
+            C = np.zeros((m, len(pairs)))
+            for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
+                C[pair.rows, k] = s.coefficients
+            self.expansion_ = Expansion.of(kernel, X, C)
+            self.support_ = self.expansion_.support
+            self.dual_coef_ = self.expansion_.coefficients.T
+        elif all(s.weights is not None for s in solutions):
+            used = np.zeros(m, dtype=bool)
+            for pair, s in zip(pairs, solutions, strict=True):
+                # an interior-point method returns small numbers for weights that are 0
+                used[pair.rows] |= s.weights > self.tol * s.weights.max()
+            self.support_ = np.flatnonzero(used)
 
     def _fit_rows(
         self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
-    ) -> Self:
+    ) -> None:
         """Fit to rows that are read block by block."""
         tags = {"sample_weight": sample_weight, "subgroup": subgroup}
         source, classes, plans, solutions = fit_rows(self, model, X, y, tags)
@@ -382,60 +394,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.n_features_in_ = classes, source.n
         if source.features is not None:
             self.feature_names_in_ = np.array(source.features, dtype=object)
-        self._told(model, source.n, plans, solutions)
-        return self
+        self._set_solutions(model, source.n, plans, solutions)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the training data: a grid sends its estimator once a task, fitted or not."""
-        state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "plan_"}
-
-    def _keep(
-        self,
-        model: RobustMargin | Objective,
-        X: Any,
-        kernel: Kernel | None,
-        pairs: list[Pair],
-        plans: list[Plan],
-        solutions: list[Solution],
-    ) -> None:
-        """The fitted attributes."""
-        m, n = X.shape
-        self._told(model, n, plans, solutions)
-        if "coef_" in vars(self):
-            found = [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
-            self.sparsity_ = found[0] if len(pairs) == 1 else found
-        if kernel is not None:
-            C = np.zeros((m, len(pairs)))
-            for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
-                C[pair.rows, k] = s.coefficients
-            self.expansion_ = Expansion.of(kernel, X, C)
-            self.support_ = self.expansion_.support
-            self.dual_coef_ = self.expansion_.coefficients.T
-            return
-        if all(s.weights is not None for s in solutions):
-            carry = np.zeros(m, dtype=bool)
-            for pair, s in zip(pairs, solutions, strict=True):
-                # an interior-point route leaves small numbers where others leave exact zeros
-                weights: Any = s.weights
-                carry[pair.rows] |= weights > self.tol * weights.max()
-            self.support_ = np.flatnonzero(carry)
-
-    def _told(
-        self,
-        model: RobustMargin | Objective,
-        n: int,
-        plans: list[Plan],
-        solutions: list[Solution],
-    ) -> None:
+    def _set_solutions(
+        self, model: RobustMargin | Objective, n: int, plans: Sequence[Plan],
+        solutions: Sequence[Solution],
+    ) -> None:  # fmt: skip
         """Set the attributes that every fit has."""
-        one = len(plans) == 1
-        self.plan_ = plans[0] if one else plans
-        self.solution_ = solutions[0] if one else solutions
-        self.certificate_ = solutions[0].certificate if one else [s.certificate for s in solutions]
-        self.history_ = solutions[0].history if one else [s.history for s in solutions]
+        self.plan_ = _one_or_list(plans)
+        self.solution_ = _one_or_list(solutions)
+        self.certificate_ = _one_or_list([s.certificate for s in solutions])
+        self.history_ = _one_or_list([s.history for s in solutions])
         iterations = np.array([s.stats.iterations for s in solutions])
-        self.n_iter_ = int(iterations[0]) if one else iterations
+        self.n_iter_ = int(iterations[0]) if iterations.size == 1 else iterations
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
         approx = plans[0].data.approx
         if approx is not None:
@@ -446,23 +417,27 @@ class Classifier(ClassifierMixin, BaseEstimator):
             )
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the training data, which every task of a grid search would copy."""
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "plan_"}
+
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """`w'x + b` for every row x of X; positive means `classes_[1]`.
+        """Return `w'x + b` for every row x of X; positive means `classes_[1]`.
 
-        With k > 2 classes one column per class, the largest of which is the answer of `predict` (votes,
-        and less than half a vote for the sums of decision values, in "ovo"); with
-        `decision_function_shape="ovo"` the values of the problems themselves, positive for the first
-        class of a pair.
+        With k > 2 classes one column for each class, the largest of which `predict` returns (in "ovo" votes,
+        plus less than half a vote by the sums of decision values); with `decision_function_shape="ovo"` the
+        values of the problems, positive for the first class of a pair.
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix, or what `ucm.open_rows` takes, without labels; behind
+        X : (m, n) array, data frame or sparse matrix, or an argument of `ucm.open_rows`, without labels; with
             kernel="precomputed" the k(x, x_i) for the samples x_i of the fit
 
         Returns
         -------
-        (m,), (m, k) or (m, k (k - 1) / 2) array; for what Dask has a Dask array, and so of `predict`
+        (m,), (m, k) or (m, k (k - 1) / 2) array; for Dask a Dask array, as from `predict`
         """
         if is_dask(X):
             return self._lazily("decision_function", X)
@@ -474,14 +449,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return one_vs_one_scores(scores, self.classes_.size)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The part of the rows that `predict` answers right, weighed where there are weights; of what Dask
-        has a Dask array without dimensions, which `float` computes.
+        """Return the weighted accuracy of `predict`; for Dask a Dask array without dimensions, computed by
+        `float`.
 
         Parameters
         ----------
-        X : as in `decision_function`, or what `ucm.open_rows` takes, or a source with its labels
-        y, sample_weight : labels and weights, or names of columns of a file or a frame of Dask; None where a
-            source has its own
+        X : as in `decision_function`, or a source with labels
+        y, sample_weight : labels and weights, or names of columns of a file or a frame of Dask; None if the
+            source has them
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -502,16 +477,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
             columns = None if names is None else list(names)
             if "coef_" in vars(self):
                 return score_rows(X, self.coef_, columns) + self.intercept_
-            own = feature_rows(X, columns).mapped(self.expansion_.scores)
-            return score_rows(own, np.eye(self.intercept_.size), None) + self.intercept_
+            mapped = feature_rows(X, columns).mapped(self.expansion_.scores)
+            return score_rows(mapped, np.eye(self.intercept_.size), None) + self.intercept_
         with data_errors("predict"):
             refuse_unsound(X, "Classifier: X")
             X = validate_data(self, X, accept_sparse="csr", reset=False)
         linear = "coef_" in vars(self)
         scores = np.empty((X.shape[0], self.intercept_.size))
         for rows, part in in_double(X):
-            found = part @ self.coef_.T if linear else self.expansion_.scores(part)
-            np.add(found, self.intercept_, out=scores[rows])
+            products = part @ self.coef_.T if linear else self.expansion_.scores(part)
+            np.add(products, self.intercept_, out=scores[rows])
         return scores
 
     def predict(self, X: Any, out: str | Path | None = None) -> NDArray[Any]:
@@ -520,9 +495,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : as in `decision_function`
-        out : path of a file of Parquet, optional
-            Receives the labels as the column `label`, and what `decision_function` returns as `decision`, or
-            one column `decision_<class>` for each of several classes.
+        out : path, optional
+            A Parquet file to write, with the labels in the column `label` and the decision values in
+            `decision`, or in `decision_<class>` for each of several classes.
         """
         if is_dask(X):
             return self._lazily("predict", X)
@@ -541,10 +516,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
         """Probabilities of the classes, (m, k), by the sigmoid of the loss `Logistic()`.
 
-        `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, of which `Logistic()` is the negative
-        log-likelihood; a factor of the loss does not change it. For several classes with
-        `multi_class="ovr"` the sigmoids of the problems, divided by their sum. Class weights and sample
-        weights change the odds of the classes.
+        `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, with `Logistic()` as its negative
+        log-likelihood. For several classes with `multi_class="ovr"` the sigmoids of the problems, divided by
+        their sum. Class weights and sample weights change the odds of the classes.
 
         Raises
         ------
@@ -552,10 +526,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
             The model is not `loss + penalty` with the loss `Logistic()` of all samples, or several classes
             are one against one.
         """
-        model, remedy = (
-            self.declared_model,
-            "sklearn.calibration.CalibratedClassifierCV(Classifier(...))",
-        )
+        model = self.declared_model
+        remedy = "sklearn.calibration.CalibratedClassifierCV(Classifier(...))"
         if not isinstance(model, Objective) or not _logistic(model):
             raise AttributeError(
                 f"Classifier.predict_proba: needs the loss Logistic(), and the model is {model!r}; calibrate "
@@ -578,7 +550,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return P / P.sum(axis=1, keepdims=True)
 
 
+def _one_or_list(items: Sequence[Any]) -> Any:
+    """Return the only item, or the list of several."""
+    return items[0] if len(items) == 1 else list(items)
+
+
 def _logistic(model: Objective) -> bool:
-    """Whether the loss is a multiple of `Logistic()` of all samples."""
+    """True if the loss is a multiple of `Logistic()` of all samples."""
     loss: Any = split_scalar(model.loss)[1]
     return type(loss) is Logistic and loss.on is None

@@ -1,4 +1,4 @@
-"""Two-class problems out of several classes, and one answer out of theirs."""
+"""Two-class problems of several classes, and their combination."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Pair", "about_pair", "each", "one_vs_one_scores", "pairs_of", "side_
 
 @dataclass(frozen=True)
 class Pair:
-    """One two-class problem.
+    """A two-class problem.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Pair:
     signs: NDArray[np.int8]
 
     def named(self, classes: NDArray[Any]) -> str:
-        """The beginning of a message about this problem, where there are several."""
+        """Return the prefix of messages about this problem; "" for two classes."""
         if classes.size == 2:
             return ""
         words = list(map(repr, classes.tolist()))
@@ -44,7 +44,7 @@ class Pair:
 
 @contextmanager
 def about_pair(named: str) -> Iterator[None]:
-    """Put the name of the problem before the message of an error."""
+    """Prefix errors with the name of the problem."""
     try:
         yield
     except UCMError as error:
@@ -54,7 +54,7 @@ def about_pair(named: str) -> Iterator[None]:
 
 
 def pairs_of(index: NDArray[np.intp], classes: int, scheme: str) -> Iterator[Pair]:
-    """The two-class problems of `index` (the class of every sample).
+    """Yield the two-class problems of `index`, the class of every sample.
 
     For two classes the one problem "class 1 against class 0" either way. "ovo": i against j for every
     i < j, in the order of scikit-learn; "ovr": each class against the rest.
@@ -77,15 +77,15 @@ def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
 
 
 def side_weights(pair: Pair, weights: Vec, counts: Vec) -> tuple[float, float]:
-    """The mean weights of both sides of a problem, from those of the classes and their samples."""
+    """Return the mean weights of both sides of a problem, from the weights and counts of the classes."""
     place = np.arange(weights.size)
     rest = place != pair.positive if pair.negative < 0 else place == pair.negative
     return float(weights[pair.positive]), float(np.average(weights[rest], weights=counts[rest]))
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
-    """`work` of every pair of classes, or fold, `n_jobs` at a time: threads, as compiled code and BLAS let go
-    of the interpreter, and the samples are then shared."""
+    """Apply `work` to every part, `n_jobs` at a time, in threads: compiled code and BLAS release the
+    interpreter lock, and threads share the samples."""
     if n_jobs in (None, 1) or len(parts) == 1:
         yield from map(work, parts)
     else:
@@ -93,7 +93,7 @@ def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> 
 
 
 def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
-    """(m, classes) votes of one-against-one decision values, ties broken by the summed values.
+    """Return (m, classes) votes of one-against-one decision values; the summed values break ties.
 
     The sums are squeezed into (-1/2, 1/2), so that no sum outweighs a vote: the rule of scikit-learn's
     `OneVsOneClassifier`.

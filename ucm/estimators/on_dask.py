@@ -1,4 +1,4 @@
-"""Predictions for arrays and frames of Dask: block by block, when they are looked at."""
+"""Lazy predictions for arrays and frames of Dask, block by block."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_co
 
 
 def _answers(classifier: Any, method: str, like: Any, X: Any) -> Any:
-    """Apply a method to a block, also to an empty one."""
+    """Apply a method to a block; `like` is the answer for an empty block."""
     if X.shape[0] == 0:
         return like
     return np.asarray(getattr(classifier, method)(X))
 
 
 def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
-    """A Dask array of what a method of a fitted classifier says of every row.
+    """Return a Dask array of the answers of a method of a fitted classifier.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
 
 
 def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
-    """The part of rows that `predict` answers right, a Dask array without dimensions.
+    """Return the weighted accuracy of `predict` as a Dask array without dimensions.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
 
 
 def light_of(classifier: Any, named: bool = True) -> Any:
-    """A copy of a fitted classifier that predicts, without what else was fitted; on request for arrays with
-    the columns of the fit."""
+    """Return a copy of a fitted classifier with only the attributes for predictions; with `named=False`
+    for arrays with the columns of the fit."""
     light = copy.copy(classifier)
     for name in _HEAVY if named else (*_HEAVY, "feature_names_in_"):
         vars(light).pop(name, None)
@@ -112,7 +112,7 @@ def light_of(classifier: Any, named: bool = True) -> Any:
 
 
 def refuse_width(classifier: Any, method: str, n: int) -> None:
-    """Raises `DataError` where rows have another number of features than those of the fit."""
+    """Raise `DataError` for rows with another number of features than in the fit."""
     if n != classifier.n_features_in_:
         raise DataError(
             f"Classifier.{method}: expected {classifier.n_features_in_} features, got {n}; give those of the "
@@ -121,7 +121,7 @@ def refuse_width(classifier: Any, method: str, n: int) -> None:
 
 
 def right_rows(X: Any, y: Any, classifier: Any, places: Any) -> Vec:
-    """A kernel over rows: the weights of those that `predict` answers right, and of all.
+    """Return the weight of the correctly classified rows, and of all rows; a kernel over rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The options of the classifier that neither `compile` nor `solve` reads as they are."""
+"""Validation of the options of the classifier, and the options of `compile` and `solve`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _OF_KERNELS = ("gamma", "degree", "coef0")
 
 
 def check_options(classifier: Any) -> None:
-    """Refuse a time limit that is none; a scheme of several classes, or a shape of their decision values,
-    that is not known."""
+    """Refuse invalid values of `time_limit`, `read_as`, `multi_class` and `decision_function_shape`."""
     check_time_limit(classifier.time_limit, "Classifier")
     if classifier.read_as not in (None, "pos", "neg"):
         raise ParameterError(
@@ -41,8 +40,8 @@ def check_options(classifier: Any) -> None:
 def kernel_options(
     classifier: Any, X: Any, weights: Vec | None
 ) -> tuple[Kernel | None, dict[str, Any]]:
-    """The kernel, its gamma from all samples, and what `compile` is told about it; None where w is
-    explicit, as for features in place of a kernel, from all samples too."""
+    """Return the kernel, with gamma from all samples, and the kernel options of `compile`; None for an
+    explicit w, as for approximate kernel features, which also come from all samples."""
     linear = classifier.kernel is None or classifier.kernel == "linear"
     if linear and classifier.kernel_approx is None:
         return None, {"kernel": None}

@@ -1,4 +1,4 @@
-"""The classifier over rows that are read block by block: its fit, and scores of them."""
+"""Fits and scores of the classifier for rows that are read block by block."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 def fit_rows(
     classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict[str, Any]
 ) -> tuple[RowSource, NDArray[Any], list[Plan], list[Solution]]:
-    """The source, the labels, and of every problem of two classes the plan and its solution.
+    """Return the source, the labels, and the plans and solutions of the two-class problems.
 
     Raises
     ------
@@ -77,8 +77,8 @@ def fit_rows(
 def problems_of(
     source: RowSource, classes: NDArray[Any], classifier: Any
 ) -> Iterator[tuple[Labelled, Any]]:
-    """The problems of two classes in the order of `ucm.estimators.multiclass.pairs_of`, with the weights of
-    both."""
+    """Yield the two-class problems with the weights of both sides, in the order of
+    `ucm.estimators.multiclass.pairs_of`."""
     weight = classifier.class_weight
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
         yield Labelled(source, classes[1]), weight
@@ -114,7 +114,7 @@ def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
 
 
 def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArray[np.float64]:
-    """`X W'`, block by block.
+    """Return `X W'`, computed block by block.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArr
 def scored(
     source: RowSource, W: NDArray[np.float64], names: list[str] | None
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """`X W'` and the labels; raises as `score_rows`."""
+    """Return `X W'` and the labels; raises as `score_rows`."""
     if source.m == 0:
         refuse_empty()
     W = weights_of(W, names, source.features)
@@ -149,7 +149,7 @@ def scored(
 
 
 def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """The part of the rows that `predict` of a fitted classifier answers right, in one pass.
+    """Return the weighted accuracy of a fitted classifier, in one pass.
 
     Parameters
     ----------
@@ -192,5 +192,5 @@ def _right(X: Any, y: Any, w: Vec, b: float) -> int:
 
 
 def accuracy_rows(source: RowSource, w: Vec, b: float) -> float:
-    """The share of the rows on their own side, labels -1 and +1."""
+    """Return the accuracy of (w, b) for labels -1 and +1."""
     return sum(source.map_reduce(_right, w, b)) / source.m

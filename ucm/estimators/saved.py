@@ -1,5 +1,4 @@
-"""A fitted linear classifier of two classes as a JSON file: what `ucm fit --save` writes and `ucm predict`
-reads. Nothing in the file is executed."""
+"""A fitted linear two-class classifier as a JSON file, of `ucm fit --save` and `ucm predict`."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Saved:
-    """A classifier `w'x + b > 0`, and what was declared and proven when it was fitted.
+    """A classifier `w'x + b > 0` with its declaration and its proof.
 
     Attributes
     ----------
@@ -52,7 +51,7 @@ class Saved:
     relative_gap: float
 
     def write(self, path: str | Path) -> Path:
-        """Writes the file; the numbers are read back unchanged."""
+        """Write the file; the numbers are read back unchanged."""
         entries = {f.name: getattr(self, f.name) for f in fields(self)}
         entries |= {"model": json.loads(to_json(self.model)), "w": self.w.tolist()}
         for name in ("objective", "relative_gap"):  # JSON has no infinite number
@@ -69,7 +68,7 @@ class Saved:
 
     @staticmethod
     def read(path: str | Path) -> Saved:
-        """The classifier of a file.
+        """Return the classifier of a file.
 
         Raises
         ------
@@ -114,14 +113,14 @@ class Saved:
 
     @property
     def normal(self) -> Vec:
-        """w, with a 0 for each feature of the file that it is not for."""
+        """w over all features of the file, with 0 for features without a weight."""
         w = np.zeros(self.features)
         w[slice(None) if self.columns is None else self.columns] = self.w
         return w
 
     def decision(self, X: Any, names: list[str] | None = None) -> Vec:
-        """`w'x + b` of the rows of a table with the features of the file, by their names where both have
-        some; of a sparse one those that are missing on the right are 0, and those beyond have no weight."""
+        """Return `w'x + b` of the rows of a table, with columns matched by name if both have names. In a
+        sparse table missing features are 0, and further features have no weight."""
         w = weights_of(self.normal, self.names, names)
         if sparse.issparse(X):
             shared = min(w.size, X.shape[1])

@@ -1,4 +1,4 @@
-"""Values of a parameter scored by cross-validation over rows that are read block by block."""
+"""Cross-validation of parameter values over rows that are read block by block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ __all__ = ["answers", "named_values", "scores_of_rows"]
 
 
 def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tuple[str, Vec]:
-    """The parameter and its values, which have to be written: intervals need all samples in memory.
+    """Return the parameter and its values; a number of values is refused, as admissible intervals need all
+    samples in memory.
 
     Raises
     ------
@@ -58,8 +59,8 @@ def scores_of_rows(
     scoring: Any,
     began: float,
 ) -> tuple[NDArray[np.float64], Any]:
-    """(values, folds) accuracies, by weight where rows have weights, nan where there is no classifier, and
-    what is known of the rows of one problem. Each fold is validated by one pass for all values.
+    """Return (values, folds) weighted accuracies, nan without a classifier, and the statistics of the rows of
+    one problem. One pass validates a fold for all values.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def scores_of_rows(
 
 
 class _Normals:
-    """(problems, values, n) normals, and the features in place of a kernel that they are of."""
+    """(problems, values, n) normals with their approximate kernel features, if there are any."""
 
     def __init__(self, normals: NDArray[np.float64], features: Any) -> None:
         self.normals, self.features = normals, features
@@ -108,8 +109,8 @@ def _fitted(
     values: Vec,
     began: float,
 ) -> tuple[_Normals, NDArray[np.float64], Any]:
-    """Normals and biases of a training part, (problems, values), nan where there is no classifier, and what
-    is known of the rows of the last problem."""
+    """Return normals and biases of a training part, (problems, values), nan without a classifier, and the
+    statistics of the rows of the last problem."""
     _, options = kernel_options(classifier, train, None)
     features = options.get("kernel_approx")
     kernel, of_kernel = options["kernel"], {n: x for n, x in options.items() if n != "kernel"}
@@ -156,7 +157,7 @@ def _hits(
 
 
 def answers(S: Any, classes: NDArray[Any], scheme: str) -> NDArray[Any]:
-    """(test, values) labels from (test, problems, values) decision values."""
+    """Return (test, values) labels from (test, problems, values) decision values."""
     if classes.size == 2:
         return classes[(S[:, 0] > 0.0).astype(np.intp)]
     if scheme == "ovr":

@@ -1,4 +1,4 @@
-"""Which parameter of a model is chosen, among which values, and which of them is the simplest."""
+"""The parameters that `ClassifierCV` chooses, their candidate values, and the order of simplicity."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
 
 def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> list[str]:
-    """The parameters that move together: the one named; else all relative ones, the only one, the only one
-    with a lam_max, the only factor of a term.
+    """Return the parameters that move together: the given name; else all relative parameters, the only
+    parameter, the only parameter with a lam_max, or the only factor of a term.
 
     Raises
     ------
@@ -63,9 +63,9 @@ def _multiples(model: Objective) -> list[TermMultiple]:
 def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
 ) -> Vec:
-    """The values to try: those given, or the middles of so many equal parts of the admissible interval that
-    all problems share, as those of a fold end elsewhere; of an objective at equal ratios, from a thousandth
-    of lam_max to it, or over three decades on either side of the present value.
+    """Return the candidate values: given, or the middles of equal parts of the intersection of all admissible
+    intervals; of an objective at equal ratios, from a thousandth of lam_max to lam_max, or over three decades
+    on either side of the present value.
 
     Raises
     ------
@@ -112,8 +112,8 @@ def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int
 
 
 def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:
-    """The places of the values, the most regular first: the smallest set, whose w is nearest to the
-    difference of the class centres; of an objective the most weight on the penalty."""
+    """Return the indices of the values, the most regular first: the smallest set, with w nearest to the
+    difference of the class centres; of an objective the largest weight on the penalty."""
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
         of_loss = [
