@@ -668,3 +668,21 @@ def test_a_constant_step_where_rows_add_up_to_0() -> None:
     found = ucm.solve(model, X, y, solver=APG(backtracking=False))
     assert found.status == "optimal"
     assert found.objective == pytest.approx(ucm.solve(model, X, y).objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["wine", "iris"])
+def test_a_start_near_0_is_no_unit_of_length(name: str) -> None:
+    """From the nearest point of a set just before 0 enters, a set that contains 0 takes a few systems: the
+    norm of that point is rounding beside the set, so that 0 is not sought to a share of it."""
+    X, y = load(name)
+    y = np.where(np.random.default_rng(0).random(y.size) < 0.2, -y, y)
+    r = ucm.Param("r", 0.1)
+    U = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), r))
+    end = ucm.admissible(U, X, y)["r"].upper
+    forms = [ucm.compile(U.with_params(r=end * (1.0 + t)), X, y).form for t in (-1e-6, 1e-6)]
+    start = SSNAL().solve(forms[0], Monitor(1e-2, least=1e-12))
+    assert 0.0 < np.linalg.norm(forms[0].matvec(start.q)) <= 1e-5 * forms[0].largest
+    monitor = Monitor(1e-2, least=1e-12)
+    answer = SSNAL().solve(forms[1], monitor, start)
+    assert answer.status == "converged" and monitor.systems <= 20
+    assert np.linalg.norm(forms[1].matvec(answer.q)) <= 1e-12 * forms[1].largest

@@ -107,6 +107,8 @@ class SSNAL(Solver[MinNorm]):
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         with blas_threads(form.n + form.coupled):
             at = _Iterate(form, form.begin(start), monitor, self)
+            if start is not None:  # one near 0 is no unit of length
+                at.largest = max(at.largest, form.largest)
             narrow = not form.couplings and not monitor.trace  # which keeps points of the whole
             status = at.run(
                 lambda: narrow and at.best <= _SETTLED and Operands.of(form, at.q) is not None
