@@ -2,9 +2,9 @@
 Rows on a cluster
 =================
 
-A nu-SVM over a Dask array that nobody holds whole: the workers keep their blocks, a round is one message to
-each, and the answer is proven over all rows. Needs `pip install 'ucm[dask]'`. For a real cluster take its
-address in place of LocalCluster: `Client("tcp://scheduler:8786")`.
+Fit a nu-SVM to a Dask array that is larger than the memory of any machine: the workers keep their blocks, a
+pass is one message to each worker, and the certificate covers all rows. Needs `pip install 'ucm[dask]'`. On
+a cluster replace LocalCluster by its address: `Client("tcp://scheduler:8786")`.
 """
 
 import dask

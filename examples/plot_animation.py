@@ -1,8 +1,9 @@
 """
-Until 0 lies in the set
-=======================
+Sets for several values of a parameter
+======================================
 
-The ellipsoids grow with kappa. Where they meet, the problem is no longer convex.
+The ellipsoids of MM-MPM grow with kappa. When they intersect, 0 lies in U, and the problem is no longer
+convex.
 """
 
 import matplotlib.pyplot as plt

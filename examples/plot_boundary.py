@@ -1,8 +1,8 @@
 """
-Behind a kernel, in scikit-learn's own picture
-==============================================
+Decision boundary with a kernel
+===============================
 
-A `ucm.Classifier` is an estimator, so its boundary is drawn by `DecisionBoundaryDisplay`.
+A `ucm.Classifier` is a scikit-learn estimator, so `DecisionBoundaryDisplay` draws its decision boundary.
 """
 
 import matplotlib.pyplot as plt

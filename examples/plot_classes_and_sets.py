@@ -1,8 +1,8 @@
 """
-A classifier is a set
-=====================
+A classifier and its set
+========================
 
-The nu-SVM is two reduced hulls; the hyperplane lies half-way between their nearest points.
+The nu-SVM is the difference of two reduced hulls; the hyperplane is half-way between their nearest points.
 """
 
 import matplotlib.pyplot as plt

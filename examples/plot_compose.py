@@ -2,10 +2,10 @@
 Compose a new classifier
 ========================
 
-For researchers. The positive class is an ellipsoid with a shrunk covariance, cut to the convex hull of its
-samples; the negative class is the union of its mean and the worst part of its samples; every point may move
-by a small amount. The library proves bounds on the optimum, verifies the answer against CVXPY, computes the
-range of the parameter, and draws the sets: nothing of it was written for this classifier.
+For researchers. The positive class is an ellipsoid with a shrunk covariance, intersected with the convex
+hull of its samples. The negative class is the union of its mean and its CVaR set. Every point may move by a
+small amount. The library proves bounds on the optimum, verifies the answer against CVXPY, computes the range
+of the parameter and draws the sets, without code for this classifier.
 """
 
 import matplotlib.pyplot as plt

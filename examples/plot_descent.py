@@ -1,9 +1,9 @@
 """
-Differences of convex functions
-===============================
+Convergence of DCA from several starts
+======================================
 
-A ramp loss with a capped penalty, solved by a few convex problems from each of several starts: never up, not
-always to the same end.
+A ramp loss with a capped penalty. DCA solves a few convex problems from each start; the objective never
+increases, and different starts can end in different local minima.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Five million rows in Parquet files
 ==================================
 
-For engineers. A nu-SVM over a folder of Parquet files that is read block by block: memory holds one block
-and the rows near the margin, and the bounds cover every row. `ROWS=5000000` in the environment runs the
-full size (0.4 GB on disk).
+For engineers. Fit a nu-SVM to a folder of Parquet files that is read block by block: the memory holds one
+block and the rows near the margin, and the certificate covers every row. Set `ROWS=5000000` in the
+environment for the full size (0.4 GB on disk).
 """
 
 import os

@@ -4,7 +4,7 @@ Rare positives in a data frame
 
 For practitioners. A frame with text, missing values and 8 % positives goes through a scikit-learn pipeline;
 `ClassifierCV` chooses the size of an SVM by balanced accuracy. The certificate proves that the remaining
-error is an error of the model, not of the solver.
+error comes from the model, not from the solver.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,9 @@
 """
-Several minima, and a proven bound
-==================================
+Local minima with a proven bound
+================================
 
-Where 0 lies in U descents end in different minima. The dashed line is below every direction: it is proven.
+If 0 lies in U, descents from different directions end in different local minima. No direction has an
+objective below the dashed line, which is proven.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 A loss is a set of weights
 ==========================
 
-The hinge caps the weights of the samples, its square confines them to a ball, the logistic loss to a set
-between the two. The triangle holds the weights of three samples, with sum 1; its middle is the equal weights.
+The hinge loss caps the weights of the samples, the squared hinge loss confines them to a ball, and the
+logistic loss to a set between the two. The triangle shows the weights of three samples, with sum 1; its
+centre is the vector of equal weights.
 """
 
 import matplotlib.pyplot as plt

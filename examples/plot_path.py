@@ -1,8 +1,8 @@
 """
-Along one parameter
-===================
+Coefficients along a parameter
+==============================
 
-Coefficients, margin and score of MM-MPM over kappa. The admissible interval ends where the shading begins.
+Coefficients, margin and score of MM-MPM over kappa. The admissible interval ends at the shaded region.
 """
 
 import matplotlib.pyplot as plt

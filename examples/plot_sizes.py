@@ -1,9 +1,9 @@
 """
-Choosing nu
-===========
+Choose nu
+=========
 
-The error on held-out samples for every nu of an interval, exactly, from a path that is proven between its
-solved values (dots); and the means of ten folds at single values.
+The error on held-out samples as an exact function of nu, from a path that is certified between its solved
+values (dots), and the means of ten folds at single values.
 """
 
 import matplotlib.pyplot as plt

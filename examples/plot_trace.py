@@ -1,8 +1,8 @@
 """
-Every iterate
-=============
+Iterates of a solver
+====================
 
-`trace=1` keeps every iterate. The points of the accelerated gradient method run to the point of U
+`trace=1` keeps every iterate. The points of the accelerated gradient method converge to the point of U
 nearest to 0.
 """
 

@@ -1,9 +1,9 @@
 """
-Who decides?
-============
+Worst-case weights of the samples
+=================================
 
-How much weight the worst case gives to each sample: few samples all the same in a reduced hull, more of them
-and unequal in a ball.
+The weight of each sample in the worst case: a reduced hull has few samples with equal weights, a ball more
+samples with different weights.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 The worst group
 ===============
 
-A second feature tells the classes apart in the usual group and misleads in a rare one. A pooled set follows
-it, and errs on nearly all of the rare group; the union over groups gives that group a say, at a price for the
-others.
+A second feature separates the classes in the usual group and misleads in a rare group. A pooled set uses
+this feature and misclassifies nearly all of the rare group; the union over groups protects the rare group,
+at a cost for the other samples.
 """
 
 import matplotlib.pyplot as plt

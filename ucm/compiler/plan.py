@@ -551,30 +551,30 @@ class Plan:
     ) -> Certificate:
         """Certify the answer of an external solver by the declaration.
 
-        Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower one,
-        `-||x||_q`. The side that is missing is infinite, and the kind "none". Of `loss + lam * penalty`,
-        (w, b) has a value, and weights, the slopes of the losses, prove how far it is from the least.
+        Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower bound `-||x||_q`.
+        A missing bound is infinite, and the kind is then "none". Of `loss + lam * penalty`, the value at (w,
+        b) is the upper bound, and weights, minus the slopes of the losses, give the lower bound.
 
         Parameters
         ----------
         w : (n,) array, optional
-            Of any length; that of x where it is left out.
+            Of any norm; by default the direction of x.
         b : float, optional
             Of `loss + lam * penalty` only.
         x : (n,) array, optional
-            A point of U: whether it is one, a conic program tells, relative in `violation`. One that lies
-            outside by more than 1e-6 bounds nothing.
+            A point of U. A conic program computes its relative distance from U, the `violation`; above 1e-6
+            the point gives no bound.
         weights : (m,) array, optional
-            As `Solution.weights`: where every sample has one, they give the point, and their domains decide.
+            As `Solution.weights`. The weights of hulls give the point, and their domains the violation.
         coefficients : (m,) array, optional
-            Behind a kernel, in place of w: `w = sum_i c_i phi(x_i)`, as `Solution.coefficients`.
+            In place of w with a kernel: `w = sum_i c_i phi(x_i)`, as `Solution.coefficients`.
 
         Raises
         ------
         ParameterError
-            Nothing is given, what does not belong to the model, or w = 0.
+            No argument, an argument of another kind of model, or w = 0.
         DataError
-            No vector of finite numbers of the length that is wanted; X or y were changed in place.
+            A vector of another length or with NaN or infinities; X or y were changed in place.
 
         Examples
         --------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
-from ucm.errors import CompositionError, DataError, ParameterError
+from ucm.errors import CompositionError, DataError, ParameterError, brief
 from ucm.evidence.relative import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -126,7 +126,8 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     plan = getattr(estimator, "plan_", None)
     if not isinstance(plan, Plan):
         raise ParameterError(
-            f"{who}: the estimator has no plan_; fit a ucm.Classifier, or use from_model"
+            f"{who}: expected a ucm.Classifier with its plan_, got {brief(estimator)}; of a pipeline give "
+            "the last step and the transformed samples, or use from_model"
         )
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
     groups = plan.data.groups
