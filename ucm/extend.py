@@ -11,6 +11,7 @@ from ucm.data.source import BlockSource, RowSource
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.forms.solver import Solver
 from ucm.language.contracts import (
     Block,
@@ -47,10 +48,12 @@ __all__ = [
     "BoundDomain",
     "Capped",
     "Combination",
+    "Composite",
     "ConvexLoss",
     "Coupling",
     "Domain",
     "FoldedConcave",
+    "InnerSolver",
     "Jacobian",
     "LinearMap",
     "Loss",
@@ -71,9 +74,11 @@ __all__ = [
     "Scalar",
     "Scope",
     "SemiSmooth",
+    "Session",
     "SimplexDomain",
     "Size",
     "Solver",
+    "Tilt",
     "UncertaintySet",
     "value",
 ]
