@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ucm
 from ucm import neg, pos
-from ucm.compiler.recover import _by_sorting, least_error
+from ucm.compiler.recover import _least_error_by_sorting, least_error
 from ucm.data.moments import Moments, without_each
 from ucm.language.models import mm_fda, mm_mpm, nu_svm, psvm, svm
 
@@ -371,7 +371,7 @@ def test_the_least_error_by_parts_is_that_of_sorting(seed: int) -> None:
     among = None if seed % 3 else rng.random(m) < 0.9
     kept = slice(None) if among is None else among
     own = np.ones(m) if costs is None else costs
-    expected = _by_sorting(s[kept], positive[kept], own[kept])[0]
+    expected = _least_error_by_sorting(s[kept], positive[kept], own[kept])[0]
     assert least_error(s, positive, costs, among) == expected
 
 

@@ -163,12 +163,12 @@ def compile(
     'optimal'
     """
     weights = {"class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup}
-    return _compiled(
+    return _compile_within(
         model, X, y, kernel, solver, math.inf, **weights, pos_label=pos_label, **kernel_params
     )
 
 
-def _compiled(
+def _compile_within(
     model: UncertaintySet | RobustMargin | Objective,
     X: Any,
     y: Any,
@@ -289,7 +289,7 @@ def _bound_rows(
     factors = _factors(model, rows, terms)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
         return of_moments(rows, class_weight, stays(model.set), factors)
-    if isinstance(model, RobustMargin) and _joins(model):
+    if isinstance(model, RobustMargin) and _has_hulls_and_moments(model):
         return of_moments(rows, class_weight, factors=factors)
     data = first_pass(rows, factors)
     if class_weight is None:
@@ -321,7 +321,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     return found
 
 
-def _joins(model: RobustMargin) -> bool:
+def _has_hulls_and_moments(model: RobustMargin) -> bool:
     """True if a set has whole hulls of rows beside means and covariances of rows."""
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
@@ -335,10 +335,10 @@ def plan_of_rows(
     if isinstance(model, Objective):
         terms: Any = loss_terms(model)
         lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
-    elif isinstance(data, Data) and _joins(model):
+    elif isinstance(data, Data) and _has_hulls_and_moments(model):
         lowering = ColumnGenerationLowering(model, data, solver)
     elif isinstance(data, Data):
-        lowering = _of_set(model, data, None, solver)
+        lowering = _lower_set(model, data, None, solver)
     else:
         lowering = OutOfCoreHullsLowering(model, data, solver)
     if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
@@ -493,13 +493,13 @@ def plan_of(
                 return Plan.of((FreeMarginLowering(found, declared, own, solver),), began, given)
         if isinstance(model, Objective):
             given = model.params()
-            lowerings = _of_objective(model, data, gram, solver)
+            lowerings = _lower_objective(model, data, gram, solver)
         else:
-            lowerings = (_of_set(model, data, gram, solver),)
+            lowerings = (_lower_set(model, data, gram, solver),)
         return Plan.of(lowerings, began, given)
 
 
-def _of_objective(
+def _lower_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
     """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, or a problem in w, behind
@@ -547,7 +547,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     return (loss.p, C, lam, c) if c.all() else None
 
 
-def _of_set(
+def _lower_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> DistanceLowering:
     """Return the lowerings of a set: over features, coordinates of the span of the samples, or inner
@@ -613,6 +613,6 @@ def solve(
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
     limit = math.inf if time_limit is None else time_limit
-    plan = _compiled(model, X, y, kernel, solver, limit, **own)
+    plan = _compile_within(model, X, y, kernel, solver, limit, **own)
     with plan.data.unchecked():  # what was sealed a moment ago
         return plan.solve(time_limit=limit_from(time_limit, began), **options)

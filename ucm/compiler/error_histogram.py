@@ -12,7 +12,7 @@ from ucm.data.linear import Vec
 from ucm.data.row_metadata import magnitudes
 from ucm.data.source import RowSource, as_double
 
-__all__ = ["around_least", "undecided"]
+__all__ = ["bins_of_least_error", "scores_near_least_error"]
 
 _BINS = 1 << 16
 
@@ -41,7 +41,7 @@ def _bring(
     return scores[rows], np.asarray(y)[rows]
 
 
-def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
+def bins_of_least_error(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
     """Return the first and the last bin that can contain the least error, the error with all bins from the
     first on called positive, and the least known error.
 
@@ -60,7 +60,7 @@ def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, flo
     return int(first), int(last), float(error[first]), least
 
 
-def undecided(
+def scores_near_least_error(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> tuple[Vec, NDArray[Any], float]:
     """Return the scores that can contain the least error, their labels times weights, and the error with all
@@ -74,7 +74,7 @@ def undecided(
     width = 16.0 * max(spread, 1e-280) / _BINS
     first = center - 0.5 * _BINS * width
     counts = source.map_reduce(_count, normal, first, width, merge=operator.add)
-    low, high, before, _ = around_least(costs[0] * counts[0], costs[1] * counts[1])
+    low, high, before, _ = bins_of_least_error(costs[0] * counts[0], costs[1] * counts[1])
     found = source.map_reduce(_bring, normal, first, width, low, high)
     scores = np.concatenate([s for s, _ in found])
     return scores, np.concatenate([p for _, p in found]), before

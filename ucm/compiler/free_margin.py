@@ -12,7 +12,7 @@ from ucm.compiler.lowering import (
     Proof,
     Recovered,
     Regime,
-    other_shape,
+    warm_start_error,
 )
 from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
@@ -76,7 +76,7 @@ class FreeMarginLowering(Lowering[FreeMargin]):
 
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.w is not None and warm.w.shape != (self.data.n,):
-            raise other_shape("over the same features")
+            raise warm_start_error("over the same features")
         return None
 
     def certify(self, answer: Answer, tol: float) -> Proof:

@@ -44,9 +44,9 @@ __all__ = [
     "Regime",
     "Verdict",
     "judge",
-    "other_shape",
-    "starts_compared",
+    "starts_summary",
     "stopped_by",
+    "warm_start_error",
 ]
 
 _SAME = 1e-9  # relative: the same minimum
@@ -100,7 +100,7 @@ class Verdict(NamedTuple):
     warns: bool = False
 
 
-def other_shape(same: str) -> ParameterError:
+def warm_start_error(same: str) -> ParameterError:
     """Return the error for a warm start of another shape; `same` is the required common part."""
     return ParameterError(
         f"solve: warm_start is the solution of a model of another shape; give one {same}"
@@ -337,7 +337,7 @@ def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
     return answer.ended("interrupted", f"stopped by {who}")
 
 
-def starts_compared(values: Vec) -> str:
+def starts_summary(values: Vec) -> str:
     """Return a sentence that compares the final objectives of several starts."""
     best = float(values.min())
     same = int((values <= best + _SAME * abs(best)).sum())

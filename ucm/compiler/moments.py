@@ -26,13 +26,13 @@ from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
 from ucm.solvers.secular.balls import one_ball, several
 
-__all__ = ["OfMoments", "at_sizes", "leave_one_out", "of_ellipsoids", "of_one_ellipsoid"]
+__all__ = ["NearestPoints", "at_sizes", "is_one_ellipsoid", "is_sum_of_ellipsoids", "leave_one_out"]
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
 
 
-class OfMoments(NamedTuple):
+class NearestPoints(NamedTuple):
     """The nearest points of a model at several values of its parameter.
 
     Attributes
@@ -46,7 +46,7 @@ class OfMoments(NamedTuple):
     b: Vec
 
 
-def of_ellipsoids(model: Any) -> bool:
+def is_sum_of_ellipsoids(model: Any) -> bool:
     """True if U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
     classes, in the Euclidean norm."""
     if not isinstance(model, RobustMargin) or model.norm != 2.0:
@@ -65,7 +65,7 @@ def of_ellipsoids(model: Any) -> bool:
 
 def at_sizes(
     models: Sequence[RobustMargin], moments: Mapping[str, Moments], rule: str, tol: float
-) -> OfMoments:
+) -> NearestPoints:
     """Return the nearest points of models that differ only in their radii, over samples with these moments.
 
     Parameters
@@ -88,7 +88,7 @@ def at_sizes(
     ]
     c = np.add.reduce([f * v for (_, f), v in zip(leaves, centers, strict=True)])
     radii = radii_of(models)
-    X, s = _points(S, c, radii)
+    X, s = _nearest_points(S, c, radii)
     n = c.size
     W, b = np.full((n, len(models)), np.nan), np.full(len(models), np.nan)
     for j in range(len(models)):
@@ -109,13 +109,13 @@ def at_sizes(
             own[k] = own[k] - t * p
         found = _bias(rule, models[j].set, [U for U, _ in leaves], own, data, W[:, j])
         b[j] = math.nan if found is None else found
-    return OfMoments(W, b)
+    return NearestPoints(W, b)
 
 
-def of_one_ellipsoid(model: Any) -> bool:
-    """True if U is one ellipsoid of `of_ellipsoids`: leaving a sample out then changes S by an outer
+def is_one_ellipsoid(model: Any) -> bool:
+    """True if U is one ellipsoid of `is_sum_of_ellipsoids`: leaving a sample out then changes S by an outer
     product."""
-    return of_ellipsoids(model) and sum(1 for _ in summands(model.set)) == 1
+    return is_sum_of_ellipsoids(model) and sum(1 for _ in summands(model.set)) == 1
 
 
 def leave_one_out(
@@ -149,7 +149,7 @@ def leave_one_out(
     found = {}
     for kind, of in moments.items():
         m = of.total
-        of_centre, of_shape = _shares(U, n, kind)
+        of_centre, of_shape = _moment_factors(U, n, kind)
         lost = of._replace(scatter=of.scatter * (m / (m - 1.0)))
         S = Spectrum.of(factor**2 * U.shape.evaluate(known_by({**moments, kind: lost})))  # type: ignore[attr-defined]
         if not S.trace > 0.0:
@@ -171,7 +171,7 @@ def leave_one_out(
     return found
 
 
-def _shares(U: Any, n: int, kind: str) -> tuple[float, float]:
+def _moment_factors(U: Any, n: int, kind: str) -> tuple[float, float]:
     """Return the factors of the mean and the covariance of a class in the centre and the shape."""
     none = Moments(1.0, np.zeros(n), np.zeros((n, n)))
     parts = {"pos": none, "neg": none}
@@ -194,7 +194,7 @@ def radii_of(models: Sequence[RobustMargin]) -> Matrix:
     )
 
 
-def _points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matrix]:
+def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matrix]:
     """Return the points x, in columns, and s for every row of radii."""
     if len(S) == 1:
         if not S[0].trace > 0.0:
@@ -210,14 +210,14 @@ def _points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matri
         x, found = c, np.zeros(len(S))
         if used:
             own = np.maximum(row[used], _TINY)
-            x, s_own = several([S[k] for k in used], c, own, _start(last, own), Monitor())
+            x, s_own = several([S[k] for k in used], c, own, _extrapolated(last, own), Monitor())
             found[used] = s_own
             last = [*last[-1:], (own, s_own)]
         X[:, j], s[:, j] = x, found
     return X, s
 
 
-def _start(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
+def _extrapolated(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
     """Extrapolate s from the last two values in logarithms; after one value, in proportion to the radii."""
     if not last:
         return None

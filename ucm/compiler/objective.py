@@ -14,7 +14,7 @@ from ucm.compiler.lowering import (
     Recovered,
     Regime,
     Verdict,
-    other_shape,
+    warm_start_error,
 )
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion
@@ -82,7 +82,7 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
         if self.data.gram is not None and c is not None and c.size == self.data.m:
             w = self.data.X.T @ c
         if w is None or w.shape != (self.data.n,):
-            raise other_shape("over the same features")
+            raise warm_start_error("over the same features")
         return Answer(w=w, b=warm.b or 0.0)
 
     def run(

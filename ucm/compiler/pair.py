@@ -13,7 +13,7 @@ from ucm.compiler.lowering import (
     Recovered,
     Regime,
     Verdict,
-    other_shape,
+    warm_start_error,
 )
 from ucm.compiler.objective import normal_of
 from ucm.data.bound import Data
@@ -90,7 +90,7 @@ class HingeDualLowering(Lowering[HingeDual]):
 
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.weights is None or warm.weights.size != self.data.given:
-            raise other_shape("over the same samples")
+            raise warm_start_error("over the same samples")
         weights: Any = self.data.weighing.gathered(warm.weights)
         return Answer(slopes=weights / self.factor)
 

@@ -18,7 +18,7 @@ from ucm.compiler.lowering import (
     Regime,
     Verdict,
     judge,
-    starts_compared,
+    starts_summary,
     stopped_by,
 )
 from ucm.compiler.recover import BIAS_RULES
@@ -253,7 +253,7 @@ class Plan:
                 f"use {' or '.join(map(repr, self.lowering.bias_rules))}"
             )
         FLAG.check("solve", "bound", bound, "leave it out for True")
-        self._sealed()
+        self._check_unchanged()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(
             tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
@@ -263,7 +263,7 @@ class Plan:
         self._latest[:] = [solution]
         return solution
 
-    def _sealed(self) -> None:
+    def _check_unchanged(self) -> None:
         """Refuse samples that were changed since they were bound."""
         if self.data.seal is not None:
             self.data.seal.check()
@@ -277,17 +277,19 @@ class Plan:
         if further is not None:
             return self._solve_other_form(further, monitor, warm_start, starts, bias_rule)
         start = None if warm_start is None else lowering.warm_start(warm_start)
-        solver, answers = self._answers(monitor, start, starts)
+        solver, answers = self._run_solver(monitor, start, starts)
         with self.data.products():
-            proofs = [self._of_kernel(lowering.certify(answer, monitor.tol)) for answer in answers]
+            proofs = [
+                self._with_kernel_name(lowering.certify(answer, monitor.tol)) for answer in answers
+            ]
             proof = min(proofs, key=lambda proof: proof.certificate.primal)
             further = lowering.other_form(proof, monitor)
             if further is None:
-                solver, proof = self._then(solver, proof, monitor)
+                solver, proof = self._run_fallbacks(solver, proof, monitor)
                 return self._solution(solver, proof, proofs, monitor, starts, bias_rule)
         return self._solve_other_form(further, monitor, warm_start, starts, bias_rule)
 
-    def _answers(
+    def _run_solver(
         self, monitor: Monitor, start: Answer | None, starts: int
     ) -> tuple[Solver[Any], list[Answer]]:
         """Return the solver and its answers; under "auto" the first fallback that does not fail."""
@@ -304,7 +306,7 @@ class Plan:
             else:
                 return solver, [stopped_by(answer, monitor) for answer in answers]
 
-    def _then(
+    def _run_fallbacks(
         self, solver: Solver[Any], proof: Proof, monitor: Monitor
     ) -> tuple[Solver[Any], Proof]:
         """Run the fallbacks of the route under "auto", each from the best answer so far, until the gap is
@@ -321,7 +323,7 @@ class Plan:
             tried = following
             try:
                 answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
-                again = self._of_kernel(lowering.certify(answer, monitor.tol))
+                again = self._with_kernel_name(lowering.certify(answer, monitor.tol))
             except SolverError:  # then the answer before is the best that is known
                 continue
             gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
@@ -330,7 +332,7 @@ class Plan:
                 solver, proof = tried, again
         return solver, proof
 
-    def _of_kernel(self, proof: Proof) -> Proof:
+    def _with_kernel_name(self, proof: Proof) -> Proof:
         """Add the kernel to the certificate."""
         kernel = self.lowering.kernel
         if not kernel:
@@ -347,11 +349,11 @@ class Plan:
         bias_rule: str,
     ) -> Solution:
         """Return the best of the proofs with its verdict and the recovered classifier."""
-        verdict = self._judged(solver.name, proof, monitor)
+        verdict = self._judge_and_warn(solver.name, proof, monitor)
         message = verdict.message
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
         if starts > 1 and len(ends) > 1:
-            message += starts_compared(np.array(ends))
+            message += starts_summary(np.array(ends))
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:
             parts = replace(parts, expansion=self.data.approx.scoring(parts.w))
@@ -371,7 +373,7 @@ class Plan:
             **vars(parts),
         )
 
-    def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> Verdict:
+    def _judge_and_warn(self, solver: str, proof: Proof, monitor: Monitor) -> Verdict:
         """Return the verdict on an answer, and warn if the verdict says so."""
         verdict = judge(self.lowering, proof, solver, monitor)
         if verdict.warns:
@@ -469,17 +471,17 @@ class Plan:
         """
         _RATIO.check("bound", "ratio", ratio, "leave it out for 0.99")
         check_time_limit(time_limit, "bound")
-        self._sealed()
-        solution = self._given("bound", solution)
+        self._check_unchanged()
+        solution = self._solution_or_latest("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
         with monitor.alarm(), self.data.overflow_guard():
-            found = (solution.plan or self)._tightened(solution, float(ratio), monitor)
+            found = (solution.plan or self)._with_better_bound(solution, float(ratio), monitor)
         if found is not solution:
             found = replace(found, plan=solution.plan)
             self._latest[:] = [found]
         return found
 
-    def _given(self, method: str, solution: Solution | None) -> Solution:
+    def _solution_or_latest(self, method: str, solution: Solution | None) -> Solution:
         """Return the given solution, or `self.solution` for None."""
         if solution is not None and not isinstance(solution, Solution):
             raise ParameterError(
@@ -487,7 +489,7 @@ class Plan:
             )
         return self.solution if solution is None else solution
 
-    def _tightened(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
+    def _with_better_bound(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
         """Return the solution with the lower bound that a longer search finds."""
         lowering = self.lowering
         if (
@@ -502,7 +504,7 @@ class Plan:
             if better.objective < solution.objective:
                 return better
         proof = lowering.certify(solution.answer, monitor.tol)
-        status, message, _ = self._judged(self.solver.name, proof, monitor)
+        status, message, _ = self._judge_and_warn(self.solver.name, proof, monitor)
         return replace(solution, certificate=proof.certificate, status=status, message=message)
 
     def reference(self, at: Solution | None = None, *, scaled: bool = False) -> cp.Problem:
@@ -519,7 +521,7 @@ class Plan:
         """
         if at is not None and at.plan is not None and at.plan is not self:
             return at.plan.reference(at, scaled=scaled)
-        self._sealed()
+        self._check_unchanged()
         return self.lowering.reference(at, scaled)
 
     def dual_reference(self) -> cp.Problem:
@@ -531,7 +533,7 @@ class Plan:
         ParameterError
             The model is another.
         """
-        self._sealed()
+        self._check_unchanged()
         problem = self.lowering.dual_reference()
         if problem is None:
             raise ParameterError(
@@ -590,7 +592,7 @@ class Plan:
         >>> plan.certify(w=svc.coef_[0], x=plan.solve().x).relative_gap < 1e-4
         True
         """
-        self._sealed()
+        self._check_unchanged()
         found = self.lowering.certify_external(ExternalAnswer(w, b, x, weights, coefficients))
         return replace(found, kernel=self.lowering.kernel)
 
@@ -628,7 +630,7 @@ class Plan:
         >>> plan.certify_local(plan.solve()).kind
         'strict local'
         """
-        self._sealed()
+        self._check_unchanged()
         if not isinstance(solution, Solution):
             raise ParameterError(
                 f"certify_local: solution is a Solution, got {brief(solution)}; give what plan.solve returned"
@@ -674,8 +676,8 @@ class Plan:
                 f"verify: expected options of cvxpy.Problem.solve, got {', '.join(own)}; an answer of one's "
                 f"own is judged by plan.certify({own[0]}=...)"
             )
-        self._sealed()
-        solution = self._given("verify", solution)
+        self._check_unchanged()
+        solution = self._solution_or_latest("verify", solution)
         try:
             plan = solution.plan or self
             return plan.lowering.verify(solution, solution.tol, **options)
@@ -725,8 +727,8 @@ class Plan:
         >>> print(found[0], "-", found[0].holds)
         error, class +1: ≤ 0.2122 - no probability statement
         """
-        self._sealed()
-        solution = self._given("guarantees", solution)
+        self._check_unchanged()
+        solution = self._solution_or_latest("guarantees", solution)
         plan = solution.plan or self
         if isinstance(plan.data, RowData):
             refuse_gathering(plan.data.source, "a bound on the errors of new data")

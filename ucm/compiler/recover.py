@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.error_histogram import around_least, undecided
+from ucm.compiler.error_histogram import bins_of_least_error, scores_near_least_error
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -60,17 +60,19 @@ def _add_weights(b: Block, v: Vec, weights: Vec) -> None:
         _add_weights(part, v[where], weights)
 
 
-def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _matrix_chains(
+    node: Node, chain: tuple[Any, ...] = ()
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield for every leaf of samples its kind and the matrices above the leaf, outermost first."""
     if isinstance(node, Samples):
         yield node.kind, chain
     elif isinstance(node, Combination):
         for U, L in node.terms():
-            yield from _chains(U, chain if is_number(L) else (*chain, L))
+            yield from _matrix_chains(U, chain if is_number(L) else (*chain, L))
     else:
         for x in node.below():
             if isinstance(x, Node):
-                yield from _chains(x, chain)
+                yield from _matrix_chains(x, chain)
 
 
 def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:
@@ -81,7 +83,7 @@ def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec
     ----------
     read_as : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
     """
-    every = U.once("chains", lambda: tuple(_chains(U)))
+    every = U.once("chains", lambda: tuple(_matrix_chains(U)))
     chains = [chain for kind, chain in every if read_as is None or kind in (read_as, "signed")]
     if not chains:
         return w if read_as is None else None
@@ -137,7 +139,7 @@ def bias(
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "min_error": lambda: _least_error(data, normal, data.weights),
-        "odds": lambda: _odds(data, normal),
+        "odds": lambda: _bias_of_odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
     automatic = (
@@ -147,7 +149,7 @@ def bias(
     )
     automatic = automatic if one_map else [n for n in automatic if n in ("odds", "min_error")]
     for name in automatic if rule == "auto" else (rule,):
-        b, rho = _levels(form, w) if name == "multipliers" else (rules[name](), None)
+        b, rho = _bias_of_multipliers(form, w) if name == "multipliers" else (rules[name](), None)
         if b is not None and math.isfinite(b):
             return b - _to_origin(data, normal), name, rho
     raise ParameterError(
@@ -156,7 +158,7 @@ def bias(
     )
 
 
-def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
+def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
     """b = -(alpha + beta) / 2 and rho = (alpha - beta) / 2, alpha and beta the scores w'x at which the
     weights of the two classes leave their bounds. Needs one uncoupled hull per class, or one joint hull, and
     nothing beside them: the boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of
@@ -173,7 +175,7 @@ def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
         for y, interval in zip(labels, levels, strict=True):
-            theta = _inside(*interval)
+            theta = _point_between(*interval)
             label = y if b.classes is not None else math.copysign(1.0, b.weight)
             if theta is not None and b.weight != 0.0:
                 found[label].append(-theta / (b.weight * (y if b.classes is not None else 1.0)))
@@ -183,20 +185,20 @@ def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
     return -0.5 * (alpha + beta), 0.5 * (alpha - beta)
 
 
-def _inside(low: float, high: float) -> float | None:
+def _point_between(low: float, high: float) -> float | None:
     """Return the middle of an interval, or a finite end; None if both ends are infinite."""
     if math.isfinite(low) and math.isfinite(high):
         return 0.5 * (low + high)
     return low if math.isfinite(low) else (high if math.isfinite(high) else None)
 
 
-def _terms(
+def _summands(
     U: UncertaintySet, data: Data, q: Iterator[Vec]
 ) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
     """Yield the Minkowski summands: the set, its point, and the contribution of the point to the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():
-            for leaf, own, x in _terms(V, data, q):
+            for leaf, own, x in _summands(V, data, q):
                 yield leaf, own, times(L, x)
     else:
         x = U.rebuild(data, q)[0]
@@ -205,7 +207,7 @@ def _terms(
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """Return the point of every summand, in order."""
-    found = _terms(U, data, iter(q))
+    found = _summands(U, data, iter(q))
     if data.origin is None:
         return tuple(own for _, own, _ in found)
     return tuple(
@@ -216,10 +218,10 @@ def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
     """Return the points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one
     class."""
-    return _by_class((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
+    return _class_points((leaf, x) for leaf, _, x in _summands(U, data, iter(q)))
 
 
-def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
+def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
     """Return the class points from the summands and their contributions to the sum."""
     point: dict[str, Any] = {}
     for leaf, x in summands:
@@ -244,7 +246,7 @@ def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, floa
         for c, v in x.terms:
             yield from translation_factors(v, factor * value(c))
     elif isinstance(x, ConvexUnion):
-        each = [_moved(V) for V in x.sets]
+        each = [_total_translation(V) for V in x.sets]
         for kind in each[0]:
             known = all(m[kind] == each[0][kind] for m in each)
             if not known or each[0][kind]:
@@ -255,7 +257,7 @@ def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, floa
             yield from translation_factors(y, factor)
 
 
-def _moved(U: UncertaintySet) -> dict[str, float]:
+def _total_translation(U: UncertaintySet) -> dict[str, float]:
     """Return the translation factor of a set for each kind of samples."""
     found = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
     for kind, factor in translation_factors(U):
@@ -264,7 +266,7 @@ def _moved(U: UncertaintySet) -> dict[str, float]:
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    summands = ((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
+    summands = ((leaf, x) for leaf, _, x in _summands(U, data, iter(q)))
     return midpoint_of(U, summands, lambda x: data.space.inner(w, x))
 
 
@@ -275,17 +277,17 @@ def midpoint_of(
 ) -> float | None:
     """Return b of the hyperplane half-way between the class points, from the summands of U, their
     contributions to the nearest point, and the scores w'x; None unless each summand uses one class."""
-    points = _by_class(summands)
+    points = _class_points(summands)
     if points is None:
         return None
-    found = _moved(U)
+    found = _total_translation(U)
     moved = {"pos": found["pos"], "neg": -found["neg"]}
     if not all(m > _ROUNDING for m in moved.values()):  # it stays while the samples move
         return None
     return -0.5 * sum(score(x) / moved[kind] for kind, x in zip(moved, points, strict=True))
 
 
-def _odds(data: Data, normal: Vec) -> float | None:
+def _bias_of_odds(data: Data, normal: Vec) -> float | None:
     """Return the bias of least unweighted training error, shifted by the effect of class weights c for two
     normal distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
     mu_-)`. If a kernel separates the classes, no training error depends on the costs."""
@@ -306,7 +308,7 @@ def _odds(data: Data, normal: Vec) -> float | None:
 
 def _least_error(data: Data, normal: Vec, costs: Vec | None) -> float:
     if data.source is not None:
-        return _of_rows(data, normal, data.weighing.classes)
+        return _least_error_of_rows(data, normal, data.weighing.classes)
     return least_error(data.X @ normal, data.y > 0, costs)
 
 
@@ -319,7 +321,7 @@ def least_error(
     """Return the middle of the widest interval of b with the least weighted training error.
 
     Of many scores only those near the least error are sorted: in `_BINS` parts of their range see
-    `around_least`.
+    `bins_of_least_error`.
 
     Parameters
     ----------
@@ -330,15 +332,17 @@ def least_error(
     low, high = float(scores.min()), float(scores.max())
     span = high - low
     if scores.size >= 4 * _BINS and 1e-280 < span < 1e280:
-        b = _by_parts(scores, positive, costs, among, low, _BINS * (1.0 - 1e-15) / span)
+        b = _least_error_by_histogram(
+            scores, positive, costs, among, low, _BINS * (1.0 - 1e-15) / span
+        )
         if b is not None:
             return b
     kept = slice(None) if among is None else among
     own = np.ones(scores.size) if costs is None else costs
-    return _by_sorting(scores[kept], positive[kept], own[kept])[0]
+    return _least_error_by_sorting(scores[kept], positive[kept], own[kept])[0]
 
 
-def _by_parts(
+def _least_error_by_histogram(
     scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
 ) -> float | None:
     """Return `least_error` by a histogram; None if b is at an end, or between scores that differ by
@@ -346,15 +350,15 @@ def _by_parts(
     part, kept = ((scores - low) * scale).astype(np.intp), slice(None) if among is None else among
     both = (part + _BINS * np.asarray(positive))[kept]
     sums = np.bincount(both, None if costs is None else costs[kept], 2 * _BINS).astype(np.float64)
-    first, last, before, least = around_least(sums[_BINS:], sums[:_BINS])
+    first, last, before, least = bins_of_least_error(sums[_BINS:], sums[:_BINS])
     near = (first <= part) & (part <= last)
     rows = np.flatnonzero(near if among is None else near & among)
     own = np.ones(rows.size) if costs is None else costs[rows]
-    b, found, inside = _by_sorting(scores[rows], positive[rows], own, before)
+    b, found, inside = _least_error_by_sorting(scores[rows], positive[rows], own, before)
     return b if inside and found <= least else None
 
 
-def _by_sorting(
+def _least_error_by_sorting(
     scores: Vec, positive: Any, costs: Vec, before: float | None = None
 ) -> tuple[float, float, bool]:
     """Return `least_error`, the error, and whether b is between two of the scores; `before` is the error
@@ -384,7 +388,7 @@ def _to_origin(data: Data, normal: Vec) -> float:
     return 0.0 if data.origin is None else float(normal @ data.origin)
 
 
-def _of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
+def _least_error_of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
     """Return `least_error` of rows that are read block by block, for scores from the origin."""
     variances = [float(normal @ data.covariance(kind) @ normal) for kind in ("pos", "neg")]
     centers = [float(normal @ data.mean(kind)) for kind in ("pos", "neg")]
@@ -399,8 +403,10 @@ def error_over_rows(
 ) -> float:
     """Return `least_error` of rows that are read block by block; `center` and `spread` locate their
     scores."""
-    scores, y, before = undecided(source, normal, costs, center, spread)
-    return _by_sorting(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)[0]
+    scores, y, before = scores_near_least_error(source, normal, costs, center, spread)
+    return _least_error_by_sorting(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)[
+        0
+    ]
 
 
 def _odds_of_moments(data: Data, normal: Vec) -> float | None:
@@ -411,7 +417,7 @@ def _odds_of_moments(data: Data, normal: Vec) -> float | None:
     variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in shares)
     c = data.weighing.classes
     moved = variance / sum(data.counts) * math.log(c[0] / c[1]) / (plus - minus)
-    return _of_rows(data, normal, (1.0, 1.0)) + moved
+    return _least_error_of_rows(data, normal, (1.0, 1.0)) + moved
 
 
 def coefficients_of(

@@ -18,7 +18,7 @@ from ucm.compiler.lowering import (
     Recovered,
     Regime,
     Verdict,
-    other_shape,
+    warm_start_error,
 )
 from ucm.compiler.recover import (
     bias,
@@ -87,13 +87,13 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
     return data.once(("form", model), make)
 
 
-class _Robust(Lowering[Form]):
+class _RobustLowering(Lowering[Form]):
     """The base class of both regimes: the lowered set, and the recovery of a classifier."""
 
     model: RobustMargin
     image: MinNorm
 
-    def of_image(self) -> list[str]:
+    def describe_image(self) -> list[str]:
         """Return the lines of `explain()` about the lowered set."""
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
@@ -149,7 +149,7 @@ class _Robust(Lowering[Form]):
             )
         return both_sides(model, data, unit, x, violation, broken)
 
-    def _parts(self, q: list[Vec]) -> tuple[Vec, ...]:
+    def _summand_points(self, q: list[Vec]) -> tuple[Vec, ...]:
         """Return the points of the summands."""
         if self.data.seal is not None:
             self.data.seal.check()
@@ -171,7 +171,7 @@ class _Robust(Lowering[Form]):
         gram = data.gram
         if gram is None or w is None or x is None:
             known = gram is None and x is not None and len(proof.answer.q) == len(self.image.blocks)
-            make = functools.partial(self._parts, proof.answer.q) if known else None
+            make = functools.partial(self._summand_points, proof.answer.q) if known else None
             normal = None if gram is not None or w is None else feature_normal(model.set, w)
             normal = None if normal is w else normal
             return Recovered(
@@ -194,7 +194,7 @@ def _rounding(least: float) -> Verdict:
     )
 
 
-class DistanceLowering(_Robust[MinNorm]):
+class DistanceLowering(_RobustLowering[MinNorm]):
     """`min ||x||_q` over the lowered set.
 
     Parameters
@@ -211,10 +211,10 @@ class DistanceLowering(_Robust[MinNorm]):
     ) -> None:
         self.model, self.data, self.asked, self.beyond = model, data, asked, beyond
         self.image = self.form = minimum_norm(model, data)
-        self._found: Regime | None = None
+        self._cached_regime: Regime | None = None
 
     def describe(self) -> list[str]:
-        return self.of_image()
+        return self.describe_image()
 
     @property
     def by_rows(self) -> bool:
@@ -232,14 +232,14 @@ class DistanceLowering(_Robust[MinNorm]):
 
     def _known_regime(self, monitor: Monitor) -> Regime | None:
         """Return the regime; None if the time is over first."""
-        if self._found is None and monitor.late:
+        if self._cached_regime is None and monitor.late:
             return None
-        if self._found is None:
+        if self._cached_regime is None:
             found = self._regime(monitor)
             if monitor.late:
                 return None
-            self._found = found
-        return self._found
+            self._cached_regime = found
+        return self._cached_regime
 
     def _regime(self, monitor: Monitor) -> Regime:
         """Decide whether 0 lies in U.
@@ -284,7 +284,7 @@ class DistanceLowering(_Robust[MinNorm]):
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
     @functools.cached_property
-    def confined(self) -> bool:
+    def bounded(self) -> bool:
         """True if U is bounded: along a random direction and its opposite a ray has an infinite height.
         Coupled blocks may bound each other and count as bounded."""
         if self.form.couplings:
@@ -294,7 +294,7 @@ class DistanceLowering(_Robust[MinNorm]):
         return all(math.isfinite(height) for height, _ in ends)
 
     @property
-    def for_both(self) -> bool:
+    def solver_takes_both_forms(self) -> bool:
         """True if the solver asked for takes both forms, where 0 lies in U and where it does not."""
         asked = self.beyond
         return asked is not None and asked != "auto" and bool(named(asked, MinNorm))
@@ -302,10 +302,10 @@ class DistanceLowering(_Robust[MinNorm]):
     @property
     def extends(self) -> bool:
         """True if a solve may continue with the form for 0 in U."""
-        if not self.confined:
+        if not self.bounded:
             return False
         asked = named(self.beyond or "auto", UnitNorm)
-        if self.for_both and all(refusal(solver, self.unit) for solver in asked):
+        if self.solver_takes_both_forms and all(refusal(solver, self.unit) for solver in asked):
             return False
         if self.beyond is None or self.data.gram is None or not self.by_rows:
             return self.beyond is not None and self.unit.rank > 0
@@ -323,13 +323,15 @@ class DistanceLowering(_Robust[MinNorm]):
         if self.beyond is None:
             return None
         if proof is None:  # the norm may not tell 0 from near it, and a solver may be meant for it
-            wanted = (self.beyond != "auto" and not self.for_both) or self.form.norm != 2.0
+            wanted = (
+                self.beyond != "auto" and not self.solver_takes_both_forms
+            ) or self.form.norm != 2.0
             known = wanted and not self.by_rows and self.extends
             regime = self._known_regime(monitor) if known else None
             return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
         if monitor.late and (self.by_rows or self.form.n > _SPANNED):
             return None
-        zero, left = self._zero(proof), self._left(proof, monitor)
+        zero, left = self._zero_in_set(proof), self._ended_unproven(proof, monitor)
         if proof.answer.status == "infeasible" or not (zero or left) or not self.extends:
             return None
         if self.by_rows:
@@ -337,17 +339,17 @@ class DistanceLowering(_Robust[MinNorm]):
             return DistanceLowering(self.model, self.data.in_coordinates) if zero or left else None
         if zero:
             floor = proof.certificate.dual
-            return None if self._unresolved(proof) else SphereLowering(self, floor)
+            return None if self._beyond_resolution(proof) else SphereLowering(self, floor)
         regime = self._known_regime(monitor)
         return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
 
-    def _left(self, proof: Proof, monitor: Monitor) -> bool:
+    def _ended_unproven(self, proof: Proof, monitor: Monitor) -> bool:
         """True if the solver ended at its best accuracy without a proof."""
-        done = self._zero(proof) or is_proven(proof.certificate, monitor.tol)
+        done = self._zero_in_set(proof) or is_proven(proof.certificate, monitor.tol)
         ended = proof.answer.status in ("infeasible", "interrupted")
         return not done and not ended and monitor.goes_on
 
-    def _unresolved(self, proof: Proof) -> bool:
+    def _beyond_resolution(self, proof: Proof) -> bool:
         """True if inner products of the kernel cannot distinguish U from a set with 0 on its boundary: x
         is 0, and so is the worst case along x, or along the direction of least variance of the samples."""
         data, x = self.data, proof.x
@@ -368,7 +370,7 @@ class DistanceLowering(_Robust[MinNorm]):
         if answer is None or not answer.q:
             return None
         if [v.size for v in answer.q] != [b.map.shape[1] for b in self.form.blocks]:
-            raise other_shape("of the same set over the same samples")
+            raise warm_start_error("of the same set over the same samples")
         w = answer.w
         if w is None or w.size != self.form.n or not w.any():  # of other coordinates, or 0
             return Answer(answer.q)
@@ -408,13 +410,13 @@ class DistanceLowering(_Robust[MinNorm]):
             size = max(size, form.largest)
         near = self.data.space.resolution  # what counts as 0, whatever the tolerance is
         small = certificate.violation <= INSIDE and norm <= near * size
-        if small and not separates(certificate, tol, size, near, self._cancelled):
+        if small and not separates(certificate, tol, size, near, self._rounding_error):
             certificate = at_zero(norm, size, certificate.violation)
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         objective = -norm if np.isfinite(certificate.dual) else certificate.primal
         return Proof(answer, certificate, objective, w, None, x, size)
 
-    def _zero(self, proof: Proof) -> bool:
+    def _zero_in_set(self, proof: Proof) -> bool:
         """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""
         inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
@@ -432,15 +434,15 @@ class DistanceLowering(_Robust[MinNorm]):
         if proof.answer.status == "infeasible":
             hint = self._advice(monitor, empty=True)
             raise EmptySetError(f"{self.model.set!r}: empty, {proof.answer.message}. {hint}")
-        if not self._zero(proof):
+        if not self._zero_in_set(proof):
             return None
         if monitor.late and (self.form.n > _SPANNED or self.extends):
             limit = f"the time limit of {monitor.time_limit:g} s came first"
             return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
-        if self._unresolved(proof):
+        if self._beyond_resolution(proof):
             return _rounding(GramSpace.resolution * self.form.largest)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
-        if not self.confined:
+        if not self.bounded:
             message += " U has no bound, which the non-convex side needs: bound its domains."
         if not self.extends:  # else it is no answer yet
             message += f" {self._advice(monitor)}"
@@ -459,7 +461,7 @@ class DistanceLowering(_Robust[MinNorm]):
         return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
 
     @property
-    def _cancelled(self) -> float:
+    def _rounding_error(self) -> float:
         """The rounding error of x by cancellation."""
         return 1e-14 * self._largest_column()
 
@@ -477,7 +479,7 @@ class DistanceLowering(_Robust[MinNorm]):
         return verify(self.model, self.data.by_spectrum, solution, tol, **options)
 
 
-class SphereLowering(_Robust[UnitNorm]):
+class SphereLowering(_RobustLowering[UnitNorm]):
     """`min f(w)` over the unit sphere, if 0 lies in U and U is not only this point.
 
     Parameters
@@ -504,7 +506,7 @@ class SphereLowering(_Robust[UnitNorm]):
             else f"the span of U, dimension {unit.rank} of {unit.image.n}"
         )
         sphere = f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
-        return [*self.of_image(), sphere]
+        return [*self.describe_image(), sphere]
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.form.rank == 0:
@@ -515,7 +517,7 @@ class SphereLowering(_Robust[UnitNorm]):
         if warm.w is None or not warm.w.any():
             return None
         if warm.w.size != self.image.n:
-            raise other_shape("over the same features")
+            raise warm_start_error("over the same features")
         inside = self.data.space.norm(self.form.lower(warm.w)) > 0.0
         return Answer(w=warm.w) if inside else None
 
@@ -528,7 +530,9 @@ class SphereLowering(_Robust[UnitNorm]):
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
             self._bound(quick_rule(form, monitor))
         while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
-            if self._near(self.certify(answers[-1], monitor.tol).certificate, monitor.tol):
+            if self._bound_is_tight(
+                self.certify(answers[-1], monitor.tol).certificate, monitor.tol
+            ):
                 break  # no start ends lower
             monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
@@ -561,7 +565,7 @@ class SphereLowering(_Robust[UnitNorm]):
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         model, data, form = self.model, self.data, self.form
-        w = self._unit(answer.plane[0])
+        w = self._normalised(answer.plane[0])
         answer = answer if w is answer.w else replace(answer, w=w)
         splits = self.image.splits(answer)
         certificate, x = certify_unit(model, data, form, w, answer.q, self.floor, splits)
@@ -577,7 +581,9 @@ class SphereLowering(_Robust[UnitNorm]):
         certificate = self._bracketed(certificate)
         if not self._inside(certificate):
             return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
-        if certificate.kind == "local" and (certificate.dual > 0.0 or self._near(certificate, tol)):
+        if certificate.kind == "local" and (
+            certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
+        ):
             certificate = replace(certificate, kind="global")
         if self.data.gram is not None and self._at_zero(certificate, GramSpace.resolution):
             certificate = at_zero(-certificate.dual, self.whole, certificate.violation)
@@ -599,7 +605,7 @@ class SphereLowering(_Robust[UnitNorm]):
         span = None if self.form.basis is None else self.form.rank
         return replace(found, violation=c.violation, residual=c.residual, span=span)
 
-    def _near(self, certificate: Certificate, tol: float) -> bool:
+    def _bound_is_tight(self, certificate: Certificate, tol: float) -> bool:
         """True if the lower bound meets the objective, or 0 lies on the boundary of U."""
         met = -CROSSED <= certificate.relative_gap <= tol
         return met or self._at_zero(certificate, ZERO)
@@ -609,7 +615,7 @@ class SphereLowering(_Robust[UnitNorm]):
         the boundary of U."""
         return certificate.dual >= -ZERO * self.whole and certificate.primal <= part * self.whole
 
-    def _unit(self, w: Vec) -> Vec:
+    def _normalised(self, w: Vec) -> Vec:
         """Return w at length 1, projected on the span of U; outside of the span f is 0."""
         unit = self.data.space.direction(w, self.model.norm)
         if (
@@ -631,7 +637,7 @@ class SphereLowering(_Robust[UnitNorm]):
         if not w.any():
             return _rounding(GramSpace.resolution * self.whole)
         residual = certificate.residual or 0.0
-        if certificate.kind == "global" and self._near(certificate, tol):
+        if certificate.kind == "global" and self._bound_is_tight(certificate, tol):
             if -CROSSED <= certificate.relative_gap <= tol:
                 return Verdict("optimal", f"proven: {certificate}; 0 lies in U")
             return Verdict(
@@ -649,10 +655,10 @@ class SphereLowering(_Robust[UnitNorm]):
                 status = "stationary" if kink else "local"
                 return Verdict(
                     status,
-                    f"{what}, and the ties of the margins pin w{edge}{self._far(certificate)}",
+                    f"{what}, and the ties of the margins pin w{edge}{self._distance_text(certificate)}",
                 )
             where = f", at a kink of the {self.model.norm:g}-norm" if kink else ""
-            return Verdict("stationary", f"{what}{where}{self._far(certificate)}")
+            return Verdict("stationary", f"{what}{where}{self._distance_text(certificate)}")
         message = (
             f"{solver} stopped {residual:.2g} from stationary with a violation of "
             f"{certificate.violation:.2g}, tolerance {tol * size:.2g}. "
@@ -660,7 +666,7 @@ class SphereLowering(_Robust[UnitNorm]):
         )
         return Verdict(proof.answer.status, message, warns=True)
 
-    def _far(self, certificate: Certificate) -> str:
+    def _distance_text(self, certificate: Certificate) -> str:
         """Return the distance of the objective from the optimum in words."""
         if certificate.kind == "global" and certificate.dual > 0.0:
             share = math.floor(100.0 * certificate.dual / certificate.primal)

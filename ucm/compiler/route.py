@@ -82,7 +82,7 @@ def _small(form: MinNorm | Composite) -> bool:
     return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks) <= _SPLITTING
 
 
-def _round(form: MinNorm | UnitNorm) -> bool:
+def _without_hulls(form: MinNorm | UnitNorm) -> bool:
     """True if no block is the weights of a hull; where 0 lies in U, always."""
     if isinstance(form, UnitNorm):
         return True
@@ -105,7 +105,7 @@ def _many_samples(form: Composite) -> bool:
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
 
-def _soon(form: UnitNorm) -> bool:
+def _faces_in_seconds(form: UnitNorm) -> bool:
     """True if the bounds for all faces take at most about ten seconds. The work is counted in entries: of
     a linear program for each face over hulls; of a conic program, 100 times as expensive, for each face
     over intersections; else of cutting planes with about 8 points in every dimension."""
@@ -147,7 +147,7 @@ ROUTES = (
     Route(
         TrustRegionSecular(),
         "Euclidean balls only: scalar roots, or a small subspace",
-        _round,
+        _without_hulls,
         fallback="ssnal",
     ),
     Route(
@@ -194,7 +194,9 @@ ROUTES = (
     Route(NewtonRows(), "smooth losses with l2 over rows: Newton steps from sums over all"),
     # 0 in U: the unit sphere
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
-    Route(Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _soon),
+    Route(
+        Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _faces_in_seconds
+    ),
     Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
     Route(Linearize(nearest=SSNAL()), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),
@@ -256,7 +258,7 @@ _WORDS = {
 }
 
 
-def _called(route: Route, name: object) -> bool:
+def _has_name(route: Route, name: object) -> bool:
     return route.solver.name == name
 
 
@@ -270,7 +272,7 @@ def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """Return the solvers with a name that take a form, in order, or the given instance."""
     if isinstance(asked, Solver):
         return [asked] if issubclass(form, asked.takes) else []
-    return [r.solver for r in ROUTES if _called(r, asked) and form in r.solver.takes]
+    return [r.solver for r in ROUTES if _has_name(r, asked) and form in r.solver.takes]
 
 
 def refusal(solver: Solver[Any], form: Any) -> str | None:
@@ -291,7 +293,7 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
         A solver asked for refuses the form.
     """
     if isinstance(form, DifferenceOfConvex):
-        return _around(form, asked)
+        return _dca_around(form, asked)
     if asked == "auto":
         fitting = (
             r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form)
@@ -338,7 +340,7 @@ def fallbacks(form: Any, chosen: Solver[Any]) -> list[str]:
     return names
 
 
-def _around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
+def _dca_around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
     """Return DCA with the solver of the convex part inside."""
     outer = asked if isinstance(asked, DCA) else DCA()
     if asked == "dca" or isinstance(asked, DCA):
@@ -405,11 +407,13 @@ def verdicts(
         why = refusal(route.solver, form)
         word = "chosen" if route.solver is chosen else "possible"
         taken = f"{word}{_predicted(route.solver, form)}: {route.purpose}"
-        table.append((label(route.solver), taken if why is None else f"refused: {_rounded(why)}"))
+        table.append(
+            (label(route.solver), taken if why is None else f"refused: {_round_numbers(why)}")
+        )
     return table
 
 
-def _rounded(text: str) -> str:
+def _round_numbers(text: str) -> str:
     """Return the text with its long numbers rounded to six digits."""
     return re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", text)
 
@@ -419,7 +423,7 @@ def _predicted(solver: Solver[Any], form: Any) -> str:
     return "" if math.isnan(passes) else f", about {round(passes, 1):g} passes"
 
 
-def _nearby(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _chosen_and_next(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the chosen row and the next two: the rows after it, then the rows before it."""
     chosen = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
     return [*rows[chosen : chosen + 3], *reversed(rows[:chosen])][:3]
@@ -427,7 +431,7 @@ def _nearby(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def table(rows: Sequence[tuple[str, str]], whole: bool = True) -> list[str]:
     """Return the rows as lines with padded names; without `whole`, the chosen row and two more."""
-    kept = rows if whole else _nearby(rows)
+    kept = rows if whole else _chosen_and_next(rows)
     width = max((len(name) for name, _ in kept), default=0)
     left = len(rows) - len(kept)
     more = [f"  {left} more: explain(verbose=True)"] if left else []

@@ -17,7 +17,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import in_its_space, with_kernel
-from ucm.compiler.moments import of_one_ellipsoid
+from ucm.compiler.moments import is_one_ellipsoid
 from ucm.data.bound import Data, bind
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
@@ -185,7 +185,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         values = candidates(model, problems, names, self.param_range)
         order = simple_first(model, problems[0], names[0], values)
         one_out = self.cv == "loo" if isinstance(self.cv, str) else isinstance(self.cv, LeaveOneOut)
-        if one_out and clf.bias_rule == "auto" and of_one_ellipsoid(model):
+        if one_out and clf.bias_rule == "auto" and is_one_ellipsoid(model):
             clf.bias_rule = "means"
         search = Search(
             clf, model, names, values, order, X, index, classes, given, groups, self.n_jobs, began

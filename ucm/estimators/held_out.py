@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.compile import plan_of, with_kernel
-from ucm.compiler.moments import at_sizes, leave_one_out, of_ellipsoids, of_one_ellipsoid
+from ucm.compiler.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
 from ucm.compiler.path import path
 from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
@@ -98,7 +98,7 @@ class Search:
     @property
     def by_moments(self) -> bool:
         """Whether means and covariances are all that its models ask of the samples, and the bias scores."""
-        if not self._plain or not of_ellipsoids(self.model):
+        if not self._plain or not is_sum_of_ellipsoids(self.model):
             return False
         if self.estimator.bias_rule not in ("auto", "min_error", "means", "midpoint", "zero"):
             return False
@@ -113,7 +113,7 @@ class Search:
 def left_out(search: Search) -> Scores | None:
     """(m, problems, values) decision values of every sample by the models without it, in closed form; None
     where there is none."""
-    if not search.by_moments or not of_one_ellipsoid(search.model) or search.given is not None:
+    if not search.by_moments or not is_one_ellipsoid(search.model) or search.given is not None:
         return None
     if search.estimator.bias_rule not in ("means", "zero"):
         return None
