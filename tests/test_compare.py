@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,3 +212,38 @@ def test_the_default_has_its_own_name() -> None:
     models = [ucm.Classifier(), ucm.models.mm_fda(0.1), ucm.models.psvm(1.3, 2.0)]
     found = ucm.compare(models, X, Y, cv=2, progress=False)
     assert {row["model"] for row in found.rows()} == {"psvm", "mm_fda", "psvm (2)"}
+
+
+def test_models_over_files_are_fitted_to_the_folds_of_the_rows(tmp_path: Path) -> None:
+    """Against fits in memory to the same folds."""
+    X, y = ucm.datasets.load("breast_cancer")
+    table = np.column_stack([X, y])
+    np.savetxt(
+        tmp_path / "all.csv",
+        table,
+        delimiter=",",
+        header=",".join(f"f{k}" for k in range(31)),
+        comments="",
+    )
+    rows = ucm.open_rows(tmp_path / "all.csv", "f30")
+    nu = ucm.ClassifierCV(ucm.models.nu_svm(0.3), param_range=[0.2, 0.4], cv=2)
+    named = {"svm": ucm.Hinge() + 0.5 * ucm.L2(), "nu": nu}
+    found = ucm.compare(named, tmp_path / "all.csv", "f30", cv=3, progress=False)
+    assert {one.name for one in found} == {"svm", "nu"} and not found[0].failures
+    assert all(one.gap is not None and one.gap <= 1e-6 for one in found)
+    again = ucm.compare(named, rows, cv=3, progress=False)
+    for one, other in zip(found, again, strict=True):
+        assert np.array_equal(one.fold_scores, other.fold_scores)
+    svm = next(one for one in found if one.name == "svm")
+    for k, (train, test) in enumerate(rows.split(3)):
+        (A, t), (B, u) = train.gather(), test.gather()
+        score = ucm.Classifier(named["svm"]).fit(A, t).score(B, u)
+        assert svm.fold_scores[k] == pytest.approx(score, abs=1.0 / u.size)
+    for options, words in (
+        ({"models": [LogisticRegression()]}, "declared models"),
+        ({"tune": True}, "param_range"),
+        ({"cv": 1}, "a number of folds"),
+        ({"scoring": "roc_auc"}, "accuracy"),
+    ):
+        with pytest.raises(ucm.UCMError, match=words):
+            ucm.compare(**{"models": named, "X": rows, **options})

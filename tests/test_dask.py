@@ -106,14 +106,17 @@ def test_folds_leave_the_samples_where_they_are(
     monkeypatch.setattr(type(lazy_X), "compute", whole)
     values = [1e-4, 1.0]
     search = ucm.ClassifierCV(ucm.models.svm(1.0), param_range=values, cv=3).fit(lazy_X, lazy_y)
+    svm = [ucm.models.svm(1.0)]
+    found = ucm.compare(svm, lazy_X, lazy_y, cv=3, progress=False)
     monkeypatch.undo()
     memory = ucm.ClassifierCV(ucm.models.svm(1.0), param_range=values, cv=3).fit(X, y)
     assert search.n_splits_ == 3
     means = [s.cv_results_["mean_test_score"] for s in (search, memory)]
     assert means[0] == pytest.approx(means[1], abs=0.02)
     assert float(search.score(lazy_X, lazy_y)) == pytest.approx(memory.score(X, y), abs=0.01)
-    with pytest.raises(ucm.DataError, match=r"compare: X: expected samples in memory.*compute"):
-        ucm.compare([ucm.models.svm(1.0)], lazy_X, y)
+    assert found[0].score == pytest.approx(
+        ucm.compare(svm, X, y, cv=3, progress=False)[0].score, abs=0.02
+    )
 
 
 def test_scores_of_frames_from_files(client: Any, tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
@@ -25,8 +26,11 @@ from sklearn.utils import _safe_indexing, column_or_1d, indexable
 from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound import bind
+from ucm.data.first_pass import refuse_gathering
 from ucm.data.groups import groups_of
 from ucm.data.options import options_of
+from ucm.data.readers import is_stored, open_rows
+from ucm.data.source import RowSource
 from ucm.data.validation import read_weights, refuse_unsound
 from ucm.errors import (
     CompositionError,
@@ -39,6 +43,7 @@ from ucm.errors import (
 )
 from ucm.estimators.classifier import Classifier, default_model
 from ucm.estimators.classifier_cv import ClassifierCV
+from ucm.estimators.search_out_of_core import check_folds
 from ucm.estimators.validation import folds_of, labels_of
 from ucm.evidence.relative import with_relative_sizes
 from ucm.forms.display import frame, sheet
@@ -273,7 +278,7 @@ def _rounded(x: float | None, digits: int) -> float | None:
 def compare(
     models: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     cv: Any = 5,
     scoring: str | Callable[..., float] | None = None,
@@ -294,10 +299,11 @@ def compare(
     ----------
     models : list, or dict {name: model}
         Declared models, which stand for `ucm.Classifier(model)`, and scikit-learn classifiers.
-    X : (m, n) array, data frame or sparse matrix
-        The samples.
+    X : (m, n) array, data frame or sparse matrix, or an argument of `ucm.open_rows`
+        The samples. Rows that are read block by block take models, `Classifier` and `ClassifierCV`, a number
+        of folds and the accuracy.
     y : (m,) labels
-        Of two classes or more.
+        Of two classes or more; of a file also the name of their column.
     cv : int, "loo", splitter or iterable of (train, test), default=5
         As for `ClassifierCV`.
     scoring : str or callable, optional
@@ -353,26 +359,36 @@ def compare(
     """
     if unknown:
         raise unknown_option("compare", unknown, options_of(compare))
-    refuse_unsound(X, "compare: X")
-    X, y, index = _samples(X, y)
     named = _estimators(models)
     _check_options(scoring, tune, n_values, progress)
-    tags = _tags(sample_weight, subgroup, index.size)
-    folds = folds_of(cv, y, index, "compare", tags.get("sample_weight"))
-    if tune:
-        named = _tuned(named, X, index, tags, scoring, n_values)
-    for name, estimator in named.items():
-        _scorer(estimator, scoring, name)
-        if "sample_weight" in tags and not has_fit_parameter(estimator, "sample_weight"):
-            raise ParameterError(
-                f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
-                f"{type(estimator).__name__}; leave it out, or compare without weights"
-            )
+    fold: Callable[..., _Fold]
+    if is_stored(X):
+        source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
+        _check_rows(named, source, cv, scoring, tune)
+        folds: list[tuple[Any, Any]] = list(source.split(cv))
+        sizes = [(train.m, test.m) for train, test in folds]
+        fold = _fold_of_rows
+    else:
+        refuse_unsound(X, "compare: X")
+        X, y, index = _samples(X, y)
+        tags = _tags(sample_weight, subgroup, index.size)
+        folds = folds_of(cv, y, index, "compare", tags.get("sample_weight"))
+        sizes = [(train.size, test.size) for train, test in folds]
+        if tune:
+            named = _tuned(named, X, index, tags, scoring, n_values)
+        for name, estimator in named.items():
+            _scorer(estimator, scoring, name)
+            if "sample_weight" in tags and not has_fit_parameter(estimator, "sample_weight"):
+                raise ParameterError(
+                    f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
+                    f"{type(estimator).__name__}; leave it out, or compare without weights"
+                )
+        fold = functools.partial(_fold, scoring, X, y, tags)
     tasks = [(name, k) for name in named for k in range(len(folds))]
 
     def work(name: str, k: int) -> tuple[str, int, _Fold | str]:
         try:
-            return name, k, _fold(named[name], scoring, X, y, tags, folds[k])
+            return name, k, fold(named[name], *folds[k])
         except Exception as error:  # of any estimator: its row tells
             return name, k, f"{type(error).__name__}: {' '.join(str(error).split())}"
 
@@ -386,7 +402,7 @@ def compare(
             shown.step(name, results[name], len(folds))
     rows = [_row(name, [found[k] for k in range(len(folds))]) for name, found in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
-    return _judged(rows, folds, "accuracy" if scoring is None else word)
+    return _judged(rows, sizes, "accuracy" if scoring is None else word)
 
 
 # --- input -----------------------------------------------------------------------------------------
@@ -402,6 +418,18 @@ def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
             f"compare: expected samples and one label for each, got {brief(X)} and {brief(y)} "
             f"({' '.join(str(error).split())}); give a table and as many labels"
         ) from error
+
+
+def _check_rows(
+    named: Mapping[str, Any], source: RowSource, cv: Any, scoring: Any, tune: bool
+) -> None:
+    """Refuse what rows that are read block by block do not take."""
+    check_folds("compare", cv, scoring)
+    if tune:
+        refuse_gathering(source, "compare with tune=True", "a ClassifierCV with param_range=[...]")
+    for name, estimator in named.items():
+        if not isinstance(estimator, Classifier | ClassifierCV):
+            refuse_gathering(source, f"{name}, a {type(estimator).__name__},", "declared models")
 
 
 def _tags(sample_weight: Any, subgroup: Any, m: int) -> dict[str, Any]:
@@ -549,24 +577,36 @@ class _Fold(NamedTuple):
 
 
 def _fold(
-    estimator: Any, scoring: Any, X: Any, y: Any, tags: Mapping[str, Any], fold: tuple[Any, Any]
+    scoring: Any, X: Any, y: Any, tags: Mapping[str, Any], estimator: Any, train: Any, test: Any
 ) -> _Fold:
     """Fit a clone to the training part, and score it on the rest."""
     scorer: Any = check_scoring(estimator, scoring)
     held, raised = {}, "raise"
     if "sample_weight" in tags and (scoring is None or hasattr(scorer, "_score_func")):
-        held = {"sample_weight": tags["sample_weight"][fold[1]]}
+        held = {"sample_weight": tags["sample_weight"][test]}
     found = cross_validate(
         estimator,
         X,
         y,
-        cv=[fold],
+        cv=[(train, test)],
         scoring=lambda fitted, A, t: scorer(fitted, A, t, **held),
         params={name: v for name, v in tags.items() if has_fit_parameter(estimator, name)},
         return_estimator=True,
         error_score=raised,  # type: ignore[arg-type]
     )
-    fitted = found["estimator"][0]
+    return _told(found["estimator"][0], float(found["test_score"][0]), float(found["fit_time"][0]))
+
+
+def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
+    """Fit a clone to the rows of the training part, and score it on the others, in one pass."""
+    began = time.perf_counter()
+    fitted = clone(estimator).fit(train)
+    seconds = time.perf_counter() - began
+    return _told(fitted, float(fitted.score(test)), seconds)
+
+
+def _told(fitted: Any, score: float, seconds: float) -> _Fold:
+    """The row of a fitted estimator."""
     best = getattr(fitted, "best_estimator_", fitted)
     last = best.steps[-1][1] if hasattr(best, "steps") else best
     w, support = getattr(last, "coef_", None), getattr(last, "support_", None)
@@ -581,8 +621,8 @@ def _fold(
     proofs = getattr(best, "certificate_", [])
     gaps = [proof.relative_gap for proof in (proofs if isinstance(proofs, list) else [proofs])]
     return _Fold(
-        float(found["test_score"][0]),
-        float(found["fit_time"][0]),
+        score,
+        seconds,
         max(gaps, default=None),
         None if w is None else int(np.asarray(w != 0.0).any(axis=0).sum()),
         None if support is None else len(support),
@@ -655,9 +695,10 @@ def _row(name: str, folds: list[_Fold | str]) -> Compared:
     )
 
 
-def _judged(rows: list[Compared], folds: list[tuple[Any, Any]], scoring: str) -> Comparison:
+def _judged(rows: list[Compared], folds: list[tuple[int, int]], scoring: str) -> Comparison:
+    """Compare with the best; `folds` holds the numbers of training and test samples."""
     whole = sorted((r for r in rows if not r.failures), key=lambda r: -(r.score or 0.0))
-    ratio = float(np.mean([test.size / train.size for train, test in folds]))
+    ratio = float(np.mean([test / train for train, test in folds]))
     judged = [_beside(one, whole[0], ratio) for one in whole]
     for one in rows:
         if one.failures:

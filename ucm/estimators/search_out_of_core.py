@@ -21,7 +21,7 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = ["answers", "named_values", "scores_of_rows"]
+__all__ = ["answers", "check_folds", "named_values", "scores_of_rows"]
 
 
 def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tuple[str, Vec]:
@@ -71,17 +71,7 @@ def scores_of_rows(
         refuse_gathering(source, "ClassifierCV with a kernel", FEATURES)
     if classifier.read_as is not None:
         refuse_gathering(source, "ClassifierCV with read_as")
-    for option, given, known in (
-        ("scoring", scoring, (None, "accuracy")),
-        ("cv", cv, ()),
-    ):
-        ok = given in known if known else isinstance(given, int | np.integer) and given >= 2
-        if not ok or isinstance(given, bool):
-            wanted = 'None or "accuracy"' if known else "a number of folds from 2 on"
-            raise ParameterError(
-                f"ClassifierCV: {option} is {wanted} over rows that are read block by block, got "
-                f"{brief(given)}; take another, or X, y = ucm.open_rows(X, y).gather()"
-            )
+    check_folds("ClassifierCV", cv, scoring)
     columns, data = [], None
     for train, test in source.split(cv):
         W, b, data = _fitted(classifier, model, train, classes, name, values, began)
@@ -91,6 +81,27 @@ def scores_of_rows(
         lost = np.isnan(b).any(axis=0)
         columns.append(np.where(lost, np.nan, right / weights))
     return np.column_stack(columns), data
+
+
+def check_folds(who: str, cv: Any, scoring: Any) -> None:
+    """Refuse folds and scores that need all samples in memory.
+
+    Raises
+    ------
+    ParameterError
+        cv is no number of folds, or the score no accuracy.
+    """
+    for option, given, known in (
+        ("scoring", scoring, (None, "accuracy")),
+        ("cv", cv, ()),
+    ):
+        ok = given in known if known else isinstance(given, int | np.integer) and given >= 2
+        if not ok or isinstance(given, bool):
+            wanted = 'None or "accuracy"' if known else "a number of folds from 2 on"
+            raise ParameterError(
+                f"{who}: {option} is {wanted} over rows that are read block by block, got "
+                f"{brief(given)}; take another, or X, y = ucm.open_rows(X, y).gather()"
+            )
 
 
 class _Normals:
