@@ -112,32 +112,31 @@ def compile(
     ----------
     model
         Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
-    X : (m, n) array, data frame or sparse matrix, or what `ucm.open_rows` takes
-        The samples, one a row; float64 is used as it is, and so is float32 where hulls of many samples are
-        solved for by blocks of rows. What lies in a file is read block by block.
+    X : (m, n) array, data frame or sparse matrix, or an argument of `ucm.open_rows`
+        The samples, one in each row; float64 is not copied, nor is float32 for hulls of many samples, which
+        are solved by blocks of rows. Files are read block by block.
     y : (m,) numbers or strings, two labels
-        The class of every sample; of a file also the name of their column.
+        The class of every sample; of a file also the name of the label column.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
-        Which method; the route table decides under auto.
+        "auto" takes the first solver of the route table that fits.
     class_weight : (factor of class +1, factor of class -1), {label: factor}, "balanced" or None
-        Factors of what the samples of a class weigh, "balanced" m / (2 m_o) for the m_o samples of a class;
-        m in `nu` stays.
+        Factors of the sample weights of a class, "balanced" m / (2 m_o) for the m_o samples of a class; m in
+        `nu` does not change.
     sample_weight : (m,) array, not negative
-        Each sample counts as often as its weight says in losses, caps, balls of weights, means and
-        covariances, and m is the sum. Those of weight 0 are left out. Beside rows that are read block by
-        block what `ucm.open_rows` takes.
+        Multiplicities of the samples in losses, caps, balls of weights, means and covariances; m is their
+        sum. Samples of weight 0 are left out. For rows read block by block an argument of `ucm.open_rows`.
     subgroup : (m,) array of strings or numbers, optional
-        The group of every sample, for `pos.group("A")`; of such rows what `ucm.open_rows` takes.
+        The group of every sample, for `pos.group("A")`; for such rows an argument of `ucm.open_rows`.
     pos_label : optional
-        The label of class +1, `pos`; the larger one by default. Rows that are read block by block have
-        the labels -1 and +1 if it is left out.
+        The label of class +1, `pos`; by default the larger label. Rows read block by block without it have
+        the labels -1 and +1.
     **kernel_params
-        gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
-        matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`). kernel_approx, for
-        features in place of the kernel: how many samples they are made of (`ucm.Nystroem`), or
-        `ucm.RandomFeatures`; model and certificate are then of the kernel of low rank.
+        gamma, degree, coef0 as in `sklearn.svm.SVC`; cache_size, the megabytes for rows of the Gram matrix (a
+        larger matrix is never formed whole, see `ucm.data.kernels.kernel_of`); kernel_approx, an
+        approximation of the kernel: the number of samples of `ucm.Nystroem`, or `ucm.RandomFeatures`. Model
+        and certificate are then of the approximate kernel.
 
     Raises
     ------
@@ -202,11 +201,7 @@ def _compile_within(
 
 
 def _out_of_core(model: RobustMargin | Objective, data: Data) -> bool:
-    """Whether two hulls of so many samples are faster by the out-of-core active set.
-
-    Measured by process time of whole calls: .7 of it at 200,000 x 10 and x 50, .3 to .4 at 2,000,000 x 20; 1
-    to 1.6 times it at 20,000, twice where they are sparse.
-    """
+    """True if the out-of-core active set is faster for two hulls of so many samples."""
     return (
         data.m >= _MANY
         and data.m >= _LONG * data.n
@@ -269,7 +264,7 @@ def bound_rows(
         return _bound_rows(model, rows, class_weight)
     features = row_features(repr(model), rows, kernel, options)
     if isinstance(model, RobustMargin):
-        check_sets(model)
+        check_features(model.set)
     data = _bound_rows(model, rows.mapped(features), class_weight)
     if isinstance(data, RowData):
         return replace(data, approx=features)
@@ -407,31 +402,25 @@ def features_of(
 
 
 def check_kernel(model: RobustMargin) -> None:
-    """Refuse models without a meaning in the feature space of a kernel.
-
-    Raises
-    ------
-    CompositionError
-        A norm other than 2, or a set written in the features themselves.
-    """
-    check_sets(model)
+    """Raise `CompositionError` for sets without a meaning in the feature space of a kernel."""
+    check_features(model.set)
     if model.norm != 2.0:
         raise CompositionError(
-            f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "
-            "use norm=2, or features in place of the kernel, kernel_approx=500 (Nystroem)"
+            f"kernel: expected the Euclidean norm only, as of inner products, got norm={model.norm:g}; "
+            "use norm=2, or an approximation of the kernel, kernel_approx=500"
         )
 
 
-def check_sets(model: RobustMargin) -> None:
-    """Raise `CompositionError` for sets with vectors or matrices of the features, which a kernel or its
-    approximation replaces."""
-    node = model.set.in_features()
+def check_features(declared: UncertaintySet | Objective) -> None:
+    """Raise `CompositionError` for vectors or matrices of the features, which a kernel or its approximation
+    replaces."""
+    node = declared.in_features()
     if node is not None:
         raise CompositionError(
-            f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
-            "feature space; use sets made of samples (hulls, ellipsoids of means and covariances, "
-            "Ball(0, r); a class of your own derives from ucm.extend.RotationInvariant), or map the "
-            "features first with sklearn.kernel_approximation.Nystroem"
+            f"kernel: {node!r} is written in the features, and a kernel replaces these by its own feature "
+            "space; use sets made of samples (hulls, ellipsoids of means and covariances, Ball(0, r)), L2() "
+            "or Norm(2), derive a class of your own from ucm.extend.RotationInvariant, or use an "
+            "approximation of the kernel, kernel_approx=500"
         )
 
 
@@ -449,8 +438,8 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any
     """True if a solver takes rows of the Gram matrix on demand; else it needs coordinates in the feature
     space.
 
-    Under "auto" that is every kernel with a feature space by its form; for others the factor of the
-    Gram matrix tells, but where it costs too much.
+    Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
+    the factor of the Gram matrix as a proof, unless the factor costs too much.
     """
     if asked == "auto":
         if gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
@@ -504,27 +493,16 @@ def _lower_objective(
 ) -> tuple[Lowering[Any], ...]:
     """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, or a problem in w, behind
     a kernel in coordinates of the span of the samples."""
-    hidden = (
-        gram is not None and gram.kernel.name != "linear"
-    )  # the features that a penalty is written in
+    hidden = gram is not None and gram.kernel.name != "linear"  # the features of a penalty
     model = model if hidden else evaluated(model, data)
     terms = None if hidden and model.those(ForFeatures) else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
-    if gram is None or gram.kernel.name == "linear":
-        return (
-            *pairs,
-            ObjectiveLowering(
-                model, data, solver, HingeDualLowering.bias_rules if pairs else ("auto",)
-            ),
-        )
+    if gram is None or not hidden:
+        rules = HingeDualLowering.bias_rules if pairs else ("auto",)
+        return (*pairs, ObjectiveLowering(model, data, solver, rules))
     if not pairs:
-        if model.in_features() is None:
-            return (ObjectiveLowering(model, data.in_feature_space(gram), solver),)
-        raise CompositionError(
-            f"kernel: {model.in_features()!r} is written in the features, and a kernel replaces these by its "
-            "own feature space; use L2() or Norm(2), or features in place of the kernel, kernel_approx=500 "
-            "(Nystroem)"
-        )
+        check_features(model)
+        return (ObjectiveLowering(model, data.in_feature_space(gram), solver),)
     if named(solver, Composite):
         name = solver if isinstance(solver, str) else solver.name
         raise SolverError(
@@ -553,7 +531,7 @@ def _lower_set(
     """Return the lowerings of a set: over features, coordinates of the span of the samples, or inner
     products."""
     if data.approx is not None:
-        check_sets(model)
+        check_features(model.set)
     model.set.dimension(data.n)
     beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
     asked = solver if beyond is None or named(solver, MinNorm) else "auto"
@@ -587,15 +565,15 @@ def solve(
     model, X, y, kernel, solver
         As in `ucm.compile`.
     time_limit : float, optional
-        Seconds for both; compiling is finished in any case, but for the intervals that relative sizes are
-        fractions of: a SolverError says where that was not enough.
+        Seconds for both. The compilation always ends, except for the admissible intervals of relative sizes,
+        which raise SolverError at the limit.
     **options
-        Those of `Plan.solve`, of the kernel, class_weight, sample_weight, subgroup and pos_label.
+        Options of `Plan.solve` and of the kernel; class_weight, sample_weight, subgroup and pos_label.
 
     Raises
     ------
     ParameterError, DataError, CompositionError, EmptySetError, SolverError
-        As `compile` and `Plan.solve`; an option that neither has, before anything is computed.
+        As `compile` and `Plan.solve`; an unknown option, before any computation.
 
     Examples
     --------

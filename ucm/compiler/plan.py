@@ -192,50 +192,52 @@ class Plan:
         bound: bool = True,
         **unknown: Any,
     ) -> Solution:
-        """Solve, certify, recover.
+        """Solve, certify the answer and recover the classifier.
 
         Parameters
         ----------
         tol : relative duality gap to prove
-        max_iter : limit of iterations; None for the solver's own
-        time_limit : seconds, after which it ends with what is proven by then; a product, a factorisation
-            or an iteration of a solver in other hands is finished first. None: as long as it takes
+        max_iter : limit of iterations; None for the default of the solver
+        time_limit : seconds; the solve then ends with the proven gap, after the current product,
+        factorisation
+            or iteration of an external solver. None for no limit
         trace : k for a record of every k-th iterate, and of the last, in `Solution.history`: the iterate
-            (q, x; w, b), and where the method has them L, eta, restarts, the generalised gradient, counts of
-            gradients, projections, products and evaluations, and the seconds that these took. The iterates
-            stay the same, seconds grow; solvers in other hands and compiled loops tell what they report
-        warm_start : a solution of a plan of the same shape, to start from
-        n_starts : for non-convex models; a convex one needs a single start
-        callback : called with every reported record; returning True stops
+            (q, x; w, b) and, depending on the method, L, eta, restarts, the generalised gradient, counts of
+            gradients, projections, products and evaluations, and their seconds. External solvers and compiled
+            loops record their reports only. Tracing costs time, and does not change the iterates
+        warm_start : a solution of a plan of the same shape
+        n_starts : number of starts of a non-convex model
+        callback : called with every record; returning True stops the solve
         verbose : print a table of the iterations
         bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero"
-        bound : where 0 lies in U, whether to look for a lower bound of the optimum too, in about the time of
-            one more start; `Plan.bound` looks longer
+        bound : if 0 lies in U, search for a lower bound of the optimum too, in about the time of one more
+        start;
+            `Plan.bound` searches longer
 
         Raises
         ------
         ParameterError
-            An option outside its range, or one that there is not; the nearest is named.
+            An option outside its range, or an unknown option; the message names the nearest option.
         DataError
-            X or y were changed in place since they were compiled.
+            X or y were changed in place after the compilation.
         SolverError
-            The solver failed, gave what is no answer, or one that the certificate contradicts.
+            The solver failed, returned an invalid answer, or contradicts the certificate.
 
         Warns
         -----
         ConvergenceWarning
-            The tolerance was not reached; the message carries the gap.
+            The tolerance was not reached; the message has the gap.
         """
         if unknown:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
         _TOL.check("solve", "tol", tol, "leave it out for 1e-6")
         COUNT.check("solve", "n_starts", n_starts, "leave it out for 1")
         for name, limit in (("max_iter", max_iter), ("trace", trace)):
-            _LIMIT.check("solve", name, limit, "leave it out for what the solver has")
+            _LIMIT.check("solve", name, limit, "leave it out for the default of the solver")
         check_time_limit(time_limit, "solve")
         if warm_start is not None and not isinstance(warm_start, Solution):
             raise ParameterError(
-                f"solve: warm_start is a Solution, got {brief(warm_start)}; give what a solve returned"
+                f"solve: warm_start is a Solution, got {brief(warm_start)}; give the answer of a solve"
             )
         if callback is not None and not callable(callback):
             raise ParameterError(
@@ -245,7 +247,7 @@ class Plan:
         if not isinstance(bias_rule, str) or bias_rule not in BIAS_RULES:
             raise ParameterError(
                 f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}; leave it out "
-                "for the best that is known"
+                "for the best rule that applies"
             )
         if bias_rule not in self.lowering.bias_rules:
             raise ParameterError(
@@ -435,25 +437,26 @@ class Plan:
     ) -> Solution:
         """Improve the lower bound of a non-convex solution, where 0 lies in U.
 
-        In up to 6 dimensions a polytope inside of U is pushed out; beyond, or where that is not enough, the
-        best affine decision rule over the weights is solved for. A better w that the search meets is a start.
+        In up to 6 dimensions the search extends a polytope inside of U. In more dimensions, or if this is not
+        enough, it computes the best affine decision rule over the weights. A better w on the way is a new
+        start.
 
         Parameters
         ----------
         solution : of this plan; None for `plan.solution`, the latest one
-        ratio : the part of the objective at which a lower bound is good enough, in (0, 1]
-        time_limit : seconds; None: as long as it takes
+        ratio : fraction of the objective that the lower bound is to reach, in (0, 1]
+        time_limit : seconds; None for no limit
 
         Returns
         -------
         Solution
-            The same with its new certificate, status and message, or a better one. A solution of a convex
-            model is given back as it is.
+            The solution with its new certificate, status and message, or a better solution; of a convex model
+            the given solution.
 
         Raises
         ------
         ParameterError
-            A ratio outside of (0, 1], no solution, or one of another shape.
+            A ratio outside of (0, 1], an invalid solution, or a solution of another shape.
 
         Notes
         -----
@@ -513,11 +516,10 @@ class Plan:
 
         Parameters
         ----------
-        at : of a non-convex model, the solution around which the twin is built: the convex problem that a
-            critical point solves
-        scaled : bool, default=False
-            True: variables in units in which they are near 1, which solvers with absolute tolerances need.
-            False: w, x and q as in the formula.
+        at : of a non-convex model, the solution whose convex problem is built: a critical point solves it
+        scaled : True for variables scaled to about 1, as solvers with absolute tolerances need; False for w,
+        x
+            and q as in the formula
         """
         if at is not None and at.plan is not None and at.plan is not self:
             return at.plan.reference(at, scaled=scaled)
@@ -531,7 +533,7 @@ class Plan:
         Raises
         ------
         ParameterError
-            The model is another.
+            The model has another form.
         """
         self._check_unchanged()
         problem = self.lowering.dual_reference()
@@ -610,8 +612,8 @@ class Plan:
         Returns
         -------
         Certificate
-            That of the solution, its `kind` "strict local" where the proof succeeds, and unchanged where
-            it does not: the solution may still be a local minimum.
+            The certificate of the solution, with the `kind` "strict local" if the proof succeeds. Without a
+            proof the solution may still be a local minimum.
 
         Raises
         ------
@@ -633,7 +635,7 @@ class Plan:
         self._check_unchanged()
         if not isinstance(solution, Solution):
             raise ParameterError(
-                f"certify_local: solution is a Solution, got {brief(solution)}; give what plan.solve returned"
+                f"certify_local: solution is a Solution, got {brief(solution)}; give the answer of plan.solve"
             )
         model, w = self.model, solution.w
         if (
@@ -661,20 +663,20 @@ class Plan:
         ----------
         solution : of this plan; None for `plan.solution`, the latest one
         **options
-            Those of `cvxpy.Problem.solve`; `solver` is Clarabel by default.
+            Of `cvxpy.Problem.solve`; `solver` is Clarabel by default.
 
         Raises
         ------
         ParameterError
-            No solution, or an option that the reference solver does not have.
+            An invalid solution, or an unknown option of the reference solver.
         SolverError
             The reference solver failed.
         """
         own = [name for name in ("w", "b", "weights", "x") if name in options]
         if own:
             raise ParameterError(
-                f"verify: expected options of cvxpy.Problem.solve, got {', '.join(own)}; an answer of one's "
-                f"own is judged by plan.certify({own[0]}=...)"
+                f"verify: expected options of cvxpy.Problem.solve, got {', '.join(own)}; certify other "
+                f"answers by plan.certify({own[0]}=...)"
             )
         self._check_unchanged()
         solution = self._solution_or_latest("verify", solution)
@@ -686,7 +688,7 @@ class Plan:
                 raise
             raise ParameterError(
                 f"verify: expected options of cvxpy.Problem.solve and of the reference solver, got "
-                f"{', '.join(options)} ({error}); leave out what it does not have"
+                f"{', '.join(options)} ({error}); leave out the unknown options"
             ) from error
 
     def guarantees(
@@ -703,14 +705,14 @@ class Plan:
         Parameters
         ----------
         solution : None for `plan.solution`, the latest one
-        X_test, y_test : samples that the fit did not see, and their labels -1 and +1
-        level : the probability with which each bound by samples holds
+        X_test, y_test : held-out samples, and their labels -1 and +1
+        level : probability of each bound by samples
 
         Returns
         -------
         Guarantees
-            A sequence of bounds, each with its formula, what it holds for, its source, and the probability
-            with which it holds where it is a probability statement; printed, a table.
+            A sequence of bounds, printed as a table, each with its formula, its assumptions, its source and,
+            if the bound is a probability statement, its probability.
 
         Raises
         ------
