@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from dataclasses import FrozenInstanceError
 from typing import Any
 from xml.etree import ElementTree
@@ -212,3 +213,17 @@ def test_explain_hints_at_features_of_different_scales(container: Any) -> None:
     for factor, hint in ((1e2, False), (1e5, True)):
         text = ucm.compile(ucm.models.nu_svm(0.9), container(X * [1, 1, factor]), y).explain()
         assert ("a StandardScaler changes the classifier" in text) == hint
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_fit_says_once_that_the_scales_of_features_differ(container: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), np.repeat(["a", "b", "c"], 20)
+    clf = ucm.Classifier(ucm.models.svm(1.0), multi_class="ovo", max_iter=3)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        clf.fit(container(X * [1, 100, 0]), y)
+        assert not [w for w in said if "StandardScaler" in str(w.message)]
+        clf.fit(container(X * [1, 1e5, 0]), y)
+    (found,) = (w for w in said if "StandardScaler" in str(w.message))
+    assert found.category is UserWarning and found.filename == __file__

@@ -27,6 +27,7 @@ from ucm.compiler.route import choose, fallback, fallbacks, label, table, unknow
 from ucm.data.bound import Data
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.options import COUNT, FLAG, optional, options_of, within
+from ucm.data.validation import scale_hint
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -59,7 +60,6 @@ _DONE = ("infeasible", "interrupted")  # answers that no other solver goes on fr
 _TOL = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
 _LIMIT = optional(COUNT)
-_UNSCALED = 1e3  # ratio of the scales of features from which on explain() has a hint
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,6 +120,7 @@ class Plan:
         ----------
         verbose : every route, with why it is refused
         """
+        scales = scale_hint(self.data.X) if isinstance(self.data, Data) else ""
         lines = [
             str(self.model),
             *self.lowering.describe(),
@@ -127,7 +128,7 @@ class Plan:
             f"regime    {self._regime()}",
             f"route     {self._route()}",
             *([f"fallback  {self._fallback()}"] if self._fallback() else []),
-            *([f"scales    {self._scales()}"] if self._scales() else []),
+            *([f"scales    {scales}"] if scales else []),
             *table(self._verdicts(), verbose),
             *self.lowering.describe_other(self.solver.name, verbose),
         ]
@@ -145,24 +146,6 @@ class Plan:
         words = {"chosen": "bold", "refused": "grey"}
         marks = [words.get(re.split(r"\W", verdict)[0], "") for _, verdict in rows]
         return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
-
-    def _scales(self) -> str:
-        """Return a hint if the scales of the features are so different that a few features decide the
-        norms."""
-        if not isinstance(self.data, Data) or self.data.n == 0:
-            return ""
-        X = self.data.X
-        if isinstance(X, np.ndarray):
-            scales = X.std(axis=0)
-        else:
-            scales = np.sqrt(np.asarray(X.multiply(X).mean(axis=0))).ravel()
-        scales = scales[scales > 0.0]
-        ratio = float(scales.max() / scales.min()) if scales.size else 1.0
-        if ratio <= _UNSCALED:
-            return ""
-        return (
-            f"features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
-        )
 
     def _regime(self) -> str:
         regime = self.regime

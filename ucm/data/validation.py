@@ -19,12 +19,14 @@ __all__ = [
     "SAID", "Fingerprint", "Look", "as_double", "distinct_labels", "finite", "first_bad", "in_order",
     "joined", "label_values", "look", "malformed", "read",
     "read_groups", "read_weights", "refuse_bad", "refuse_empty", "refuse_entry", "refuse_kind",
-    "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "signs_of", "table", "vector",
+    "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "scale_hint", "signs_of",
+    "table", "vector",
 ]  # fmt: skip
 
 _INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
 _COMPRESSED = ("csr", "csc", "bsr")
 _SHOWN = 5  # labels in a message
+_UNSCALED = 1e3  # ratio of the ranges of features from which on there is a hint
 SAID = {
     "label": ("y", "label"),
     "weight": ("sample_weight", "number"),
@@ -181,6 +183,22 @@ def table(X: Any, rows: Any = None) -> Any:
     if not finite(X.data if sparse.issparse(X) else X):
         refuse_entry(first_bad(X) or (0, 0, np.nan), rows)
     return X
+
+
+def scale_hint(X: Any) -> str:
+    """Return a hint if the ranges of the features, constant ones left out, are so different that a few
+    features decide the norms; else an empty text."""
+    if 0 in X.shape:
+        return ""
+    ends = (X.max(axis=0), X.min(axis=0))
+    high, low = (np.ravel(v.toarray() if sparse.issparse(v) else v).astype(float) for v in ends)
+    with np.errstate(over="ignore"):
+        ranges = high - low
+    ranges = ranges[ranges > 0.0]
+    ratio = float(ranges.max() / ranges.min()) if ranges.size else 1.0
+    if ratio <= _UNSCALED:
+        return ""
+    return f"features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
 
 
 def as_double(X: Any) -> Any:

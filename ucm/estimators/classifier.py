@@ -22,8 +22,8 @@ from ucm.data.gram import Expansion
 from ucm.data.readers import feature_rows, is_stored
 from ucm.data.rows import in_double
 from ucm.data.source import RowSource
-from ucm.data.validation import refuse_unsound
-from ucm.errors import ParameterError, SolverError
+from ucm.data.validation import refuse_unsound, scale_hint
+from ucm.errors import ParameterError, SolverError, warn_of
 from ucm.estimators.multiclass import (
     Pair,
     about_pair,
@@ -330,6 +330,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         counts = counted(given, classes, index)
         weights = class_weights(self.class_weight, classes, counts)
         kernel, options = kernel_options(self, X, given)
+        hint = "" if self.kernel == "precomputed" else scale_hint(X)
+        if hint:
+            warn_of(f"Classifier: {hint}, and mostly improves it", UserWarning)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
         m = index.size
         del index  # eight bytes a sample
