@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -469,6 +470,23 @@ def test_matplotlib_loads_at_the_first_picture() -> None:
     code = "import sys, ucm; ucm.plot.SetDisplay; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_backend_that_is_loaded_by_the_first_picture_stays_interactive(tmp_path: Any) -> None:
+    """A notebook shows figures only while its backend is interactive."""
+    (tmp_path / "notebook.py").write_text(
+        "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"
+    )
+    code = (
+        "import sys, ucm; sys.path.insert(0, sys.argv[1]); X, y = ucm.datasets.load('wine'); "
+        "ucm.plot.SetDisplay.from_model(ucm.models.nu_svm(0.9), X[:, :2], y); "
+        "import matplotlib; print(matplotlib.is_interactive())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True,
+        env={**os.environ, "MPLBACKEND": "module://notebook"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "True"
 
 
 # --- grounds ---------------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ def canvas() -> Iterator[None]:
     plt = pyplot()
     from matplotlib.colors import to_rgba
 
+    plt.draw_if_interactive()  # loads the backend, which may set `interactive`; the context would reset it
     style: dict[str, Any] = {**_STYLE, "savefig.transparent": False, "savefig.facecolor": "auto"}
     ground: Any = to_rgba(plt.rcParams["axes.facecolor"])
     if ground[3] < 1.0:
