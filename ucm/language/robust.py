@@ -64,7 +64,12 @@ class RobustMargin(Arithmetic[Any]):
         return dual_exponent(self.norm)
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        return OPERATORS["margin +"](a, b) if symbol == "+" else NotImplemented
+        if symbol == "+":
+            return OPERATORS["margin +"](a, b)
+        raise CompositionError(
+            f"{a!r} {symbol} {b!r}: a robust margin takes penalties with + only; write sets inside of it, as "
+            "RobustMargin(2 * U)"
+        )
 
     def problem_latex(self) -> str:
         """The primal and the dual problem in LaTeX, its support function written out:

@@ -168,6 +168,7 @@ def evaluated(declared: Any, data: Data) -> Any:
     if isinstance(declared, tuple):
         return tuple(evaluated(x, data) for x in declared)
     if isinstance(declared, Quadratic) and isinstance(declared.Q, MatrixNode):
+        declared.Q.dimension(data.n)  # refuses matrices of different orders
         return Quadratic(declared.Q.evaluate(data))
     if isinstance(declared, Node) and any(
         isinstance(R.Q, MatrixNode) for R in declared.those(Quadratic)
