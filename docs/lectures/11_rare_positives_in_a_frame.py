@@ -13,10 +13,9 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of, and pandas
-if not all(importlib.util.find_spec(name) for name in ("ucm", "pandas")):
-    install = [sys.executable, "-m", "pip", "install", "-q", "../..[plot]", "pandas"]
-    subprocess.run(install, check=True)
+# in a fresh environment: install the checkout that this lecture is part of
+if importlib.util.find_spec("ucm") is None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
 # %%
 import matplotlib.pyplot as plt

@@ -98,6 +98,6 @@ def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> Any:
         import pandas as pd
     except ImportError as error:
         raise MissingExtraError(
-            f"{name}.to_frame: expected pandas, which is not installed; pip install pandas, or use rows()"
+            f"{name}.to_frame: expected pandas, which is not here; pip install 'ucm[plot]', or use rows()"
         ) from error
     return pd.DataFrame(list(rows))
