@@ -1,4 +1,9 @@
-"""Samples of two classes as compiled code takes them, and a level of them, for `solve_hulls`."""
+"""Samples of two classes for the compiled Newton method `solve_hulls`, on a few of them first, then on all.
+
+The last level has all samples of each class, the one before every 8th, the one before that every 64th, and
+so on while enough are left. The weights q of a level say little about those of the next, but the dual vector
+w and the multipliers theta do, and so does the sharpness `cap / sigma` of the kinks that it could resolve.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,12 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
-from ucm.solvers.sample_continuation import Level, descend, strides
 
 __all__ = ["FeatureLevel", "SampleTables", "largest"]
 
+_STRIDE = 8  # from one level to the next
+_LIMIT = 150  # outer steps
+_SHARP = 30.0  # of the first sigma: a cap over the spread of the scores
 _COARSE_GAP = 0.1  # of a coarse level
 _BUDGET = 2e7  # multiplications of one compiled call, some 20 ms
 _WIDER = 2.0  # the kinks of a level against those of the coarser one
@@ -74,12 +81,20 @@ class SampleTables(ABC):
     def descend(
         self, level: FeatureLevel, rest: list[int], monitor: Monitor
     ) -> tuple[FeatureLevel, str]:
-        """From a level through those of the strides that are left: where it ended, and how."""
-        return descend(level, rest, monitor, _COARSE_GAP, at_once=True)
+        """From a level through those of the strides that are left, all but the last to a coarse gap: the
+        level where it ended, and how. A coarse level that has stalled has done its part."""
+        while True:
+            ended = level.run(monitor, _COARSE_GAP if rest else monitor.tol)
+            if not rest or ended not in ("converged", "stalled"):
+                return level, ended
+            level = level.refined(rest.pop())
 
     def levels(self, least: int) -> list[int]:
-        """The strides of the levels, the coarsest with `least` samples."""
-        return strides(lambda stride: self._can_skip(stride, least))
+        """The strides of the levels, from all samples to the coarsest, of at least `least` samples."""
+        found = [1]
+        while self._can_skip(_STRIDE * found[-1], least):
+            found.append(_STRIDE * found[-1])
+        return found
 
     def _can_skip(self, stride: int, least: int) -> bool:
         """Whether every `stride`-th sample makes a level of its own."""
@@ -110,11 +125,13 @@ def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
     return X.data, columns, starts
 
 
-class FeatureLevel(Level):
-    """A level, and the state of `solve_hulls` over it.
+class FeatureLevel:
+    """Every `stride`-th sample of each class, and the state of `solve_hulls` over them; by name, its fields.
 
     Attributes
     ----------
+    sizes, starts : (2,) how many samples a class has here, and where they begin
+    caps, masses, thetas : (2,) of the classes, the last the multipliers of the masses
     w, x : (n,) the dual vector and the point
     V : (5, M) proximal centre, trial point, scores, scores when last compared and caps of each sample
     tags : (M,) twice the place of each sample in its class, and 1 where it counts as free
@@ -235,7 +252,7 @@ class FeatureLevel(Level):
             self.hulls.begin(level)
             return level
         level.w[:], level["largest"] = self.w, self["largest"]
-        level.begin_after(self, _WIDER, level._score(), level.V[0])
+        level.begin_after(self, _WIDER, level._score())
         level["reach"] = 4.0 * level.caps.max() / level["sigma"]
         return level
 
@@ -264,23 +281,60 @@ class FeatureLevel(Level):
             self.state[name] = 0
         self["slack"] = self["best"] = self["nearest"] = np.inf
 
-    def march(self, log: Any, monitor: Monitor) -> int:
-        self["zero"] = monitor.zero
+    def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> str:
+        """At most so many outer steps to a relative gap of `tol`, as many at once as a compiled call has time
+        for where nobody watches; answers how they ended."""
+        self["tol"], self["zero"] = tol, monitor.zero
         self["verify"] = self.verify if self.stride == 1 else 0.0
+        left = min(monitor.limit(_LIMIT) - monitor.iterations, most)
+        watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
+        while left > 0:
+            if monitor.late:
+                return "interrupted"
+            stop = False
+            for passes, gap, value in self._steps(1 if watched else left, monitor):
+                monitor.passes += self.share * (passes - self.spent)
+                self.spent = passes
+                left -= 1
+                objective = self.hulls.objective(value)
+                stop = monitor.report(monitor.iterations + 1, objective, gap)
+            ended, stop = _STATUS.get(int(self["status"])), stop or monitor.late
+            if ended is not None and (self.stride == 1 or (left > 0 and not stop)):
+                return ended
+            if stop:
+                return "interrupted"
+        return "max_iter"
+
+    def _steps(self, most: int, monitor: Monitor) -> list[list[float]]:
+        """Outer steps, fewer than `most` where they end or the call has taken long: of each the passes so
+        far, the gap and the value."""
+        log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
         done: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
         monitor.systems += int(self["systems"] - before[0])
         monitor.forming += self.share * (self["forming"] - before[1])
-        return done
+        return log[:done].tolist()
 
-    def told(self, row: list[float], monitor: Monitor) -> tuple[float, float]:
-        passes, gap, value = row
-        monitor.passes += self.share * (passes - self.spent)
-        self.spent = passes
-        return self.hulls.objective(value), gap
+    def begin_at(self, scores: Vec) -> None:
+        """theta and sigma for a first level, by the mean and the spread of its scores."""
+        caps, masses = self.caps, self.masses
+        self.thetas[:] = np.add.reduceat(scores, self.starts) / self.sizes
+        cap = min(caps.max(), 2.0 * (masses / self.sizes).max())
+        size = float(np.linalg.norm(scores - scores.mean())) / scores.size**0.5
+        spread = size or float(np.abs(scores).max()) or 1.0
+        self["sigma"] = _SHARP * cap / max(spread, 1e-280)
 
-    def ended(self, monitor: Monitor) -> str | None:
-        return _STATUS.get(int(self["status"]))
+    def begin_after(self, coarse: FeatureLevel, wider: float, scores: Vec) -> None:
+        """theta, sigma and the weights from a level with fewer samples: the kinks begin `wider` than they
+        were there."""
+        self.thetas[:] = coarse.thetas
+        width = wider * float(coarse.caps.max()) / coarse["sigma"]
+        self["sigma"] = float(self.caps.max()) / width
+        for (lo, hi), cap, theta in zip(self.bounds, self.caps, self.thetas, strict=True):
+            p = np.subtract(theta, scores[lo:hi], out=self.V[0, lo:hi])
+            p *= self["sigma"]
+            p += 0.5 * cap
+            np.clip(p, 0.0, cap, out=p)
 
     def weights(self) -> list[Vec]:
         """p of both classes in the order of the samples."""

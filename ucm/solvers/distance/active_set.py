@@ -1,6 +1,6 @@
 """Nearest point of two hulls, and a point: semismooth Newton over the active samples, level after level.
 
-The method is that of `ucm/native/hulls.c`, its course that of `ucm.solvers.sample_continuation`. Zhao, Sun
+The method is that of `ucm/native/hulls.c`, its course that of `ucm.solvers.sample_layout`. Zhao, Sun
 and Toh (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
 """
 
@@ -232,7 +232,7 @@ class HullChain:
                 self.level = level if level.stride == 1 else level.refined(1)
             else:
                 self.level = self._begun_like(like)
-                self.ended = self.level.run(self.monitor, self.monitor.tol, at_once=True)
+                self.ended = self.level.run(self.monitor, self.monitor.tol)
         level = self.level
         level.caps[:], self.largest = self.caps, level["largest"]
         if self.proven and hulls.span is None:
@@ -249,7 +249,7 @@ class HullChain:
         scores = self._scores()
         level["largest"] = largest / hulls.unit
         level["sigma"] = level.caps.max() / (_OFF * float(scores.std()))
-        level.begin_after(level, 1.0, scores, level.V[0])
+        level.begin_after(level, 1.0, scores)
         level["reach"] = 4.0 * level.caps.max() / level["sigma"]
         self._whole(scores)
         return level
@@ -276,13 +276,13 @@ class HullChain:
             before, monitor.iterations = level["systems"], 0
             self._whole(scores)
             level.verify = -_SLACK  # all rows are looked at here
-            self.ended = level.run(monitor, monitor.tol, at_once=True, most=_MOST)
+            self.ended = level.run(monitor, monitor.tol, most=_MOST)
             found = self._scores()
             astray = not self.proven or self._gap(found) > monitor.tol
             if astray and level["status"] != 2.0 and monitor.goes_on and not monitor.late:
                 self._whole(found)
                 level.verify = 1.0
-                self.ended = level.run(monitor, monitor.tol, at_once=True)
+                self.ended = level.run(monitor, monitor.tol)
                 found = self._scores()
             outer, steps = monitor.iterations, level["systems"] - before
             if outer > _OUTER or steps < _FEW * outer:

@@ -2,7 +2,7 @@
 
 With `u = 2 c w` the dual of `c |w|^2 + sum top_i max(0, o - t_i) - <v, t> - <r, w>` is, times 2 c, the
 problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on. Its course is that of
-`ucm.solvers.sample_continuation`.
+`ucm.solvers.sample_layout`.
 """
 
 from __future__ import annotations
