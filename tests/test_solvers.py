@@ -16,6 +16,7 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.route import routes, verdicts
+from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -28,7 +29,7 @@ from ucm.solvers import (
     Conic,
     LevelSetNewton,
 )  # fmt: skip
-from ucm.solvers.accelerated import Iterate, Smooth, State
+from ucm.solvers.distance.apg import _Run
 
 
 def middle(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
@@ -138,48 +139,32 @@ def test_the_rule_of_the_paper() -> None:
     assert loose.status == "optimal"  # its own rule, but the gap proves it
 
 
-class Squares(Smooth):
-    """`||A z + c||^2 / 2` over non-negative z, the products counted."""
-
-    rounding = 1e-15
-    monitor = Monitor()
-
-    def __init__(self, A: np.ndarray, c: np.ndarray) -> None:
-        self.A, self.c, self.products = A, c, 0
-
-    def iterate(self, z: list[np.ndarray]) -> Iterate:
-        self.products += 1
-        return Iterate(z, self.A @ z[0] + self.c)
-
-    def value(self, at: Iterate) -> float:
-        return 0.5 * float(at.image @ at.image)
-
-    def gradient(self, at: Iterate) -> list[np.ndarray]:
-        return [self.A.T @ at.image]
-
-    def prox(self, at: Iterate, gradient: list[np.ndarray], L: float) -> list[np.ndarray]:
-        return [np.maximum(at.z[0] - gradient[0] / L, 0.0)]
-
-
 def test_images_follow_the_momentum_and_steps_lie_below_their_model() -> None:
+    """The products are counted; the end is that of non-negative least squares."""
     generator = np.random.default_rng(0)
-    f = Squares(generator.standard_normal((30, 12)), generator.standard_normal(30))
-    state = State(f.iterate([np.ones(12)]), L=1.0)
-    for k in range(200):
-        state.step(f, 1.5)
-        d = state.d[0]
-        slope = float(state.gradient[0] @ d)
-        model = f.value(state.p) + slope + 0.5 * state.L * float(d @ d)
-        assert f.value(state.new) <= model * (1.0 + 1e-14)
-        if k % 40 == 39:
-            state.restart(state.new)
-            assert state.p is state.new and state.theta == 1.0
-        else:
-            state.accelerate()
-        np.testing.assert_allclose(state.p.image, f.A @ state.p.z[0] + f.c, atol=1e-12)
-    grown = round(np.log(state.L) / np.log(1.5))
-    assert f.products == 1 + 200 + grown  # the start, the steps, and those that lie too high
-    np.testing.assert_allclose(state.new.z[0], nnls(f.A, -f.c)[0], atol=1e-8)
+    A, c = generator.standard_normal((30, 12)), generator.standard_normal(30)
+    X, y = np.vstack([np.eye(30), -np.eye(30)]), np.repeat([1.0, -1.0], 30)
+    cone = ucm.Point(c) + ucm.AffineImage(A, ucm.Box(0.0, np.inf))
+    form = MinNorm.of(cone.lower(bind(X, y)), 2.0, A.size)
+    options = APG(eta=1.5, L=1.0, decrease_L=False, decrease_eta=False)
+    run = _Run(options, form, Monitor(trace=1), [np.ones(12)])
+    for _ in range(400):
+        run.step()
+        if run.since % 10 == 1:
+            d = run.d[0]
+            slope = float(run.gradient[0] @ d)
+            model = 0.5 * float(run.p.x @ run.p.x) + slope + 0.5 * run.L * float(d @ d)
+            assert 0.5 * float(run.new.x @ run.new.x) <= model * (1.0 + 1e-14)
+        restarts = run.restarts
+        run.advance()
+        if run.restarts > restarts:
+            assert run.p is run.z and run.theta == 1.0
+        np.testing.assert_allclose(run.p.x, A @ run.p.q[0] + c, atol=1e-12)
+    assert run.restarts > 0
+    grown = round(np.log(run.L) / np.log(1.5))
+    # the start, the steps, and those that lie too high
+    assert run.f.counts["products"] == 1 + 400 + grown
+    np.testing.assert_allclose(run.new.q[0], nnls(A, -c)[0], atol=1e-8)
 
 
 WIDE = {"nu-SVM": None, "l2": ucm.models.l2_nu_svm(0.45), "KL": ucm.models.kl_svm(0.8),

@@ -1,11 +1,16 @@
-"""Accelerated proximal gradient, Algorithm 1 of Ito, Takeda and Toh (2015)."""
+"""Accelerated proximal gradient, Algorithm 1 of Ito, Takeda and Toh (2015).
+
+Beck and Teboulle (2009), A fast iterative shrinkage-thresholding algorithm for linear inverse problems, give
+the method.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,7 +21,6 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
-from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
 from ucm.solvers.baselines.projections import project, refuse
 from ucm.solvers.threads import blas_threads
 
@@ -26,6 +30,11 @@ _LIMIT = 100_000
 _PATIENCE = 10_000  # iterations in which the gap is not halved
 _STUCK = 3  # times in a row that rounding hides every step
 _TINY = float(np.finfo(float).tiny)
+_ROUNDING = 1e-15  # of f, that the test of L forgives
+_STEEPEST = 1e12  # growth of L in one step
+_TRIALS = 3000  # of an L: with 1.01, the least factor that is usual, they come to _STEEPEST
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,7 @@ class APG(Solver[MinNorm]):
         run = _Run(self, form, monitor, form.begin(start))
         k, limit = 0, monitor.limit(_LIMIT)
         if monitor.trace:
-            run.told(0, run.state.z)
+            run.told(0, run.z)
         for k in range(1, limit + 1):
             run.step()
             if run.due() or monitor.late:
@@ -133,14 +142,14 @@ class APG(Solver[MinNorm]):
                     return answer
                 if run.stalled(k):
                     break
-            elif monitor.due(k) and run.told(k, run.state.new):
-                return Answer(run.state.new.z).interrupted()
+            elif monitor.due(k) and run.told(k, run.new):
+                return Answer(run.new.q).interrupted()
             run.advance()
-        gap, _ = run.assess(run.state.z, k)
+        gap, _ = run.assess(run.z, k)
         message = f"{k} iterations left a relative gap of {gap:.2g}"
         if k < limit:
             message += ", and it falls no more; scale the features, or take another solver"
-        return Answer(run.best.z, status="max_iter", message=message)
+        return Answer(run.best.q, status="max_iter", message=message)
 
     def first_L(self, form: MinNorm, monitor: Monitor) -> float:
         """Return the first value of L."""
@@ -152,29 +161,62 @@ class APG(Solver[MinNorm]):
         return max([*squares, _TINY])
 
 
-class _Distance(Smooth):
-    """`||x||^2 / 2` for the image x(q), over the domains of the blocks."""
+class _Iterate(NamedTuple):
+    """A point q, block by block, and its image x."""
 
-    rounding = 1e-15
+    q: list[Vec]
+    x: Vec
+
+    def beyond(self, before: _Iterate, beta: float) -> _Iterate:
+        """`q + beta (q - q_before)`."""
+        q = [a + beta * (a - b) for a, b in zip(self.q, before.q, strict=True)]
+        return _Iterate(q, self.x + beta * (self.x - before.x))
+
+    def minus(self, other: _Iterate) -> list[Vec]:
+        """The difference of the points."""
+        return [a - b for a, b in zip(self.q, other.q, strict=True)]
+
+
+class _Distance:
+    """`f(q) = ||x(q)||^2 / 2` over the domains of the blocks; where a solve is traced, calls are counted and
+    timed in `counts` and `spent`."""
 
     def __init__(self, form: MinNorm, monitor: Monitor, projection: str) -> None:
         self.form, self.monitor, self.projection = form, monitor, projection
         self.half = form.pass_cost() / 2
+        names = ("gradients", "projections", "products", "evaluations")
+        self.counts: dict[str, int] = dict.fromkeys(names, 0)
+        self.spent: dict[str, float] = dict.fromkeys(names, 0.0)
 
-    def iterate(self, z: list[Vec]) -> Iterate:
+    def _timed(self, name: str, work: Callable[[], T]) -> T:
+        if not self.monitor.trace:
+            return work()
+        began = time.perf_counter()
+        found = work()
+        self.spent[name] += time.perf_counter() - began
+        self.counts[name] += 1
+        return found
+
+    def iterate(self, q: list[Vec]) -> _Iterate:
+        """A point with its image."""
         self.monitor.passes += self.half
-        return Iterate(z, self.form.matvec(z))
+        return _Iterate(q, self._timed("products", lambda: self.form.matvec(q)))
 
-    def value(self, at: Iterate) -> float:
-        return 0.5 * float(at.image @ at.image)
+    def value(self, at: _Iterate) -> float:
+        """f."""
+        return self._timed("evaluations", lambda: 0.5 * float(at.x @ at.x))
 
-    def gradient(self, at: Iterate) -> list[Vec]:
+    def gradient(self, at: _Iterate) -> list[Vec]:
+        """The gradient of f in q."""
         self.monitor.passes += self.half
-        return self.form.rmatvec(at.image)
+        return self._timed("gradients", lambda: self.form.rmatvec(at.x))
 
-    def prox(self, at: Iterate, gradient: Sequence[Vec], L: float) -> list[Vec]:
-        """`T_L(p) = P(p - grad / L)`."""
-        steps = [v - g / L for v, g in zip(at.z, gradient, strict=True)]
+    def step(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
+        """`T_L(q) = P(q - grad f(q) / L)`."""
+        return self._timed("projections", lambda: self._projected(at, gradient, L))
+
+    def _projected(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
+        steps = [v - g / L for v, g in zip(at.q, gradient, strict=True)]
         if self.projection != "exact":
             return [
                 project(self.projection, b, v) for b, v in zip(self.form.blocks, steps, strict=True)
@@ -188,121 +230,163 @@ class _Distance(Smooth):
 class _Run:
     """One solve.
 
-    distance, f : the problem; the same, watched where it is traced
-    half : half a pass
-    state : of the method
-    eta : by which L grows
-    since : iterations since the last restart
+    f : the problem
+    z : the last iterate
+    p, gradient : z with its momentum, and the gradient of f there
+    new, d : the step from p, and new - p
+    L, eta : reciprocal step length, and by which factor it grows
+    theta : of the momentum, `beta = (theta - 1) / theta+`
+    restarts, since : so far, and iterations since the last one
     best : the last point assessed
     largest : the largest ||x|| met, the unit in which 0 is judged
     eps : the paper's tolerance in the units of the form
     gap, least, halved : the last gap, the least by halves, and the iteration that reached it
-    stuck : assessments in a row at which no step lowered f
+    lost, stuck : whether no step from p, of those tried, was seen to lower f; assessments in a row where so
     """
 
     def __init__(self, options: APG, form: MinNorm, monitor: Monitor, q: list[Vec]) -> None:
         self.options, self.form, self.monitor = options, form, monitor
-        self.distance = _Distance(form, monitor, options.projection)
-        self.half = self.distance.half
-        self.f: Smooth = Watched(self.distance) if monitor.trace else self.distance
-        self.state = State(self.f.iterate(q), options.first_L(form, monitor))
-        self.eta, self.since = options.eta, 0
-        self.best = self.state.z
-        x = self.best.image
-        self.largest = max(float(np.linalg.norm(x)), float(np.linalg.norm(form.center)))
+        self.f = _Distance(form, monitor, options.projection)
+        self.z = self.p = self.new = self.best = self.f.iterate(q)
+        self.gradient: list[Vec] = []
+        self.d: list[Vec] = []
+        self.L = options.first_L(form, monitor)
+        self.eta, self.theta, self.restarts, self.since = options.eta, 1.0, 0, 0
+        self.largest = max(float(np.linalg.norm(self.z.x)), float(np.linalg.norm(form.center)))
         mass = any(b.samples is not None and b.classes is None for b in form.blocks)
         self.eps = (2.0 if mass else 1.0) * options.eps
         self.gap = self.least = math.inf
         self.halved = self.stuck = 0
+        self.lost = False
 
     def step(self) -> None:
-        """The step from p, L tested every tenth time."""
+        """The step from p. Every tenth time L grows until f lies below its quadratic model,
+        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`, or it overflows."""
         self.since += 1
         test = self.options.backtracking and self.since % 10 == 1
         if test and self.options.decrease_L:
-            self.state.L /= self.eta
-        self.state.step(self.f, self.eta if test else None)
+            self.L /= self.eta
+        f = self.f
+        self.gradient = f.gradient(self.p)
+        self._try()
+        if not test:
+            return
+        height = f.value(self.p)
+        forgiven = _ROUNDING * abs(height)
+        L, trials = self.L, 0
+        while not f.value(self.new) <= height + self._model() + forgiven and not self.monitor.late:
+            trials += 1
+            if (
+                trials > _TRIALS or not self.L < _STEEPEST * L or not _inner(self.d, self.d) > 0.0
+            ):  # rounding hides what a step gains, or L hardly grows
+                self.L, self.lost = L, True
+                return
+            self.L *= self.eta
+            self._try()
+        self.lost = False
+
+    def _try(self) -> None:
+        self.new = self.f.iterate(self.f.step(self.p, self.gradient, self.L))
+        self.d = self.new.minus(self.p)
+
+    def _model(self) -> float:
+        return _inner(self.gradient, self.d) + 0.5 * self.L * _inner(self.d, self.d)
+
+    @property
+    def moved(self) -> float:
+        """`L ||new - p||`, the length of the generalised gradient."""
+        return self.L * math.sqrt(_inner(self.d, self.d))
 
     def due(self) -> bool:
         """Whether the point is to be assessed."""
-        return self.since % 10 == 0 or self.since % 100 == 1 or self.state.moved < self.eps
+        return self.since % 10 == 0 or self.since % 100 == 1 or self.moved < self.eps
 
-    def assess(self, at: Iterate, k: int) -> tuple[float, bool]:
+    def assess(self, at: _Iterate, k: int) -> tuple[float, bool]:
         """The relative gap, from w = x / ||x||; whether the callback asks to stop."""
-        norm = self.form.space.norm(at.image)
+        norm = self.form.space.norm(at.x)
         self.best, self.largest = at, max(self.largest, norm)
         self.gap = self._gap(at, norm)
         return self.gap, self._report(k, at, norm, self.gap)
 
-    def _gap(self, at: Iterate, norm: float) -> float:
+    def _gap(self, at: _Iterate, norm: float) -> float:
         if not norm > 0.0:
             return 0.0
-        gap = norm - self.form.lower_bound(at.image / norm)
+        gap = norm - self.form.lower_bound(at.x / norm)
         return gap / max(norm, 1e-12 * self.largest)
 
-    def told(self, k: int, at: Iterate) -> bool:
+    def told(self, k: int, at: _Iterate) -> bool:
         """Report a point of the trace, which changes nothing; whether the callback asks to stop."""
-        norm = self.form.space.norm(at.image)
+        norm = self.form.space.norm(at.x)
         return self._report(k, at, norm, self._gap(at, norm))
 
-    def _report(self, k: int, at: Iterate, norm: float, gap: float) -> bool:
+    def _report(self, k: int, at: _Iterate, norm: float, gap: float) -> bool:
         def more() -> dict[str, Any]:
-            passes = self.monitor.passes
-            residual = self._residual(at, self.distance)
-            self.monitor.passes = passes
+            passes, counts, spent = self.monitor.passes, dict(self.f.counts), dict(self.f.spent)
+            residual = self._residual(at)
+            self.monitor.passes, self.f.counts, self.f.spent = passes, dict(counts), dict(spent)
             return {
-                "q": [v.copy() for v in at.z],
-                "x": at.image.copy(),
+                "q": [v.copy() for v in at.q],
+                "x": at.x.copy(),
                 "eta": self.eta,
                 "residual": residual,
-                **self.state.told(self.f),
+                "L": self.L,
+                "restarts": self.restarts,
+                "step": self.moved,
+                **counts,
+                "spent": spent,
             }
 
         return self.monitor.report(k, -norm, gap, more)
 
     def verdict(self, k: int) -> Answer | None:
         """The answer, where the step is one or the callback asks to stop."""
-        self.monitor.passes += self.half
-        gap, stop = self.assess(self.state.new, k)
-        norm = self.form.space.norm(self.best.image)
+        self.monitor.passes += self.f.half
+        gap, stop = self.assess(self.new, k)
+        norm = self.form.space.norm(self.best.x)
         near_zero = self.monitor.at_zero(norm, (1.0 - gap) * norm, self.largest)
         enough = self.monitor.reached(gap) if self.options.stop == "gap" else self._still()
         if near_zero or enough:
-            return Answer(self.best.z)
-        return Answer(self.best.z).interrupted() if stop else None
+            return Answer(self.best.q)
+        return Answer(self.best.q).interrupted() if stop else None
 
     def stalled(self, k: int) -> bool:
         """Whether the gap has not been halved for long, or rounding hides what steps gain."""
         if self.gap < 0.5 * self.least:
             self.least, self.halved = self.gap, k
-        self.stuck = self.stuck + 1 if self.state.stuck else 0
+        self.stuck = self.stuck + 1 if self.lost else 0
         return k - self.halved > _PATIENCE or self.stuck > _STUCK
 
     def _still(self) -> bool:
         """The paper's rule: `||L (q - p)|| < eps`, or `||L (T_L(q) - q)|| < eps` every 100 iterations."""
-        if self.state.moved < self.eps:
+        if self.moved < self.eps:
             return True
         if self.since % 100 != 1:
             return False
-        return self._residual(self.best, self.f) < self.eps
+        return self._residual(self.best) < self.eps
 
-    def _residual(self, q: Iterate, f: Smooth) -> float:
+    def _residual(self, at: _Iterate) -> float:
         """`||L (T_L(q) - q)||`."""
-        L = self.state.L
-        step = Iterate(f.prox(q, f.gradient(q), L), q.image).minus(q)
-        return L * math.sqrt(inner(step, step))
+        step = _Iterate(self.f.step(at, self.f.gradient(at), self.L), at.x).minus(at)
+        return self.L * math.sqrt(_inner(step, step))
 
     def advance(self) -> None:
-        """On to the step; where the momentum pointed uphill, as printed, back to the point before."""
-        state, options = self.state, self.options
-        uphill = inner(state.gradient, state.new.minus(state.z)) > 0.0
-        if not (options.restart and uphill):
-            state.accelerate()
+        """On to the step, with more momentum; where that pointed uphill, as printed, back to the point
+        before."""
+        options = self.options
+        if not (options.restart and _inner(self.gradient, self.new.minus(self.z)) > 0.0):
+            theta = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.theta * self.theta))
+            self.p = self.new.beyond(self.z, (self.theta - 1.0) / theta)
+            self.z, self.theta = self.new, theta
             return
-        state.restart(state.z)
-        self.since = 0
+        self.p, self.theta, self.since = self.z, 1.0, 0
+        self.restarts += 1
         if options.decrease_eta:
             self.eta = max(options.delta * self.eta + (1.0 - options.delta), options.eta_min)
+
+
+def _inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
+    """The inner product of vectors given block by block."""
+    return sum(float(u @ v) for u, v in zip(a, b, strict=True))
 
 
 def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
