@@ -3,13 +3,13 @@
 #
 # **Goal.** Read a classifier off its *uncertainty set*, draw it, solve it, and say for which sizes the problem is convex.
 #
-# The $\nu$-SVM, the minimax probability machine and Fisher's discriminant were found apart. Ito, Takeda and Toh (2015)
-# write all of them as one problem, their equation (2):
+# The $\nu$-SVM, the minimax probability machine and Fisher's discriminant have separate origins. Ito, Takeda and Toh (2015)
+# state all three as one problem, their equation (2):
 #
 # $$\min_{\|w\|_2 = 1}\ \max_{x \in U}\ -w^\top x .$$
 #
-# Only the set $U \subset \mathbb{R}^n$ differs. If $0 \notin U$, the constraint may be relaxed to $\|w\|_2 \le 1$, and duality
-# turns the problem into a picture: find the point of $U$ nearest to 0,
+# They differ only in the set $U \subset \mathbb{R}^n$. If $0 \notin U$, the constraint may be relaxed to $\|w\|_2 \le 1$, and the
+# dual problem is geometric: find the point of $U$ nearest to 0,
 #
 # $$\min_{\|w\|_2 \le 1}\max_{x \in U} -w^\top x \;=\; -\min_{x \in U}\|x\|_2 , \qquad w^* = x^* / \|x^*\|_2 .$$
 
@@ -18,7 +18,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -30,7 +30,7 @@ import ucm
 from ucm import neg, pos
 
 # %% [markdown]
-# Two clouds of thirty samples. They overlap a little, as data do.
+# Two classes of thirty samples that overlap a little.
 
 # %%
 rng = np.random.default_rng(0)
@@ -59,8 +59,8 @@ for name, U in models.items():
 # %% [markdown]
 # ## The picture
 #
-# Left: the classes, their sets, and the hyperplane half-way between the nearest points. A mark is as large as the weight of its
-# sample in the worst case. Right: $U$ itself. The classifier is the arrow from 0 to the nearest point of $U$.
+# Left: the classes, their sets, and the hyperplane half-way between the nearest points. The area of a mark is
+# the weight of its sample in the worst case. Right: the set $U$. The classifier is the arrow from 0 to the nearest point of $U$.
 
 # %%
 for U in models.values():
@@ -81,7 +81,7 @@ for name, U in models.items():
     assert np.allclose(solution.w, solution.x / np.linalg.norm(solution.x))  # the arrow
 
 # %% [markdown]
-# And the same declaration, written out in CVXPY by the library and solved by Clarabel:
+# `verify` writes the declaration in CVXPY, solves it with Clarabel, and compares:
 
 # %%
 plan = ucm.compile(models["MM-MPM"], X, y)
@@ -93,8 +93,8 @@ assert check.agrees
 # ## From the paper: Figure 2
 #
 # The left panel of Figure 2 has $0 \notin U$: the classes' sets are disjoint. In the right panel they meet, $0 \in U$, and
-# the relaxed problem has only the worthless answer $w = 0$. One parameter leads from one panel to the other. An animation shows
-# it, and `admissible` says where it happens without solving for every value.
+# the relaxed problem has the useless solution $w = 0$. One parameter leads from one panel to the other. An animation shows
+# the transition, and `admissible` computes the value at which it happens.
 
 # %%
 ends = ucm.admissible(ucm.models.mm_mpm(0.9), X, y)["kappa"]

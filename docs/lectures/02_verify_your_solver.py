@@ -1,24 +1,24 @@
 # %% [markdown]
 # # 2. Verify your own solver against CVXPY
 #
-# **Goal.** Write a solver in fifteen lines, plug it in, and know that it is right: by a certificate that does not trust it, by
+# **Goal.** Write a solver in fifteen lines, use it as `solver=`, and show that it is correct: by an independent certificate, by
 # a CVXPY program, by a test with a deliberate error, and by a table of the paper.
 #
-# The form that a solver sees: the point nearest to 0 among $x(q) = c + \sum_k A_k q_k$ with $q_k \in D_k$. Frank and Wolfe
-# (1956) need the support function of the set and nothing else. Go towards the point $s$ of $U$ that lies furthest along $-x$, as
-# far as it helps:
+# A solver receives the standard form: find the point nearest to 0 among $x(q) = c + \sum_k A_k q_k$ with $q_k \in D_k$. The method
+# of Frank and Wolfe (1956) needs only the support function of the set. It moves towards the point $s$ of $U$ that lies furthest
+# along $-x$, with an exact line search:
 #
 # $$s = \arg\max_{u \in U} -x^\top u, \qquad x \leftarrow x + t\,(s - x), \qquad
 # t = \min\Bigl(1, \frac{x^\top (x - s)}{\|s - x\|^2}\Bigr).$$
 #
-# The number $x^\top (x - s)$ bounds how far $\|x\|^2$ is above its least value.
+# The number $x^\top (x - s)$ bounds the distance of $\|x\|^2$ from its minimum.
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -85,8 +85,8 @@ class FrankWolfe(Solver[MinNorm]):
 # %% [markdown]
 # ## The certificate
 #
-# The library rebuilds $x$ from the weights by the definition of the set, and bounds the optimum by the support function of
-# the *declared* set. A solver cannot grade itself: `status` is "optimal" only with a proof.
+# The library computes $x$ from the weights by the definition of the set, and bounds the optimum by the support function of
+# the *declared* set. No solver certifies its own answer: `status` is "optimal" only with a proof.
 
 # %%
 plan = ucm.compile(U, X, y, solver=FrankWolfe())
@@ -103,7 +103,8 @@ print(check)
 assert check.agrees
 
 # %% [markdown]
-# Laws, limits, callbacks and Clarabel on small problems: `check_solver` raises an error where one is broken.
+# `check_solver` tests a solver on small problems: the laws of an answer, limits, callbacks, and agreement with Clarabel. It
+# raises an error if a test fails.
 
 # %%
 ucm.testing.check_solver(FrankWolfe())
@@ -112,7 +113,7 @@ print("check_solver: nothing to complain of")
 # %% [markdown]
 # ## Does a check find an error?
 #
-# A check that cannot fail proves nothing. Without the limit $t \le 1$ a step may leave the set:
+# A useful check finds errors. Without the limit $t \le 1$ a step may leave the set:
 
 # %%
 wrong = ucm.compile(U, X, y, solver=FrankWolfe(longest=np.inf))
@@ -168,13 +169,13 @@ for name in ("wine", "breast_cancer", "digits"):
 # 1. Change the set, not the solver: `ucm.models.mm_mpm(0.5)`. Why is no line to be changed? How many passes now?
 # 2. Frank-Wolfe on hulls zigzags near the optimum. How does the number of passes grow with $1/\text{tol}$?
 # 3. What does `refuse` do when a reader asks for `RobustMargin(U, norm=1)` with this solver?
-# 4. Lie: return `Answer(q)` after ten steps, without a test. Which check finds it?
+# 4. Return `Answer(q)` after ten steps, without a test of the gap. Which check finds this error?
 
 # %% [markdown]
 # ## Solutions
 
 # %% tags=["hide-cell"]
-# 1. The support function is all it asks for, and every domain has one. The ellipsoid is strongly convex: it is quick.
+# 1. The solver needs only the support function, and every domain has one. An ellipsoid is strongly convex, hence few passes.
 round_set = ucm.solve(ucm.models.mm_mpm(0.5), X, y, solver=FrankWolfe(), tol=1e-6)
 print(round_set.status, round(round_set.stats.passes))
 assert round_set.status == "optimal" and round_set.stats.passes < 200

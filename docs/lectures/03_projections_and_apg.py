@@ -1,23 +1,23 @@
 # %% [markdown]
 # # 3. Projections and accelerated gradients
 #
-# **Goal.** See the one subproblem that an accelerated proximal gradient method (APG) solves in each step, and what each of
-# the four strategies of Ito, Takeda and Toh (2015) is good for.
+# **Goal.** Understand the subproblem that an accelerated proximal gradient method (APG) solves in each step, and the effect of each
+# of the four strategies of Ito, Takeda and Toh (2015).
 #
 # A point of $U$ is $x(q) = c + A q$ with $q \in D$. APG minimises $f(q) = \tfrac12\|x(q)\|^2$ over $D$:
 #
 # $$q^k = P_D\bigl(p^k - \tfrac1L \nabla f(p^k)\bigr), \qquad
 #   p^{k+1} = q^k + \tfrac{t_k - 1}{t_{k+1}} (q^k - q^{k-1}) .$$
 #
-# A step costs one product with $A$, one with $A^\top$, and one projection $P_D$. The rest of the paper is: which $D$ have a
-# cheap projection (section 4), and how large may $1/L$ be (section 3.2)?
+# A step costs one product with $A$, one with $A^\top$, and one projection $P_D$. The paper then answers two questions: which $D$ have
+# a cheap projection (section 4), and how large may $1/L$ be (section 3.2)?
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -33,8 +33,8 @@ from ucm.solvers import APG
 #
 # Onto $\{q : \sum_i q_i = \tfrac12,\ 0 \le q_i \le \tfrac{1}{m\nu}\}$ the projection of $\bar q$ is
 # $q_i(\theta) = \min\{[\bar q_i - \theta]_+, \tfrac{1}{m\nu}\}$, where $\theta$ solves $h(\theta) = \sum_i q_i(\theta) = \tfrac12$.
-# For the ball $\|q\|_2 \le \kappa$ in place of the cap (section 4.3) the same holds with another $q_i(\theta)$. Both $h$ fall:
-# bisection finds $\theta$.
+# For the ball $\|q\|_2 \le \kappa$ in place of the cap (section 4.3) the same holds with another $q_i(\theta)$. Both functions $h$
+# are decreasing, so that bisection finds $\theta$.
 
 # %%
 rng = np.random.default_rng(1)
@@ -59,7 +59,7 @@ plt.show()
 assert (np.diff(capped) <= 1e-12).all() and (np.diff(scaled) <= 1e-12).all()
 
 # %% [markdown]
-# The library finds the root in closed form between two kinks. It is the nearest point: nothing of the set is nearer.
+# The library computes the root in closed form between two kinks. The test: no point of the set is nearer.
 
 # %%
 domain = ucm.CappedSimplex(2 * cap)  # of mass 1: twice the above
@@ -136,8 +136,8 @@ assert (f - 0.5 * best.objective**2 <= bound).all()
 #
 # ## The picture: the strategies one by one (Figure 7)
 #
-# *bt* tests $L$; *re* drops the momentum when it points uphill; *decL* also lets $L$ fall; *deceta* makes it fall more
-# and more gently.
+# *bt* is backtracking on $L$; *re* restarts the momentum when it increases the objective; *decL* also decreases $L$; *deceta* decreases
+# $L$ by smaller and smaller factors.
 
 # %%
 off = {"decrease_L": False, "restart": False, "decrease_eta": False}
@@ -162,7 +162,7 @@ assert (
 )
 
 # %% [markdown]
-# As in Figure 7, restarting matters most, and letting $L$ fall next.
+# As in Figure 7, restarts have the largest effect, and decreasing $L$ the second largest.
 #
 # ## Exercises
 #
@@ -175,13 +175,13 @@ assert (
 # ## Solutions
 
 # %% tags=["hide-cell"]
-# 1. Steps of 1 / L_f are too careful.
+# 1. Steps of 1 / L_f are too short.
 fixed = ucm.solve(U, X, y, solver=APG(stop="paper", backtracking=False), tol=1e-3)
 print(fixed.stats.iterations, "against", traced["all four"].stats.iterations)
 assert fixed.stats.iterations > traced["all four"].stats.iterations
 
 # %% tags=["hide-cell"]
-# 2. The order is the same; everything is quicker, as covariances are better conditioned than samples.
+# 2. The order is the same; all methods need fewer steps, as covariances are better conditioned than samples.
 ellipsoids = {
     n: ucm.solve(ucm.models.mm_mpm(0.5), X, y, solver=s, trace=1, tol=1e-3)
     for n, s in strategies.items()

@@ -1,15 +1,15 @@
 # %% [markdown]
 # # 4. Beyond the boundary
 #
-# **Goal.** Know when the problem is convex, what remains of it when it is not, and how far an answer may be from the best.
+# **Goal.** Know when the problem is convex, what the problem means otherwise, and how to bound the distance from the optimum.
 #
 # Lecture 1 needed $0 \notin U$. The $\nu$-SVM then has a smallest $\nu$: below it the reduced hulls of the classes meet,
-# the nearest point of $U$ is 0, and $w = 0$ tells nothing. But
+# the nearest point of $U$ is 0, and $w = 0$ is no classifier. But
 #
 # $$\min_{\|w\|_p = 1}\ f(w), \qquad f(w) = \max_{x \in U} -w^\top x$$
 #
-# still has a meaning. $f(w)$ is how far $U$ reaches past 0 along $-w$, so the minimum is the distance from 0 to the
-# *boundary* of $U$: the direction in which the classes overlap least. Barbero, Takeda and Lopez (2015) call it ERCH-NPP. The
+# is still defined. $f(w)$ is the extent of $U$ beyond 0 along $-w$, so the minimum is the distance from 0 to the
+# *boundary* of $U$, in the direction of least overlap of the classes. Barbero, Takeda and Lopez (2015) call it ERCH-NPP. The
 # sphere is not convex, and there may be several minima.
 
 # %%
@@ -17,7 +17,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -35,7 +35,7 @@ X = rng.normal(size=(24, 2)) * [1.0, 0.7] + np.outer(y, [0.3, 0.18])
 # %% [markdown]
 # ## The declaration
 #
-# Nothing changes. `admissible` says where the convex side ends, `plan.regime` on which side a model is.
+# The declaration does not change. `admissible` gives the end of the convex range, `plan.regime` the side of a model.
 
 # %%
 U = ucm.models.nu_svm(0.9)
@@ -47,8 +47,8 @@ print(ucm.compile(inside, X, y).regime.how)
 # %% [markdown]
 # ## From the paper: Figures 3 and 4
 #
-# The hulls apart: $x_+$ on the positive side of the hyperplane, $x_-$ on the negative. The hulls meet: the other way round, and
-# the "margin" is negative.
+# If the hulls are disjoint, $x_+$ is on the positive side of the hyperplane and $x_-$ on the negative side. If the hulls intersect, the
+# sides are exchanged, and the "margin" is negative.
 
 # %%
 for model in (U, inside):
@@ -68,8 +68,8 @@ assert s.w @ plus + s.b < 0 < s.w @ minus + s.b  # of the second
 # %% [markdown]
 # ## The picture: the landscape
 #
-# In the plane all directions $w$ fit on one axis. Below the smallest $\nu$ the curve lies above 0, and has several minima. Descents
-# go downhill from their starts. The dashed line is what *no* direction can get below: it is proven.
+# In the plane an angle describes all directions $w$. Below the smallest $\nu$ the function $f$ is positive, with several local minima,
+# in which descents from different starts end. The dashed line is a proven lower bound of $f$.
 
 # %%
 shown = ucm.plot.LandscapeDisplay.from_model(inside, X, y, n_starts=10)
@@ -81,8 +81,8 @@ assert shown.zero_inside and shown.bound <= shown.minima[0, 1] + 1e-3
 # ## The certificate
 #
 # RAPMINOS, the method of the paper, never increases $f$ and ends where it is stationary. In two or three dimensions the facets
-# of a polytope inside of $U$ prove the global minimum. With more features and $p = 2$ an answer is "local", and several starts are
-# the only hope; for $p = \infty$ one program for each face of the cube gives the global one again.
+# of a polytope inside of $U$ prove the global minimum. With more features and $p = 2$ an answer is "local", and several starts
+# can improve it; for $p = \infty$ one program for each face of the cube gives the global minimum again.
 
 # %%
 for name, solver in {"RAPMINOS": "rapminos", "facets": "facets"}.items():
@@ -143,8 +143,8 @@ plt.show()
 assert gains[0] > 0.02 > 0.005 > gains[-1]
 
 # %% [markdown]
-# What agrees with the paper: the threshold falls as $r$ grows, and where the classes are near the best $\nu$ lies on the
-# non-convex side. Where they are far apart, nothing is gained.
+# As in the paper, the threshold falls as $r$ grows, and for close classes the best $\nu$ lies on the non-convex side. For distant
+# classes the non-convex side gains nothing.
 #
 # ## Exercises
 #
@@ -175,14 +175,14 @@ print(one.stats.solver, one.status, one.certificate)
 assert one.certificate.kind == "global"
 
 # %% tags=["hide-cell"]
-# 3. It keeps its answer, w = 0, and says so.
+# 3. The status is "zero_in_set", with w = 0; the message gives the remedy.
 zero = ucm.solve(inside, X, y, solver="ssnal")
 print(zero.status, "|", zero.message)
 assert zero.status == "zero_in_set" and not zero.w.any()
 
 
 # %% tags=["hide-cell"]
-# 4. f is the support function of -U, which is not negative everywhere exactly if U holds 0.
+# 4. f is the support function of -U, which is nonnegative everywhere exactly if 0 lies in U.
 def worst(w, nu):
     """max of -w'x over U: the lowest scores of one class, the highest of the other, each with its cap."""
     share = np.clip(1.0 - 2.0 / (y.size * nu) * np.arange(12), 0.0, 2.0 / (y.size * nu))

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 5. Nearest points, step by step
 #
-# **Goal.** See three classical methods for the nearest points of reduced convex hulls at work: GSK, MDM and the clipped MDM of
-# Lopez, Barbero and Dorronsoro (2011). Know where one of them stalls, and why.
+# **Goal.** Run three classical methods for the nearest points of reduced convex hulls: GSK, MDM and the clipped MDM of
+# Lopez, Barbero and Dorronsoro (2011). Know when one of them stalls, and why.
 #
-# Let $W = x_+ - x_-$ with $x_o = \sum_i q_i x_i$, $\sum_i q_i = 1$, $0 \le q_i \le \mu$. All three lower $\|W\|^2$ with inner
-# products only, so that they work behind a kernel.
+# Let $W = x_+ - x_-$ with $x_o = \sum_i q_i x_i$, $\sum_i q_i = 1$, $0 \le q_i \le \mu$. All three decrease $\|W\|^2$ with inner
+# products only, so that they work with a kernel.
 #
 # * **GSK** moves a whole class point towards an extreme point of its reduced hull: $1/\mu$ samples, $1/\mu$ rows of the Gram matrix.
 # * **MDM** takes weight from one sample, and gives it to such an extreme point.
@@ -18,7 +18,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -78,7 +78,7 @@ assert free.status == "optimal"
 # %% [markdown]
 # ## The certificate
 #
-# The stalled method is told so: the support function of the declared set proves that $\|W\|$ can still fall.
+# The certificate shows the stall: by the support function of the declared set $\|W\|$ is not minimal.
 
 # %%
 print(stuck.certificate)
@@ -88,8 +88,8 @@ assert stuck.certificate.relative_gap > 0.1 > 1e-6 > free.certificate.relative_g
 # %% [markdown]
 # ## From the paper: iterations and kernel operations (Table 3)
 #
-# The paper counts iterations, and *kernel operations*, inner products of samples. A step of GSK looks at $1/\mu$ rows, one of the
-# clipped MDM at two. Their stopping rule is `stop="paper"`, their kernel $\exp(-\|x - z\|^2/\sigma^2)$. Their thirteen sets are not
+# The paper counts iterations and *kernel operations*, inner products of samples. A step of GSK reads $1/\mu$ rows, a step of the
+# clipped MDM two. Their stopping rule is `stop="paper"`, their kernel $\exp(-\|x - z\|^2/\sigma^2)$. Their thirteen sets are not
 # part of this library, so here are four others; look at the ratio of the last two columns.
 
 # %%
@@ -119,12 +119,12 @@ for name, nu in (("iris", 0.3), ("wine", 0.15), ("breast_cancer", 0.1), ("digits
     assert mdm.kernel_operations < gsk.kernel_operations
 
 # %% [markdown]
-# What agrees with Table 3: the clipped MDM needs far fewer kernel operations on every set, by two to three powers of ten there, and
+# As in Table 3, the clipped MDM needs far fewer kernel operations on every set, by two to three powers of ten there, and
 # mostly fewer iterations.
 #
 # ## The picture: the gap by steps
 #
-# `trace=1` looks at every step.
+# `trace=1` records every step.
 
 # %%
 A, t = ucm.datasets.load("wine")

@@ -1,22 +1,22 @@
 # %% [markdown]
 # # 6. Sparse classifiers by differences of convex functions
 #
-# **Goal.** Use few features and few samples, by objectives that are not convex, and know what an answer is worth.
+# **Goal.** Select few features and few samples by non-convex objectives, and know what is proven about an answer.
 #
 # Ong and Le Thi (2013) minimise $\sum_i \ell(y_i (w^\top x_i + b)) + \lambda \sum_j r(|w_j|)$. Two parts may be non-convex: the
-# *ramp* $\ell_\mu$, which gives up on samples far on the wrong side, and a penalty that stops growing,
+# *ramp* $\ell_\mu$, which is constant for samples far on the wrong side, and a penalty that is bounded,
 #
 # $$r_a(s) = 1 - e^{-a s} \qquad\text{or}\qquad r_a(s) = \min(a, s).$$
 #
 # Each is a difference $g - h$ of convex functions. *DCA* replaces $h$ by its tangent plane at the last iterate, solves the convex
-# problem, and repeats: the objective never goes up.
+# problem, and repeats: the objective never increases.
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -55,7 +55,7 @@ assert ucm.Ramp(0.5).value(margins) == np.sum([1.5, 1 - 0.2 / 0.5])  # equation 
 # %% [markdown]
 # ## The declaration
 #
-# The split into convex parts is read off the terms; nobody writes it.
+# The library derives the split into convex parts from the terms.
 
 # %%
 model = ucm.Ramp(mu=1) + 0.05 * ucm.ExpL0(a=4)
@@ -83,7 +83,8 @@ X, y = noisy(100)
 # %% [markdown]
 # ## The picture: descents
 #
-# A point for each convex problem. Further starts may end lower; how much the *next* convex problem could gain is proven.
+# Each point is a convex problem. Further starts may end at a lower objective; the certificate bounds the gain of the *next* convex
+# problem.
 
 # %%
 solution = ucm.solve(model, X, y, n_starts=6)
@@ -95,8 +96,8 @@ print("ends of the starts:", np.round(solution.start_objectives, 4))
 # %% [markdown]
 # ## The certificate
 #
-# `kind` is "local": the residual of criticality, in the units of the objective. No bound on the distance to the global minimum is
-# claimed. The twin is the last convex problem, in CVXPY.
+# `kind` is "local": the gap is the residual of criticality, in the units of the objective, and no bound of the distance from the global
+# minimum. `verify` compares with the last convex problem in CVXPY.
 
 # %%
 print(solution.status, "|", solution.certificate)
@@ -143,7 +144,7 @@ for name, values in fractions.items():
 assert fractions["hinge + ExpL0"][-1] < fractions["hinge + L1"][-1]
 
 # %% [markdown]
-# What agrees with Figures 3 and 4: L1 takes in more and more noise, the folded penalties hardly any.
+# As in Figures 3 and 4, L1 selects more and more noise features, the folded concave penalties hardly any.
 #
 # ## From the paper: Figure 12
 #
@@ -171,7 +172,7 @@ for name, each in six.items():
 # ## Exercises
 #
 # 1. How does the number of samples on the sloped part of the ramp change with $\mu$ = 0.1, 0.25, 0.5, 1? (Figure 11; take $\lambda = 5$)
-# 2. Show that the objective never goes up, from the history of `n_starts=6`.
+# 2. Show from the history of `n_starts=6` that the objective never increases.
 # 3. `lam_max`: the least $\lambda$ at which $w = 0$ is optimal for the hinge with L1. Find it by bisection.
 # 4. Which features does `RLSVM0` keep on breast_cancer for $\lambda = 8$? How good is it on held-out data, and how good the plain SVM?
 

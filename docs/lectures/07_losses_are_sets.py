@@ -8,18 +8,18 @@
 #
 # $$\min_{\|w\|^2 \le \lambda^2,\ b,\ \rho}\ -\rho + \frac1m \sum_i l\bigl(\rho - y_i (w^\top x_i + b)\bigr)$$
 #
-# has a dual over weights $q$ of the samples, with mass $\tfrac12$ on each class. There the loss is only a restriction,
+# has a dual over weights $q$ of the samples, with mass $\tfrac12$ on each class. In the dual the loss is a constraint,
 #
 # $$\frac1m \sum_i l^*(m q_i) \le r .$$
 #
-# So every loss gives a set $U = \{\sum_i q_i y_i x_i\}$ (Proposition 2). The conjugate $l^*$ decides its shape.
+# Every loss therefore gives a set $U = \{\sum_i q_i y_i x_i\}$ (Proposition 2). The conjugate $l^*$ determines its shape.
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -33,8 +33,8 @@ from ucm import signed
 # %% [markdown]
 # ## The picture
 #
-# Above the losses; below, for three samples, the set of weights that each is, for three sizes: a triangle cut by caps, by a ball, by a ball of
-# the divergence.
+# Above the losses; below, for three samples and three sizes, the set of weights of each loss: the triangle intersected with caps, with a
+# ball, with a divergence ball.
 
 # %%
 losses = {"hinge": ucm.Hinge(), "squared hinge": ucm.Hinge(2), "exponential": ucm.Exponential()}
@@ -109,7 +109,7 @@ for loss in (ucm.Hinge(), ucm.Hinge(2), ucm.Hinge(1.5), ucm.Exponential(), ucm.L
 # %% [markdown]
 # ## The certificate
 #
-# Two proofs of one classifier: Fenchel's inequality for the loss, the distance for the set. Neither knows of the other.
+# The classifier has two independent proofs: by Fenchel's inequality for the loss, by the distance for the set.
 
 # %%
 print("loss:", fitted.certificate)

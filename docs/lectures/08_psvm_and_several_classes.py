@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 8. The pSVM, kernels, and several classes
 #
-# **Goal.** Choose the exponent $p$ of a hinge loss, read what it does to the support vectors, put the model behind a kernel, and
+# **Goal.** Choose the exponent $p$ of a hinge loss, see its effect on the support vectors, use a kernel, and
 # classify more than two classes.
 #
 # The pSVM of Sun (2024) raises the hinge to a power $p \ge 1$:
@@ -16,7 +16,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -73,8 +73,8 @@ A, B = scale.transform(A), scale.transform(B)
 # %% [markdown]
 # ## The certificate
 #
-# Pairs of multipliers are exchanged, as in the algorithm of the paper, with a better choice of the pair. The proof is Fenchel's inequality; the twins are both
-# problems of the paper, the primal (9) and the dual (17), in CVXPY.
+# The solver changes pairs of multipliers, as the algorithm of the paper, with a better choice of the pair. The proof is Fenchel's
+# inequality; `verify` compares with both problems of the paper, the primal (9) and the dual (17), in CVXPY.
 
 # %%
 plan = ucm.compile(model, A[:150], t[:150], kernel="rbf", solver="smo")
@@ -87,7 +87,7 @@ assert check.agrees
 # %% [markdown]
 # ## From the paper: Table 1, Cancer
 #
-# nSV is the part of the training samples with a positive multiplier. The paper: nSV 31.2 % at $p = 1$, rising to 39.4 % at
+# nSV is the fraction of the training samples with a positive multiplier. The paper: nSV 31.2 % at $p = 1$, rising to 39.4 % at
 # $p = 3$; accuracy 97.66 % for all $p$ (171 test samples, another split). Their $p = 1$ is the *hard* margin, $C = \infty$.
 
 # %%
@@ -104,8 +104,8 @@ print(f"baseline SVC (C = 5): {100 * baseline:.2f}%")
 assert counts == sorted(counts)
 
 # %% [markdown]
-# What agrees: nSV rises with $p$, and the accuracy hardly depends on it. A smoother foot of the loss keeps more samples. What
-# differs: fewer samples have weight here; the paper does not say how it scales the features, and scaling moves nSV (try it).
+# As in the paper, nSV increases with $p$, and the accuracy hardly depends on $p$. Unlike in the paper, fewer samples have weight: the
+# paper does not state its scaling of the features, which changes nSV (try it).
 #
 # ## The picture
 #

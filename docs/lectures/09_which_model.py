@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 9. Which model for my data?
 #
-# **Goal.** Compare classifiers that differ in kind, fairly: every size chosen inside the folds, on a scale that has a meaning for all
-# of them, and with the error of the comparison beside it.
+# **Goal.** Compare different classifiers fairly: with every size chosen inside the folds, on a common scale, and with the standard
+# error of the comparison.
 #
 # Table 9 of Ito, Takeda and Toh (2015) finds that no model wins on all data sets: "these results show the importance of finding a
-# suitable classification model". One declaration, one algorithm, many sets: comparing is cheap.
+# suitable classification model". With one language for all sets a comparison is short.
 #
 # The sizes $\nu$, $\kappa$, $\alpha$ are not comparable. But each has an *admissible interval*, in which the model is convex and
 # not empty. A relative size $\rho \in (0, 1)$ is a fraction of it:
@@ -17,7 +17,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -32,7 +32,7 @@ import ucm
 # %% [markdown]
 # ## The declaration
 #
-# A size marked `relative=True` is a fraction: `compile` makes it a number from the data at hand, and so does every fold.
+# A size with `relative=True` is a fraction: `compile` computes the number from the data, separately in every fold.
 
 # %%
 half = ucm.Param("rho", 0.5, relative=True)
@@ -50,7 +50,7 @@ for name, model in models.items():
 # %% [markdown]
 # ## The certificate
 #
-# What is compared are models, not solvers: every fit is proven to its tolerance, and says which number the fraction became.
+# The comparison is between models, not solvers: every fit is proven to its tolerance, and `params` has the number of each fraction.
 
 # %%
 for name, model in models.items():
@@ -84,13 +84,13 @@ for data, comparison in found.items():
     assert all(one.score > 0.7 for one in comparison)
 
 # %% [markdown]
-# What agrees: the three are close on most sets, and none is the best on all.
+# As in the paper, the three models are close on most sets, and none is the best on all.
 #
 # ## The picture
 #
 # The mean scores with their standard errors. Is a difference more than chance? The same folds for all models give *paired* differences. Folds share training samples, so that
 # the plain standard error is too small; Nadeau and Bengio (2003) correct it, for $k$ folds, by the factor
-# $\sqrt{1 + k\,n_\text{test}/n_\text{train}}$. The remarks of the tables rest on that.
+# $\sqrt{1 + k\,n_\text{test}/n_\text{train}}$. The remarks of the tables use this correction.
 
 # %%
 found["noisy"].plot()

@@ -1,11 +1,10 @@
 # %% [markdown]
 # # 10. Invent a classifier
 #
-# **Goal.** From an idea to a classifier that nobody has written: its own domain, its own set, its own solver, each held against its
-# laws before it is used.
+# **Goal.** Implement a new classifier with its own domain, set and solver, and check each class against its laws.
 #
-# The idea. A sensor may be off, but not all sensors at once. Let feature $j$ of the difference of the class means be wrong by up to
-# $s_j$, and let the errors, as parts of these, have a sum of at most $\Gamma$. That is the budget of Bertsimas and Sim (2004),
+# The idea: some sensors may have errors, but not all at once. Feature $j$ of the difference of the class means has an error of up to
+# $s_j$, and the errors, divided by these bounds, have a sum of at most $\Gamma$. This is the budget of Bertsimas and Sim (2004),
 #
 # $$D = \{q : |q_j| \le 1,\ \textstyle\sum_j |q_j| \le \Gamma\}, \qquad
 #   U = \{\bar x_+ - \bar x_- + \mathrm{diag}(s)\, q : q \in D\} .$$
@@ -15,7 +14,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
@@ -34,8 +33,8 @@ from ucm.extend import Answer, Domain, MinNorm, Projectable, Size, Solver, value
 # %% [markdown]
 # ## The declaration of a domain
 #
-# Four methods: the largest $\langle g, q\rangle$ and a maximiser; the nearest point; a point inside; the constraints in CVXPY, which
-# are independent of the others. The size, and why the set is empty, are further answers.
+# A domain has four methods: the maximum of $\langle g, q\rangle$ with a maximiser; the nearest point; an interior point; and the
+# constraints in CVXPY, independent of the other methods. Two further methods give the size and the reason for an empty set.
 
 
 # %%
@@ -94,7 +93,7 @@ print("three sizes, no complaint")
 
 
 # %% [markdown]
-# A check that finds nothing is worth something only if it finds something when it should:
+# A check must also find errors:
 
 
 # %%
@@ -137,7 +136,7 @@ ucm.testing.check_set(rounded)
 # %% [markdown]
 # ## The certificate, and the classifier
 #
-# All thirty features. Nobody wrote a certificate, a CVXPY program, an admissible interval or an estimator for this model.
+# All thirty features. The certificate, the CVXPY program, the admissible interval and the estimator need no further code.
 
 # %%
 U = ucm.AffineImage(np.diag(2.0 * X.std(axis=0)), Budget(Param("gamma", 3.0)), pos.mean - neg.mean)
@@ -159,8 +158,8 @@ assert clf.score(X, y) > 0.9
 # %% [markdown]
 # ## A solver of its own
 #
-# Projected gradients with one fixed step: $q \leftarrow P_D(q - t A^\top x(q))$, $t = 1 / \|A\|_F^2$. It takes what it understands, and
-# refuses the rest with a reason.
+# Projected gradients with one fixed step: $q \leftarrow P_D(q - t A^\top x(q))$, $t = 1 / \|A\|_F^2$. The solver
+# refuses other forms with a reason.
 
 
 # %%

@@ -310,10 +310,10 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
         return loss_factors(terms.losses, named) if named else Factors()
     if of_statistics(model.set):
         return Factors(named=named)
-    found = hull_factors(named)
-    if found is None:
+    factors = hull_factors(named)
+    if factors is None:
         refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
-    return found
+    return factors
 
 
 def _has_hulls_and_moments(model: RobustMargin) -> bool:
@@ -375,20 +375,20 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     DataError
         A given matrix, or a callable, is not symmetric.
     """
-    found, limit = _kernel(kernel, data.X, data.weighing.samples, options)
-    return Gram(found, data.X, limit)
+    resolved, limit = _kernel(kernel, data.X, data.weighing.samples, options)
+    return Gram(resolved, data.X, limit)
 
 
 def _kernel(
     kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
 ) -> tuple[Kernel, int]:
     """Return the kernel and the memory limit of the options; raises as `gram_of`."""
-    found, limit = kernel_of(kernel, X, weights, **options)
-    if found.name == "precomputed":
+    resolved, limit = kernel_of(kernel, X, weights, **options)
+    if resolved.name == "precomputed":
         check_gram(X)
-    if found.function is not None:
-        check_symmetric(found, X)
-    return found, limit
+    if resolved.function is not None:
+        check_symmetric(resolved, X)
+    return resolved, limit
 
 
 def features_of(
@@ -396,9 +396,9 @@ def features_of(
 ) -> KernelFeatures:
     """Return the approximate kernel features of the option `kernel_approx` for the samples X; raises as
     `gram_of` and `ucm.data.approx.approximation`."""
-    rest = {name: x for name, x in options.items() if name != "kernel_approx"}
-    found, _ = _kernel(kernel, X, weights, rest)
-    return approximation(options["kernel_approx"], found, X)
+    others = {name: x for name, x in options.items() if name != "kernel_approx"}
+    resolved, _ = _kernel(kernel, X, weights, others)
+    return approximation(options["kernel_approx"], resolved, X)
 
 
 def check_kernel(model: RobustMargin) -> None:
@@ -475,11 +475,13 @@ def plan_of(
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram), time_limit)
         if isinstance(model, RobustMargin) and any(by_lam(ball) for ball in model.those(LossBall)):
-            declared, given, own = model, model.params(), in_its_space(data, gram)
-            found = radius_from_lambda(declared, own)
-            model = found.model
-            if not found.active:
-                return Plan.of((FreeMarginLowering(found, declared, own, solver),), began, given)
+            declared, given, space = model, model.params(), in_its_space(data, gram)
+            conversion = radius_from_lambda(declared, space)
+            model = conversion.model
+            if not conversion.active:
+                return Plan.of(
+                    (FreeMarginLowering(conversion, declared, space, solver),), began, given
+                )
         if isinstance(model, Objective):
             given = model.params()
             lowerings = _lower_objective(model, data, gram, solver)
@@ -583,7 +585,7 @@ def solve(
     -2.9293
     """
     of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
-    own = {name: options.pop(name) for name in of_compile if name in options}
+    compile_options = {name: options.pop(name) for name in of_compile if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):
         unknown = [name for name in options if name not in known]
@@ -591,6 +593,6 @@ def solve(
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
     limit = math.inf if time_limit is None else time_limit
-    plan = _compile_within(model, X, y, kernel, solver, limit, **own)
+    plan = _compile_within(model, X, y, kernel, solver, limit, **compile_options)
     with plan.data.unchecked():  # what was sealed a moment ago
         return plan.solve(time_limit=limit_from(time_limit, began), **options)

@@ -25,10 +25,10 @@ def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray
 def _count(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
     positive, (_, bins) = np.asarray(y) > 0.0, _bins(X, normal, first, width)
     c = magnitudes(y)
-    own = [None if c is None else c[rows] for rows in (positive, ~positive)]
+    weights = [None if c is None else c[rows] for rows in (positive, ~positive)]
     counts = [
         np.bincount(bins[rows], v, _BINS)
-        for rows, v in zip((positive, ~positive), own, strict=True)
+        for rows, v in zip((positive, ~positive), weights, strict=True)
     ]
     return np.array(counts, dtype=np.float64)
 

@@ -68,9 +68,9 @@ class FreeMarginLowering(Lowering[FreeMargin]):
 
     def describe(self) -> list[str]:
         data = self.data
-        behind = "" if data.gram is None else f"; {data.gram.kernel}, features spanning it"
+        kernel = "" if data.gram is None else f"; {data.gram.kernel}, features spanning it"
         return [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries{behind}",
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries{kernel}",
             "form      min -rho + mean of l(rho - margin) over w, b and rho, as declared by lam",
         ]
 
@@ -101,8 +101,8 @@ class FreeMarginLowering(Lowering[FreeMargin]):
                 "certify: w: expected the normal of this problem, of its own length, got none; give it"
             )
         w = np.asarray(data.X.T @ c).ravel() if w is None else w
-        own = None if weights is None else weights / len(hulls_by_lam(self.declared))
-        return bounds(self.declared, data, w, own).certificate
+        per_hull = None if weights is None else weights / len(hulls_by_lam(self.declared))
+        return bounds(self.declared, data, w, per_hull).certificate
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         data, gram = self.data, self.data.gram

@@ -104,11 +104,11 @@ def at_sizes(
         if not norm - lower <= tol * norm:
             continue
         W[:, j] = x / length
-        own = [f * v for (_, f), v in zip(leaves, centers, strict=True)]
+        points = [f * v for (_, f), v in zip(leaves, centers, strict=True)]
         for k, t, p in zip(balls, steps, pulls, strict=True):
-            own[k] = own[k] - t * p
-        found = _bias(rule, models[j].set, [U for U, _ in leaves], own, data, W[:, j])
-        b[j] = math.nan if found is None else found
+            points[k] = points[k] - t * p
+        offset = _bias(rule, models[j].set, [U for U, _ in leaves], points, data, W[:, j])
+        b[j] = math.nan if offset is None else offset
     return NearestPoints(W, b)
 
 
@@ -142,15 +142,15 @@ def leave_one_out(
     """
     ((U, factor),) = summands(models[0].set)
     n = moments["pos"].mean.size
-    mean = {kind: of.mean for kind, of in moments.items()}
+    mean = {kind: statistic.mean for kind, statistic in moments.items()}
     middle = 0.5 * (mean["pos"] + mean["neg"]) if rule == "means" else np.zeros(n)
     d = factor * U.center.evaluate(known_by(moments))  # type: ignore[attr-defined]
     radii = radii_of(models)[:, 0]
-    found = {}
-    for kind, of in moments.items():
-        m = of.total
+    answers = {}
+    for kind, statistic in moments.items():
+        m = statistic.total
         of_centre, of_shape = _moment_factors(U, n, kind)
-        lost = of._replace(scatter=of.scatter * (m / (m - 1.0)))
+        lost = statistic._replace(scatter=statistic.scatter * (m / (m - 1.0)))
         S = Spectrum.of(factor**2 * U.shape.evaluate(known_by({**moments, kind: lost})))  # type: ignore[attr-defined]
         if not S.trace > 0.0:
             return None
@@ -163,12 +163,13 @@ def leave_one_out(
             rows = X[i : i + step]
             rows = rows.toarray() if sparse.issparse(rows) else rows
             native.leave_one_out(
-                np.ascontiguousarray((rows - of.mean) @ V), S.values, V.T @ d, V.T @ (of.mean - middle),
+                np.ascontiguousarray((rows - statistic.mean) @ V), S.values, V.T @ d,
+                V.T @ (statistic.mean - middle),
                 -factor * of_centre / (m - 1.0), factor**2 * of_shape * m / (m - 1.0) ** 2,
                 1.0 + (0.5 / (m - 1.0) if rule == "means" else 0.0), radii, starts, out[i : i + step],
             )  # fmt: skip
-        found[kind] = out
-    return found
+        answers[kind] = out
+    return answers
 
 
 def _moment_factors(U: Any, n: int, kind: str) -> tuple[float, float]:
@@ -207,13 +208,15 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
     used = [k for k, T in enumerate(S) if T.trace > 0.0]
     last: list[tuple[Vec, Vec]] = []  # radii and s, of the last two values
     for j, row in enumerate(radii):
-        x, found = c, np.zeros(len(S))
+        x, s_j = c, np.zeros(len(S))
         if used:
-            own = np.maximum(row[used], _TINY)
-            x, s_own = several([S[k] for k in used], c, own, _extrapolated(last, own), Monitor())
-            found[used] = s_own
-            last = [*last[-1:], (own, s_own)]
-        X[:, j], s[:, j] = x, found
+            sizes = np.maximum(row[used], _TINY)
+            x, s_used = several(
+                [S[k] for k in used], c, sizes, _extrapolated(last, sizes), Monitor()
+            )
+            s_j[used] = s_used
+            last = [*last[-1:], (sizes, s_used)]
+        X[:, j], s[:, j] = x, s_j
     return X, s
 
 
@@ -233,12 +236,12 @@ def _extrapolated(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
 
 
 def _bias(
-    rule: str, U: UncertaintySet, leaves: Sequence[UncertaintySet], own: Sequence[Vec], data: Data, w: Vec
+    rule: str, U: UncertaintySet, leaves: Sequence[UncertaintySet], points: Sequence[Vec], data: Data, w: Vec
 ) -> float | None:  # fmt: skip
     if rule == "zero":
         return 0.0
     if rule == "means":
         return -0.5 * float(w @ (data.mean("pos") + data.mean("neg")))
     if rule in ("auto", "midpoint"):
-        return midpoint_of(U, zip(leaves, own, strict=True), lambda x: float(w @ x))
+        return midpoint_of(U, zip(leaves, points, strict=True), lambda x: float(w @ x))
     return None

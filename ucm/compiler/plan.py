@@ -461,11 +461,11 @@ class Plan:
         solution = self._solution_or_latest("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
         with monitor.alarm(), self.data.overflow_guard():
-            found = (solution.plan or self)._with_better_bound(solution, float(ratio), monitor)
-        if found is not solution:
-            found = replace(found, plan=solution.plan)
-            self._latest[:] = [found]
-        return found
+            improved = (solution.plan or self)._with_better_bound(solution, float(ratio), monitor)
+        if improved is not solution:
+            improved = replace(improved, plan=solution.plan)
+            self._latest[:] = [improved]
+        return improved
 
     def _solution_or_latest(self, method: str, solution: Solution | None) -> Solution:
         """Return the given solution, or `self.solution` for None."""
@@ -578,8 +578,8 @@ class Plan:
         True
         """
         self._check_unchanged()
-        found = self.lowering.certify_external(ExternalAnswer(w, b, x, weights, coefficients))
-        return replace(found, kernel=self.lowering.kernel)
+        certificate = self.lowering.certify_external(ExternalAnswer(w, b, x, weights, coefficients))
+        return replace(certificate, kernel=self.lowering.kernel)
 
     def certify_local(self, solution: Solution) -> Certificate:
         """Prove that a solution of a non-convex `loss + penalty` is a strict local minimum.
@@ -655,11 +655,11 @@ class Plan:
         SolverError
             The reference solver failed.
         """
-        own = [name for name in ("w", "b", "weights", "x") if name in options]
-        if own:
+        answers = [name for name in ("w", "b", "weights", "x") if name in options]
+        if answers:
             raise ParameterError(
-                f"verify: expected options of cvxpy.Problem.solve, got {', '.join(own)}; certify other "
-                f"answers by plan.certify({own[0]}=...)"
+                f"verify: expected options of cvxpy.Problem.solve, got {', '.join(answers)}; certify other "
+                f"answers by plan.certify({answers[0]}=...)"
             )
         self._check_unchanged()
         solution = self._solution_or_latest("verify", solution)

@@ -165,7 +165,7 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
     the hull end."""
     if form.couplings or form.center.any():
         return None, None
-    found: dict[float, list[float]] = {1.0: [], -1.0: []}
+    thresholds: dict[float, list[float]] = {1.0: [], -1.0: []}
     for b in form.blocks:
         if not b.carries:
             continue
@@ -178,10 +178,12 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
             theta = _point_between(*interval)
             label = y if b.classes is not None else math.copysign(1.0, b.weight)
             if theta is not None and b.weight != 0.0:
-                found[label].append(-theta / (b.weight * (y if b.classes is not None else 1.0)))
-    if any(len(scores) != 1 for scores in found.values()):
+                thresholds[label].append(
+                    -theta / (b.weight * (y if b.classes is not None else 1.0))
+                )
+    if any(len(scores) != 1 for scores in thresholds.values()):
         return None, None
-    (alpha,), (beta,) = found[1.0], found[-1.0]
+    (alpha,), (beta,) = thresholds[1.0], thresholds[-1.0]
     return -0.5 * (alpha + beta), 0.5 * (alpha - beta)
 
 
@@ -198,8 +200,8 @@ def _summands(
     """Yield the Minkowski summands: the set, its point, and the contribution of the point to the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():
-            for leaf, own, x in _summands(V, data, q):
-                yield leaf, own, times(L, x)
+            for leaf, point, x in _summands(V, data, q):
+                yield leaf, point, times(L, x)
     else:
         x = U.rebuild(data, q)[0]
         yield U, x, x
@@ -207,11 +209,12 @@ def _summands(
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """Return the point of every summand, in order."""
-    found = _summands(U, data, iter(q))
+    summands = _summands(U, data, iter(q))
     if data.origin is None:
-        return tuple(own for _, own, _ in found)
+        return tuple(point for _, point, _ in summands)
     return tuple(
-        own + sum(f for _, f in translation_factors(leaf)) * data.origin for leaf, own, _ in found
+        point + sum(f for _, f in translation_factors(leaf)) * data.origin
+        for leaf, point, _ in summands
     )
 
 
@@ -259,10 +262,10 @@ def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, floa
 
 def _total_translation(U: UncertaintySet) -> dict[str, float]:
     """Return the translation factor of a set for each kind of samples."""
-    found = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
+    factors = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
     for kind, factor in translation_factors(U):
-        found[kind] += factor
-    return found
+        factors[kind] += factor
+    return factors
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
@@ -280,11 +283,15 @@ def midpoint_of(
     points = _class_points(summands)
     if points is None:
         return None
-    found = _total_translation(U)
-    moved = {"pos": found["pos"], "neg": -found["neg"]}
-    if not all(m > _ROUNDING for m in moved.values()):  # it stays while the samples move
+    factors = _total_translation(U)
+    translation = {"pos": factors["pos"], "neg": -factors["neg"]}
+    if not all(
+        m > _ROUNDING for m in translation.values()
+    ):  # the set does not move with the samples
         return None
-    return -0.5 * sum(score(x) / moved[kind] for kind, x in zip(moved, points, strict=True))
+    return -0.5 * sum(
+        score(x) / translation[kind] for kind, x in zip(translation, points, strict=True)
+    )
 
 
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:
@@ -338,8 +345,8 @@ def least_error(
         if b is not None:
             return b
     kept = slice(None) if among is None else among
-    own = np.ones(scores.size) if costs is None else costs
-    return _least_error_by_sorting(scores[kept], positive[kept], own[kept])[0]
+    weights = np.ones(scores.size) if costs is None else costs
+    return _least_error_by_sorting(scores[kept], positive[kept], weights[kept])[0]
 
 
 def _least_error_by_histogram(
@@ -353,9 +360,9 @@ def _least_error_by_histogram(
     first, last, before, least = bins_of_least_error(sums[_BINS:], sums[:_BINS])
     near = (first <= part) & (part <= last)
     rows = np.flatnonzero(near if among is None else near & among)
-    own = np.ones(rows.size) if costs is None else costs[rows]
-    b, found, inside = _least_error_by_sorting(scores[rows], positive[rows], own, before)
-    return b if inside and found <= least else None
+    weights = np.ones(rows.size) if costs is None else costs[rows]
+    b, error, inside = _least_error_by_sorting(scores[rows], positive[rows], weights, before)
+    return b if inside and error <= least else None
 
 
 def _least_error_by_sorting(
@@ -433,10 +440,10 @@ def coefficients_of(
     norm = data.space.norm(x)
     # where 0 lies in U, x is on its other side
     side = -1.0 if data.space.inner(w, x) < 0.0 else 1.0
-    c, rest = np.zeros(gram.m), w
+    c, remainder = np.zeros(gram.m), w
     if norm != 0.0 and w.any():
         c = side * point / norm
-        rest = w - side * data.space.dual_vector(x, 2.0)
-    if float(np.linalg.norm(rest)) > 1e-13:
-        c = c + gram.combination(data.X, rest)
+        remainder = w - side * data.space.dual_vector(x, 2.0)
+    if float(np.linalg.norm(remainder)) > 1e-13:
+        c = c + gram.combination(data.X, remainder)
     return c, point

@@ -97,13 +97,13 @@ class _RobustLowering(Lowering[Form]):
         """Return the lines of `explain()` about the lowered set."""
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
-        behind = ""
+        kernel = ""
         if data.gram is not None:
             rows = isinstance(data.space, GramSpace)
             how = "rows of its Gram matrix as needed" if rows else "features spanning it"
-            behind = f"; {data.gram.kernel}, {how}"
+            kernel = f"; {data.gram.kernel}, {how}"
         lines = [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries{behind}",
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries{kernel}",
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"q in {sizes or 'none'}",
         ]
@@ -235,10 +235,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if self._cached_regime is None and monitor.late:
             return None
         if self._cached_regime is None:
-            found = self._regime(monitor)
+            regime = self._regime(monitor)
             if monitor.late:
                 return None
-            self._cached_regime = found
+            self._cached_regime = regime
         return self._cached_regime
 
     def _regime(self, monitor: Monitor) -> Regime:
@@ -265,21 +265,21 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
         reach = radial(unit, monitor.below(1e-6))
-        found = reach(inside / norm)
+        ray = reach(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
-        if found is not None and found.s >= 0.0 and form.missed(middle) > INSIDE:
-            # a centre that misses the couplings is not in U: 0 need not lie between; the point found is
-            middle = found.q
+        if ray is not None and ray.s >= 0.0 and form.missed(middle) > INSIDE:
+            # a centre that misses the couplings is not in U; the point of the ray is
+            middle = ray.q
             center = form.matvec(middle)
             norm = data.space.norm(center)
             if norm > 1e-9 * form.largest:
-                found = reach(unit.lower(center) / norm)
-        if found is None:
+                ray = reach(unit.lower(center) / norm)
+        if ray is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
-        if found.s < 0.0:
+        if ray.s < 0.0:
             return Regime(True, f"a {program} separates 0 from U")
-        part = found.s / (norm + found.s)
-        near = [part * c + (1.0 - part) * v for c, v in zip(middle, found.q, strict=True)]
+        part = ray.s / (norm + ray.s)
+        near = [part * c + (1.0 - part) * v for c, v in zip(middle, ray.q, strict=True)]
         floor = certify(self.model, data, near).certificate.dual
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
@@ -539,12 +539,12 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers
 
-    def _bound(self, found: Witness | str) -> None:
+    def _bound(self, witness: Witness | str) -> None:
         """Store the lower bound of a witness, or the reason for none."""
-        if isinstance(found, str):
-            self.unbounded = found
+        if isinstance(witness, str):
+            self.unbounded = witness
             return
-        self.floor = max(self.floor, lower_bound(self.model, self.data, self.form, found))
+        self.floor = max(self.floor, lower_bound(self.model, self.data, self.form, witness))
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
     def tighten(self, ratio: float, known: Solution, monitor: Monitor) -> Vec | None:
@@ -595,7 +595,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         """Return the certificate with bounds that do not cross: a w below the floor separates 0 from U."""
         c = certificate
         rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
-        found = bracket(
+        certificate = bracket(
             c.primal, c.dual, 0.0, max(abs(c.primal), 1e-12 * self.data.scale),
             rounding=rounding * self.whole, size=self.whole, curved=10.0 * _CLEAR * self.whole,
             wrong="a direction that separates 0 from a set that holds it); "
@@ -603,7 +603,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             kind=c.kind,
         )  # fmt: skip
         span = None if self.form.basis is None else self.form.rank
-        return replace(found, violation=c.violation, residual=c.residual, span=span)
+        return replace(certificate, violation=c.violation, residual=c.residual, span=span)
 
     def _bound_is_tight(self, certificate: Certificate, tol: float) -> bool:
         """True if the lower bound meets the objective, or 0 lies on the boundary of U."""
@@ -669,8 +669,8 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def _distance_text(self, certificate: Certificate) -> str:
         """Return the distance of the objective from the optimum in words."""
         if certificate.kind == "global" and certificate.dual > 0.0:
-            share = math.floor(100.0 * certificate.dual / certificate.primal)
-            return f"; the optimum is at least {share} % of the objective"
+            percent = math.floor(100.0 * certificate.dual / certificate.primal)
+            return f"; the optimum is at least {percent} % of the objective"
         return (
             f"; how far from the optimum is not known: {self.unbounded}" if self.unbounded else ""
         )

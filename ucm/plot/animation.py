@@ -87,7 +87,7 @@ class SetAnimation(Display):
             problem = Problem(declared, solved.data, solution, names)
             if isinstance(plane, str) and plane == "normal":
                 plane = plane_of(plane, problem.data, solution.w, None, "SetAnimation").P
-            displays.append(SetDisplay.from_problem(problem, plane, rtol))
+            displays.append(SetDisplay._of_problem(problem, plane, rtol))
         frames = _common_frames(displays)
         for display in displays:
             display.frames = frames
@@ -106,7 +106,7 @@ class SetAnimation(Display):
         n_frames : number of values, at equal distances
         panels : "both", "classes" or "set"
         """
-        rows = self.displays[0].panels(panels)
+        rows = self.displays[0]._panels(panels)
         last = len(self.values) - 1
         columns = np.unique(np.linspace(0, last, max(n_frames, 1)).round().astype(int))
         with self._axes(ax, len(rows), columns.size, (3.3, 3.4)) as axes:
@@ -175,7 +175,7 @@ class SetAnimation(Display):
 def _common_frames(displays: list[SetDisplay]) -> tuple[Frame, Frame]:
     """Return a frame of the classes and a frame of U that contain the frames of all pictures."""
     frames = {panel: Frame(np.zeros(2), 1.0) for panel in PANELS}
-    for panel in displays[0].panels("both"):
+    for panel in displays[0]._panels("both"):
         each = [display.frame(panel) for display in displays]
         corners = [f.middle + s * f.half for f in each for s in (-1.0, 1.0)]
         frames[panel] = Frame.around(np.array(corners), room=1.0)

@@ -115,7 +115,7 @@ class SetDisplay(Display):
         True
         """
         problem = problem_of(model, X, y, solution, "SetDisplay", **options)
-        return cls.from_problem(problem, plane, rtol).plot(ax, panels=panels)
+        return cls._of_problem(problem, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
     def from_estimator(
@@ -124,10 +124,10 @@ class SetDisplay(Display):
     ) -> SetDisplay:  # fmt: skip
         """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`."""
         problem = problem_of_estimator(estimator, X, y, "SetDisplay")
-        return cls.from_problem(problem, plane, rtol).plot(ax, panels=panels)
+        return cls._of_problem(problem, plane, rtol).plot(ax, panels=panels)
 
     @classmethod
-    def from_problem(cls, problem: Problem, plane: Any, rtol: float) -> SetDisplay:
+    def _of_problem(cls, problem: Problem, plane: Any, rtol: float) -> SetDisplay:
         """Return the display of a solved problem, not drawn yet."""
         data, solution, U = problem.data, problem.solution, problem.model.set
         w = np.asarray(solution.w, dtype=np.float64)
@@ -190,7 +190,7 @@ class SetDisplay(Display):
         ax : None for a new figure, or one axes for each panel
         panels : "both", "classes" (needs samples in the space of U) or "set"
         """
-        chosen = self.panels(panels)
+        chosen = self._panels(panels)
         with self._axes(ax, 1, len(chosen), (5.4, 5.2)) as axes:
             for panel, a in zip(chosen, axes):
                 self.prepare(a, panel)
@@ -203,7 +203,7 @@ class SetDisplay(Display):
                 self.draw(a, panel)
         return self
 
-    def panels(self, panels: str) -> tuple[str, ...]:
+    def _panels(self, panels: str) -> tuple[str, ...]:
         """Return the names of the panels to draw.
 
         Raises
