@@ -606,6 +606,7 @@ def test_a_covariance_in_a_quadratic_penalty_is_that_of_the_samples_of_the_fit()
         assert solution.objective == pytest.approx(whitened.objective, rel=1e-6)
         assert solution.w == pytest.approx((V / np.sqrt(e)) @ V.T @ whitened.w, abs=1e-3)
     assert ucm.from_json(ucm.to_json(model)) == model
+    assert {"lam", "rho"} <= set(ucm.compile(model, X, y).reference().param_dict)
     found = ucm.path(model, X, y, rho=[0.2, 1.0])
     ridge = ucm.solve(Logistic() + 0.5 * L2(), X, y)
     at = {s.params["rho"]: s.objective for s in found}

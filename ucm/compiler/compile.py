@@ -496,7 +496,8 @@ def _lower_objective(
     """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, or a problem in w, behind
     a kernel in coordinates of the span of the samples."""
     hidden = gram is not None and gram.kernel.name != "linear"  # the features of a penalty
-    model = model if hidden else evaluated(model, data)
+    if not hidden:
+        model = replace(model, penalty=evaluated(model.penalty, data))
     terms = None if hidden and model.those(ForFeatures) else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
     if gram is None or not hidden:

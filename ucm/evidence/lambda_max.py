@@ -9,7 +9,7 @@ the unit ball of R.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -53,7 +53,7 @@ class LambdaMax:
 def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
     """Return lambda_max of the parameter `name`; None where it multiplies no penalty with a kink at 0, and
     for losses that are not convex."""
-    model = evaluated(model, data)
+    model = replace(model, penalty=evaluated(model.penalty, data))
     losses, subtracted = model.loss.split()
     if subtracted or name in model.loss.params() or name not in model.penalty.params():
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +13,12 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import Node, Notation, in_parentheses
+from ucm.language.node import Notation, in_parentheses
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
-from ucm.language.statistics.affine import MatrixNode
-from ucm.language.terms import Conic, Differentiable, ForFeatures
+from ucm.language.statistics.affine import MatrixNode, MatrixSum
+from ucm.language.term_sums import PenaltySum, ScaledPenalty, multiplied, summed
+from ucm.language.terms import Conic, Differentiable, ForFeatures, Penalty
 
 __all__ = ["Quadratic", "evaluated"]
 
@@ -163,16 +163,15 @@ class Quadratic(Conic, Differentiable, ForFeatures):
         return f"w'{notation.array(self.Q)}w"
 
 
-def evaluated(declared: Any, data: Data) -> Any:
-    """A declaration with arrays in place of the covariances of its quadratic penalties."""
-    if isinstance(declared, tuple):
-        return tuple(evaluated(x, data) for x in declared)
-    if isinstance(declared, Quadratic) and isinstance(declared.Q, MatrixNode):
-        declared.Q.dimension(data.n)  # refuses matrices of different orders
-        return Quadratic(declared.Q.evaluate(data))
-    if isinstance(declared, Node) and any(
-        isinstance(R.Q, MatrixNode) for R in declared.those(Quadratic)
-    ):
-        new = {name: evaluated(getattr(declared, name), data) for name in declared._names}
-        return replace(declared, **new)  # type: ignore[type-var]
-    return declared
+def evaluated(penalty: Penalty, data: Data) -> Penalty:
+    """A penalty with arrays in place of the covariances of its quadratic forms; a sum of covariances becomes
+    a sum of penalties, whose factors keep their parameters."""
+    if isinstance(penalty, PenaltySum):
+        return summed(PenaltySum, [evaluated(R, data) for R in penalty.terms])
+    if isinstance(penalty, ScaledPenalty):
+        return multiplied(penalty.factor, evaluated(penalty.term, data))
+    if not isinstance(penalty, Quadratic) or not isinstance(penalty.Q, MatrixNode):
+        return penalty
+    penalty.Q.dimension(data.n)  # refuses matrices of different orders
+    terms = penalty.Q.terms if isinstance(penalty.Q, MatrixSum) else ((1.0, penalty.Q),)
+    return summed(PenaltySum, [multiplied(c, Quadratic(S.evaluate(data))) for c, S in terms])
