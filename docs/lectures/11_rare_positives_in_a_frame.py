@@ -13,7 +13,7 @@ import importlib.util
 import subprocess
 import sys
 
-# in a fresh environment: install the checkout that this lecture is part of
+# in a fresh environment: install the library from the checkout of this lecture
 if importlib.util.find_spec("ucm") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "../..[plot]"], check=True)
 
