@@ -581,7 +581,7 @@ class Plan:
         certificate = self.lowering.certify_external(ExternalAnswer(w, b, x, weights, coefficients))
         return replace(certificate, kernel=self.lowering.kernel)
 
-    def certify_local(self, solution: Solution) -> Certificate:
+    def certify_local(self, solution: Solution | None = None) -> Certificate:
         """Prove that a solution of a non-convex `loss + penalty` is a strict local minimum.
 
         The proof takes the one-sided slopes of the terms at (w, b), one linear program and one rank: 0 must
@@ -590,7 +590,7 @@ class Plan:
 
         Parameters
         ----------
-        solution : a solution of this plan
+        solution : of this plan; None for `plan.solution`, the latest one
 
         Returns
         -------
@@ -616,10 +616,7 @@ class Plan:
         'strict local'
         """
         self._check_unchanged()
-        if not isinstance(solution, Solution):
-            raise ParameterError(
-                f"certify_local: solution is a Solution, got {brief(solution)}; give the answer of plan.solve"
-            )
+        solution = self._solution_or_latest("certify_local", solution)
         model, w = self.model, solution.w
         if (
             not isinstance(model, Objective)

@@ -30,11 +30,11 @@ class Saved:
     ----------
     model : the declaration
     w, b : normal and bias
-    labels : what -1 and +1 stand for
-    features : how many the file of the fit had
-    columns : the indices of those that w is for, from 0; None: all
-    zero_based : whether the indices of a LIBSVM file began at 0; None of a CSV file
-    names : of the features, where the file of the fit had some
+    labels : of classes -1 and +1
+    features : number of features in the file of the fit
+    columns : the indices, from 0, of the features with a weight; None for all
+    zero_based : whether the indices of a LIBSVM file begin at 0; None of a CSV file
+    names : of the features, or None
     status, objective, relative_gap : of the solution
     """
 
@@ -59,7 +59,7 @@ class Saved:
         path = Path(path)
         try:
             path.write_text(json.dumps({"ucm_fit": _FORMAT, **entries}, allow_nan=False) + "\n")
-        except (OSError, ValueError) as error:  # no name of a file at all
+        except (OSError, ValueError) as error:  # the path is no file name
             why = getattr(error, "strerror", error)
             raise DataError(
                 f"{str(path)!r}: cannot be written ({why}); name another file"
@@ -92,24 +92,25 @@ class Saved:
             tree["w"], tree["b"] = np.array(tree["w"], dtype=float), float(tree["b"])
             for name in ("objective", "relative_gap"):
                 tree[name] = math.inf if tree[name] is None else float(tree[name])
-            found = Saved(**tree)
-            size = found.features if found.columns is None else len(found.columns)
-            named = isinstance(found.labels, list) and list(map(type, found.labels)) == [str, str]
-            whole = all(0 <= int(j) < found.features for j in found.columns or ())
-            names = (
-                found.names
-                if found.names is None
-                else [x for x in found.names if isinstance(x, str)]
-            )
+            saved = Saved(**tree)
+            saved._check()
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{path}: {wrong} ({error})") from None
-        if not named:
-            raise DataError(f"{path}: {wrong} (its labels are no list of two strings)")
-        if names is not None and (names != found.names or len(set(names)) != found.features):
-            raise DataError(f"{path}: {wrong} (its names do not fit its features)")
-        if found.w.shape != (size,) or not (np.isfinite(found.w).all() and whole):
-            raise DataError(f"{path}: {wrong} (its normal does not fit its features)")
-        return found
+        return saved
+
+    def _check(self) -> None:
+        """Raise `ValueError` if labels, names or normal are not those of a classifier."""
+        if not isinstance(self.labels, list) or [type(x) for x in self.labels] != [str, str]:
+            raise ValueError("its labels are no list of two strings")
+        names = self.names
+        if names is not None and (
+            not all(isinstance(x, str) for x in names) or len(set(names)) != self.features
+        ):
+            raise ValueError("its names do not fit its features")
+        size = self.features if self.columns is None else len(self.columns)
+        known = all(0 <= int(j) < self.features for j in self.columns or ())
+        if self.w.shape != (size,) or not (np.isfinite(self.w).all() and known):
+            raise ValueError("its normal does not fit its features")
 
     @property
     def normal(self) -> Vec:
