@@ -87,10 +87,10 @@ __all__ = [
     "row_features", "solve", "with_kernel",
 ]  # fmt: skip
 
-_WIDE = 2e8  # numbers in a basis of the span of the samples
-_COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
-_MANY = 200_000  # samples, from which on the out-of-core active set is faster where there are also
-_LONG = 1000  # for each feature
+_WIDE = 2e8  # largest number of entries of a basis of the span of the samples
+_COORDINATES = 1000  # largest number of samples for a factor of the Gram matrix under "auto"
+_MANY = 200_000  # least number of samples for the out-of-core active set in memory
+_LONG = 1000  # least number of samples per feature for it
 
 
 def compile(
@@ -470,7 +470,7 @@ def plan_of(
     began = time.perf_counter()
     given = {}
     for samples in model.those(SampleNode):
-        samples.rows(data)  # refuses a group without samples before anything is computed
+        samples.rows(data)  # refuses a group without samples before any computation
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram), time_limit)
@@ -495,7 +495,8 @@ def _lower_objective(
 ) -> tuple[Lowering[Any], ...]:
     """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, or a problem in w, behind
     a kernel in coordinates of the span of the samples."""
-    hidden = gram is not None and gram.kernel.name != "linear"  # the features of a penalty
+    # a kernel hides the features that penalties use
+    hidden = gram is not None and gram.kernel.name != "linear"
     if not hidden:
         model = replace(model, penalty=evaluated(model.penalty, data))
     terms = None if hidden and model.those(ForFeatures) else _hinge_terms(model, data)
@@ -595,5 +596,5 @@ def solve(
     began = time.perf_counter()
     limit = math.inf if time_limit is None else time_limit
     plan = _compile_within(model, X, y, kernel, solver, limit, **compile_options)
-    with plan.data.unchecked():  # what was sealed a moment ago
+    with plan.data.unchecked():  # the checksum was computed above
         return plan.solve(time_limit=limit_from(time_limit, began), **options)

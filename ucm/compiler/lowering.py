@@ -49,8 +49,8 @@ __all__ = [
     "warm_start_error",
 ]
 
-_SAME = 1e-9  # relative: the same minimum
-_OUTSIDE = 1e-2  # relative violation that no accuracy of a converged solver explains
+_SAME = 1e-9  # relative difference of equal minima
+_OUTSIDE = 1e-2  # relative violation of an invalid answer
 
 Form = TypeVar("Form", bound=Posed)
 

@@ -59,7 +59,7 @@ class HingeDualLowering(Lowering[HingeDual]):
         self.model, self.data, self.gram, self.asked = model, data, gram, asked
         p, C, lam, weights = terms
         self.factor = 2.0 * lam
-        linear = gram is None or gram.kernel.name == "linear"  # then the features are there
+        linear = gram is None or gram.kernel.name == "linear"  # the features are known
         self.form = HingeDual(
             data.y,
             np.ascontiguousarray(weights * (C / self.factor)),
@@ -172,7 +172,7 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
     `b = y_k (1 - xi_k) - f_k`, which is exact for every p, where equation (21) of Sun (2024) is so
     for p = 2 only. Their mean, and the middle of the interval that all multipliers allow.
     """
-    if form.p == 1.0:  # interior methods end near the bounds, not at them
+    if form.p == 1.0:  # interior-point methods end near the bounds
         near = 1e-7 * form.C
         a = np.where(a <= near, 0.0, np.where(a >= form.C - near, form.C, a))
     F = form.y * (1.0 - slacks(a, form.C, form.p)) - f
@@ -196,7 +196,7 @@ def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> s
     allowed = 1e-8 * float(np.abs(K).max()) * rows.size
     try:
         np.linalg.cholesky(K + allowed * np.eye(rows.size))
-        return None  # a tenth of the time of the eigenvalues
+        return None  # a Cholesky factor costs a tenth of the eigenvalues
     except np.linalg.LinAlgError:
         least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
     return (

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "options_of"]
 
-_UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
-_DONE = ("infeasible", "interrupted")  # answers that no other solver goes on from
+_UNLIMITED = 2**31 - 1  # the largest limit of iterations that external solvers accept
+_DONE = ("infeasible", "interrupted")  # statuses of answers without a fallback
 _TOL = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
 _LIMIT = optional(COUNT)
@@ -158,7 +158,7 @@ class Plan:
             for other in (self.lowering, *self.others)
             for row in verdicts(other.form, other.asked, self.solver)
         )
-        return list(dict.fromkeys(rows))  # a solver asked for by name is that of every form
+        return list(dict.fromkeys(rows))  # a solver asked for by name appears once for every form
 
     def solve(
         self,
@@ -309,7 +309,7 @@ class Plan:
             try:
                 answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
                 again = self._with_kernel_name(lowering.certify(answer, monitor.tol))
-            except SolverError:  # then the answer before is the best that is known
+            except SolverError:  # the previous answer stays the best
                 continue
             gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
             if answer.status == "infeasible" or gaps[1] < gaps[0]:
@@ -376,9 +376,9 @@ class Plan:
         """Solve the plan of another lowering; the solution refers to that plan."""
         second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
         if isinstance(further, type(self.lowering)):
-            warm_start = None  # its vectors are in other coordinates
+            warm_start = None  # the vectors are in other coordinates
         else:
-            monitor.history.clear()  # of another objective
+            monitor.history.clear()  # the records are of another objective
         monitor.iterations = 0
         solution = second._solve(monitor, warm_start, starts, bias_rule)
         return solution if solution.plan is not None else replace(solution, plan=second)

@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
-_ROUNDING = 1e-12  # of the largest score
-_BINS = 1024  # of scores
+_ROUNDING = 1e-12  # relative to the largest score
+_BINS = 1024  # bins of the histogram of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -285,9 +285,8 @@ def midpoint_of(
         return None
     factors = _total_translation(U)
     translation = {"pos": factors["pos"], "neg": -factors["neg"]}
-    if not all(
-        m > _ROUNDING for m in translation.values()
-    ):  # the set does not move with the samples
+    # without a translation with the samples, or nan, there is no midpoint
+    if not all(m > _ROUNDING for m in translation.values()):
         return None
     return -0.5 * sum(
         score(x) / translation[kind] for kind, x in zip(translation, points, strict=True)
@@ -378,7 +377,8 @@ def _least_error_by_sorting(
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
     errors += weight[~positive].sum() if before is None else before
     gaps = np.concatenate([[np.inf], s[1:] - s[:-1], [np.inf]])
-    usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))  # else the same score
+    # smaller gaps are rounding errors
+    usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))
     best = float(errors[usable].min())
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
     inner = ties[(ties > 0) & (ties < s.size)]
@@ -438,7 +438,7 @@ def coefficients_of(
     by_rows = isinstance(data.space, GramSpace)
     point = x if by_rows else model.set.rebuild(data.over_samples, iter(q))[0]
     norm = data.space.norm(x)
-    # where 0 lies in U, x is on its other side
+    # if 0 lies in U, x and w have opposite directions
     side = -1.0 if data.space.inner(w, x) < 0.0 else 1.0
     c, remainder = np.zeros(gram.m), w
     if norm != 0.0 and w.any():

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "separates"]
 
-_SPANNED = 500  # coordinates up to which the span of U takes a fraction of a second
-_CLEAR = 1e-6  # of the size of U: what no rounding explains
-_FEW = 6  # dimensions in which a polytope is pushed out
-_POINTS = 20_000  # of it
+_SPANNED = 500  # largest dimension in which the span of U takes a fraction of a second
+_CLEAR = 1e-6  # relative to the size of U, above rounding errors
+_FEW = 6  # largest dimension for bounds by polytopes
+_POINTS = 20_000  # largest number of points of a polytope
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
@@ -81,7 +81,7 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
     """Return the minimum-norm problem of a model for bound data."""
 
     def make() -> MinNorm:
-        with blas_threads(data.n):  # covariances are formed and factored here
+        with blas_threads(data.n):  # forms and factors covariances
             return MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
 
     return data.once(("form", model), make)
@@ -178,7 +178,7 @@ class _RobustLowering(Lowering[Form]):
                 w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal
             )
         c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
-        if gram.kernel.name == "linear":  # then w and x are features too
+        if gram.kernel.name == "linear":  # w and x have coordinates in the features
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
             return Recovered(w, b, x, weights, rule, c, rho=rho)
         expansion = Expansion.of(gram.kernel, gram.X, c)
@@ -255,7 +255,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         middle = form.centers()
         center = form.matvec(middle)
         norm = data.space.norm(center)
-        if norm == 0.0 and not form.couplings:  # else no one has met them yet
+        if norm == 0.0 and not form.couplings:  # the centre may violate the couplings
             return Regime(False, "0 is the centre of U")
         if norm == 0.0:
             return Regime(True, "the solve decides, as the couplings may leave no point")
@@ -322,7 +322,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.beyond is None:
             return None
-        if proof is None:  # the norm may not tell 0 from near it, and a solver may be meant for it
+        if proof is None:
+            # other norms may not resolve 0, and the solver asked for may need the sphere
             wanted = (
                 self.beyond != "auto" and not self.solver_takes_both_forms
             ) or self.form.norm != 2.0
@@ -372,7 +373,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if [v.size for v in answer.q] != [b.map.shape[1] for b in self.form.blocks]:
             raise warm_start_error("of the same set over the same samples")
         w = answer.w
-        if w is None or w.size != self.form.n or not w.any():  # of other coordinates, or 0
+        if w is None or w.size != self.form.n or not w.any():  # w is 0, or in other coordinates
             return Answer(answer.q)
         return Answer(answer.q, -warm.objective * w)
 
@@ -382,7 +383,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         form = self.form
         if form.blocks:
             return [self.answer(solver, monitor, start)]
-        # a single point, or several that must coincide
+        # a single point, or several points that must coincide
         apart = max((float(np.abs(c.offset).max()) for c in form.couplings), default=0.0)
         if apart > 1e-12 * max(self.data.scale, float(np.abs(form.center).max())):
             return [Answer(status="infeasible", message=f"its points lie {apart:.3g} apart")]
@@ -406,9 +407,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
                 certificate, w, x, q = prove(near)
         answer = replace(answer, q=q)
         norm, size = self.data.space.norm(x, self.model.dual), form.size(q)
-        if not is_proven(certificate, tol):  # not proven to be off 0: how large is U?
+        if not is_proven(certificate, tol):  # without a proof the size of U decides
             size = max(size, form.largest)
-        near = self.data.space.resolution  # what counts as 0, whatever the tolerance is
+        near = self.data.space.resolution  # relative distance that counts as 0, independent of tol
         small = certificate.violation <= INSIDE and norm <= near * size
         if small and not separates(certificate, tol, size, near, self._rounding_error):
             certificate = at_zero(norm, size, certificate.violation)
@@ -444,7 +445,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.bounded:
             message += " U has no bound, which the non-convex side needs: bound its domains."
-        if not self.extends:  # else it is no answer yet
+        if not self.extends:  # else another lowering continues
             message += f" {self._advice(monitor)}"
         return Verdict("zero_in_set", message)
 
@@ -492,7 +493,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self.model, self.data, self.image = convex.model, convex.data, convex.image
         self.form, self.floor, self.whole = convex.unit, floor, convex.image.largest
         self.asked = "auto" if convex.beyond is None else convex.beyond
-        self.unbounded = ""  # why there is no lower bound
+        self.unbounded = ""  # the reason for no lower bound
 
     @property
     def regime(self) -> Regime:
@@ -533,7 +534,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             if self._bound_is_tight(
                 self.certify(answers[-1], monitor.tol).certificate, monitor.tol
             ):
-                break  # no start ends lower
+                break  # no start can end lower
             monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(self.answer(solver, monitor, Answer(w=w)))

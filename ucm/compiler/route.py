@@ -55,9 +55,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-_INTERIOR = 1_000_000  # entries of a form up to which an interior-point method ends in seconds
+_INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 
-_SPLITTING = 10_000  # entries of a form up to which 100,000 iterations of a splitting method do
+_SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method
 
 
 def _always(form: Any) -> bool:

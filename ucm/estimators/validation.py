@@ -49,7 +49,7 @@ __all__ = [
     "with_bias",
 ]
 
-_FEW = 200  # samples of a class, for the mean of scores behind a kernel
+_FEW = 200  # samples of a class in the mean of kernel scores
 
 
 @contextmanager
