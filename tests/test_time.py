@@ -341,7 +341,6 @@ def test_an_empty_set_is_told_in_time() -> None:
 
 # --- the statuses -------------------------------------------------------------------------------
 _HERE = Path(ucm.__file__).parent
-_OF_A_LEVEL = {"full", "rounding", "paused"}  # within a solver, which gives them another name
 _OF_A_PROGRAM = {"stopped", "late"}  # of `solvers.programs.Vertex`
 
 
@@ -389,4 +388,4 @@ def test_every_status_is_in_the_docs_and_no_other() -> None:
     page = page.partition("## Statuses")[2].partition("## Errors")[0]
     listed = re.findall(r"`([a-z_]+)`", " ".join(re.findall(r"^\| (`.*?`) \|", page, re.M)))
     raised = {"infeasible"}  # of an answer: a set without a point is an error
-    assert sorted(_statuses() - _OF_A_LEVEL - _OF_A_PROGRAM - raised) == sorted(listed)
+    assert sorted(_statuses() - _OF_A_PROGRAM - raised) == sorted(listed)

@@ -23,7 +23,6 @@ __all__ = [
     "VStack",
     "ZeroMap",
     "scaled",
-    "stacked_parts",
 ]
 
 
@@ -312,13 +311,6 @@ class HStack(LinearMap):
     def sizes(self, q: Vec) -> Vec:
         parts = zip(self.maps, self._parts(q), strict=True)
         return sum((A.sizes(p) for A, p in parts), start=np.zeros(self.shape[0]))
-
-
-def stacked_parts(A: LinearMap) -> tuple[LinearMap, ...]:
-    """The maps whose parameters are stacked; of any other map itself."""
-    if isinstance(A, ComposedMap):
-        return tuple(ComposedMap(part, A.M, A.factor) for part in stacked_parts(A.inner))
-    return A.maps if isinstance(A, HStack) else (A,)
 
 
 class VStack(LinearMap):

@@ -98,11 +98,10 @@ def run(
     limit: int,
     report: Callable[[int, float, float], bool],
     late: Callable[[], bool] = lambda: False,
-    pause: Callable[[], bool] = lambda: False,
 ) -> str:
     """Run at most `limit` outer steps; return the status of an `Answer`. `report` is called
     with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
-    is asked before each Newton step. Where `pause` is true after one, the answer is "paused"."""
+    is asked before each Newton step."""
     refused, least, stalled = 0, np.inf, Stall()
     for outer in range(1, limit + 1):
         steps = minimise(at, late)
@@ -130,8 +129,6 @@ def run(
         if ends:
             break
         at.grow(growth(steps, at.at_once))
-        if pause():
-            return "paused"
     return "max_iter"
 
 

@@ -82,16 +82,6 @@ class ConvexCombination(BoundDomain):
     def dim(self) -> int:
         return sum(self.sizes) + sum(unit > 0.0 for unit in self.units)
 
-    def only(self, kept: Sequence[int]) -> ConvexCombination:
-        """The same of some operands, in order."""
-        own = [k for k, g in enumerate(self.owners) if g in kept]
-        return type(self)(
-            tuple(self.domains[k] for k in own),
-            tuple(self.sizes[k] for k in own),
-            tuple(kept.index(self.owners[k]) for k in own),
-            tuple(self.units[g] for g in kept),
-        )
-
     def shares(self, q: Any) -> list[Any]:
         """t_g of every operand, of an array or a CVXPY expression."""
         found: list[Any] = []

@@ -14,7 +14,7 @@ equation (4), the problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,6 @@ from ucm.language.contracts import SemiSmooth
 from ucm.solvers.augmented_lagrangian import Lagrangian, run
 from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 from ucm.solvers.distance.range_space import RangeSpace, range_space_shape
-from ucm.solvers.distance.union_operands import Operands
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["SSNAL"]
@@ -40,7 +39,6 @@ _OUTER = 200  # steps
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
 _COUPLED = 2
 _ROUNDED = 1e-12  # of a point: the rounding of its entries
-_SETTLED = 0.03  # gap from which on operands of a union without a share are left out
 _CANCELS = 1e-10  # of the columns: what is left of their sum is rounding
 _TINY = float(np.finfo(float).tiny)
 
@@ -109,20 +107,7 @@ class SSNAL(Solver[MinNorm]):
             at = _Iterate(form, form.begin(start), monitor, self)
             if start is not None:  # one near 0 is no unit of length
                 at.largest = max(at.largest, form.largest)
-            narrow = not form.couplings and not monitor.trace  # which keeps points of the whole
-            status = at.run(
-                lambda: narrow and at.best <= _SETTLED and Operands.of(form, at.q) is not None
-            )
-            few = Operands.of(form, at.q) if status == "paused" else None
-            if few is not None:
-                inner = at.carried(few.form, few.gathered(at.q))
-                status = inner.run()
-                at = inner.carried(form, few.spread(inner.q))
-                at.assess()
-                at.keep()
-                if status != "interrupted":
-                    status = "converged" if at.solved() else at.run()
-            return at.answer(status)
+            return at.answer(at.run())
 
 
 class _Iterate(Lagrangian):
@@ -184,7 +169,6 @@ class _Iterate(Lagrangian):
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self._project()
         self.kept: tuple[list[Vec], Vec | None, list[Vec]] = q, None, []
-        self.options, self.outer = options, 0
         self.floor = 1e-15
         self.largest = self.scale
         self.spent = monitor.passes
@@ -197,26 +181,13 @@ class _Iterate(Lagrangian):
         message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
         return Answer(q, w, multipliers=multipliers).after(status, message)
 
-    def run(self, pause: Callable[[], bool] = lambda: False) -> str:
-        """The steps that are left."""
+    def run(self) -> str:
+        """All steps, and how they ended."""
         monitor = self.monitor
-        left = monitor.limit(_OUTER) - self.outer
-        return run(self, left, self.report, lambda: monitor.late, pause)
+        return run(self, monitor.limit(_OUTER), self.report, lambda: monitor.late)
 
     def report(self, outer: int, objective: float, gap: float) -> bool:
-        self.outer += 1
-        return self.monitor.report(
-            self.outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]}
-        )
-
-    def carried(self, form: MinNorm, q: list[Vec]) -> _Iterate:
-        """Return the iterate over another form of the set without couplings, in which q is the same point."""
-        other = _Iterate(form, q, self.monitor, self.options)
-        other.scale, other.sigma, other.tau = self.scale, self.sigma, self.tau
-        other.y, other.best, other.outer = self.y, self.best, self.outer
-        other._pull_anew()
-        other.p = other._project()
-        return other
+        return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
 
     def _first_sigma(self, k: int) -> float:
         """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
