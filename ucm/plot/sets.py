@@ -280,7 +280,7 @@ class SetDisplay(Display):
             if sign in self.classes:
                 _fill(ax, labels, self.classes[sign], colour, LINES[1] if self.joint else "-")
             for part in self.parts.get(sign, []):
-                _dashed(ax, part.rim, colour)
+                _dashed(ax, labels, part.rim, colour)
         pair = np.array(list(self.extremes.values())).reshape(-1, 2)
         if len(pair):
             ax.plot(*pair.T, color=colours.ink, lw=1.4, ls=(0, (3, 2)), zorder=4)
@@ -313,8 +313,7 @@ class SetDisplay(Display):
         colours, U = palette(ax), self.outline
         _fill(ax, labels, U, colours.sum)
         for part in self.parts.get(0, []):
-            _dashed(ax, part.rim, colours.sum)
-            labels.avoid(resampled(part.closed))
+            _dashed(ax, labels, part.rim, colours.sum)
         ax.plot(0.0, 0.0, marker="+", ms=15, mew=2.4, color=colours.ink, zorder=6, gid="origin")
         labels.avoid(np.zeros((1, 2)))
         tip, text, colour = self.nearest, r"$w^\top x = \mathrm{dist}$", colours.sum
@@ -327,9 +326,7 @@ class SetDisplay(Display):
             height = float(self.normal @ tip)
             _line(ax, labels, self.normal, height, text, colour, gid="support")
         if self.norm != 2.0 and not self.zero_inside and self.in_plane:
-            ball = _ball(self.norm, -self.solution.objective)
-            _dashed(ax, ball, colours.soft)
-            labels.avoid(resampled(ball))
+            _dashed(ax, labels, _ball(self.norm, -self.solution.objective), colours.soft)
         if np.any(tip):
             labels.avoid(resampled(np.array([np.zeros(2), tip]), 40))
             arrow(ax, tip, colours.alert if self.zero_inside else colours.ink)
@@ -365,8 +362,9 @@ def _fill(ax: Any, labels: Labels, shape: Outline, color: str, dashes: Any = "-"
     labels.avoid(resampled(shape.closed))
 
 
-def _dashed(ax: Any, curve: NDArray[np.float64], color: str) -> None:
+def _dashed(ax: Any, labels: Labels, curve: NDArray[np.float64], color: str) -> None:
     ax.plot(*curve.T, color=color, lw=1.1, ls=(0, (2, 2)), zorder=2)
+    labels.avoid(resampled(curve))
 
 
 def _note(labels: Labels, frame: Frame, lines: list[str], color: str) -> None:
