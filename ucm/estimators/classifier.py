@@ -62,7 +62,7 @@ _NESTED = "model__"
 
 
 def default_model(kernel: Any = None) -> Objective:
-    """Return the model of a `Classifier` without one, chosen by measurement: C is 1 behind a kernel."""
+    """Return the default model of a `Classifier`: a squared-hinge SVM, with C = 1 for kernels, else 0.1."""
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
 
