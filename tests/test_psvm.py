@@ -18,12 +18,12 @@ from sklearn.svm import SVC, LinearSVC
 from typed import known, scikit
 
 import ucm
-from ucm import native
 from ucm.data.bound import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
 from ucm.language.models import psvm
+from ucm.native.binding import library
 from ucm.solvers import PSMO, SMO, ProxALM
 from ucm.solvers.baselines import psmo
 
@@ -64,12 +64,12 @@ def test_the_update_minimises_the_dual_along_its_line(p: float) -> None:
         d = rng.uniform(0.01, 2.0)
         if top <= 0.0 or (p == 1.0 and eta == 0.0 and not np.isfinite(top)):
             continue
-        t = native.smo_step(d, eta, ai, yi, ci, aj, yj, cj, p, top)
+        t = library.smo_step(d, eta, ai, yi, ci, aj, yj, cj, p, top)
         assert 0.0 <= t <= top
         printed = psmo.step(d, eta, (ai, yi, ci), (aj, yj, cj), p, top)
         assert_allclose(t, printed, rtol=1e-6, atol=1e-12)
         # F_i - F_j = d holds at t = 0, so the linear term takes the slopes of the powers back
-        xi, xj = (native.smo_slack(a, c, p) for a, c in ((ai, ci), (aj, cj)))
+        xi, xj = (library.smo_slack(a, c, p) for a, c in ((ai, ci), (aj, cj)))
 
         def dual(
             s: float,

@@ -1,0 +1,330 @@
+"""The compiled functions that take arrays and scalars alone; their work space is allocated here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.native.binding import library
+
+__all__ = [
+    "COUNTS",
+    "KINDS",
+    "NUMBERS",
+    "add_outer",
+    "checksum",
+    "exchanges",
+    "exponentials",
+    "kernel_sums",
+    "leave_one_out",
+    "line_minimum",
+    "pair_updates",
+    "power_root",
+    "project_ball_simplex",
+    "project_capped",
+    "project_entropy",
+    "project_power",
+    "rbf_values",
+    "shares",
+    "support_entropy",
+    "threshold",
+    "top_threshold",
+]
+
+Vector = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+# --- projections on capped simplices, balls and their intersections -------------------------------
+
+
+def threshold(v: Vector, cap: float, mass: float) -> tuple[float, float]:
+    """`(ref, shift)` with `sum clip((v - ref) - shift, 0, cap) = mass`; ref = -inf: all capped."""
+    root = np.empty(2)
+    library.threshold(v.size, v, cap, mass, root, np.empty(v.size))
+    return float(root[0]), float(root[1])
+
+
+def project_capped(v: Vector, classes: Vector, cap_pos: float, cap_neg: float, out: Vector) -> None:
+    """The nearest q with 0 <= q <= cap and mass 1, or mass 1/2 in each class (where `classes` is not empty).
+
+    Parameters
+    ----------
+    v, out : (n,); out may be v
+    classes : (n,) of +1 and -1, or empty
+    """
+    work = np.empty(2 * v.size)
+    library.project_capped(v.size, v, classes.size, classes, cap_pos, cap_neg, out, work)
+
+
+def project_ball_simplex(
+    v: Vector, classes: Vector, radius: float, limit: float, out: Vector
+) -> tuple[float, float, float]:
+    """q(t) of the largest t <= limit with `||q(t)|| <= radius`, `q(t) = P_simplex(t v)`; limit is 1 (the
+    projection) or inf (a maximiser of <v, q>).
+
+    Parameters
+    ----------
+    v, out : (n,); out may be v
+    classes : (n,) of +1 and -1, each with mass 1/2; or empty, of mass 1
+
+    Returns
+    -------
+    t and, for each class, tau with `q = t (v - tau)_+`. t = 0 is the uniform vector, t = inf the entries
+    equal to the largest, t = nan says that the squares of v overflow or vanish.
+    """
+    found = np.empty(3)
+    library.project_ball_simplex(
+        v.size, v, classes.size, classes, radius, limit, out, found, np.empty(2 * v.size)
+    )
+    t, pos, neg = found.tolist()
+    return t, pos, neg
+
+
+def project_entropy(
+    v: Vector, classes: Vector, radius: float, least: float, lam: float, out: Vector
+) -> tuple[float, float, float, float]:
+    """The point nearest to v with `sum q log(N q) = radius` and mass 1, or 1/2 in each class.
+
+    Parameters
+    ----------
+    v, out : (n,)
+    classes : (n,) of +1 and -1, or empty
+    least : the entropy of the uniform vector
+    lam : a guess of the multiplier
+
+    Returns
+    -------
+    lam, theta of each class, and 1 where the residuals are rounding (else out has no meaning)
+    """
+    found = np.empty(4)
+    library.project_entropy(v.size, v, classes.size, classes, radius, least, lam, out, found)
+    lam, pos, neg, good = found.tolist()
+    return lam, pos, neg, good
+
+
+def support_entropy(
+    g: Vector, classes: Vector, radius: float, least: float, out: Vector
+) -> tuple[float, float, float]:
+    """The maximiser of <g, q> on that set: lam and, for each class, theta with
+    `lam (log(N q) + 1) = g - theta`. Parameters as of `project_entropy`."""
+    found = np.empty(3)
+    library.support_entropy(g.size, g, classes.size, classes, radius, least, out, found)
+    lam, pos, neg = found.tolist()
+    return lam, pos, neg
+
+
+def power_root(u: Vector, c: Vector, e: float, out: Vector) -> None:
+    """`q >= 0` with `q + c q^e = max(u, 0)` elementwise, e > 0.
+
+    Parameters
+    ----------
+    u, out : (n,)
+    c : (1,) or (n,), not negative
+    """
+    library.power_root(u.size, u, c.size, c, e, out)
+
+
+def project_power(u: Vector, c: Vector, p: float, q: Vector, w: Vector, normal: Vector) -> None:
+    """The q nearest to `u >= 0` with `sum c (q / c)^p = 1`, 1 < p < inf, u outside; w is dq of a change of
+    `u - lam normal`, and `normal = (q / c)^(p-1)`. All are (n,)."""
+    library.project_power(u.size, u, c, p, q, w, normal, np.empty(2 * u.size))
+
+
+def shares(
+    v: Vector,
+    ends: Ints,
+    caps: Vector,
+    units: Vector,
+    radii: Vector,
+    lengths: Vector,
+    at: Vector,
+    found: Vector,
+) -> None:
+    """The shares t_g at the price mu with `sum t_g(mu) = 1`, by Newton's method in a bracket.
+
+    Parameters
+    ----------
+    v, ends : the scores of capped simplices, each descending, one after the other, and where each ends
+    caps : of each simplex; of a ball or a point nothing counts
+    units : 0 for a simplex
+    radii, lengths, at : of a ball; its scores by their length, and that of the coordinate of the share
+    found : (groups, 3) theta, the cap times t, and t; of a ball only t
+    """
+    work = np.empty(v.size + 3 * units.size)
+    library.shares(v, units.size, ends, caps, units, radii, lengths, at, found, work)
+
+
+# --- reduced hulls --------------------------------------------------------------------------------
+
+
+def top_threshold(s: Vector, c: Vector, mass: float) -> float:
+    """The score at which the caps c, taken from the largest score of s down, reach the mass; both (n,)."""
+    return library.top_threshold(s.size, s, c, mass, np.empty(2 * s.size))
+
+
+def line_minimum(
+    s: Vector,
+    d: Vector,
+    c: Vector,
+    bounds: Ints,
+    masses: Vector,
+    c0: float,
+    c1: float,
+    first: float,
+) -> float:
+    """The t > 0 where `c0 + c1 t + sum over groups of max <q, s + t d>` is least; `first` is a guess.
+
+    Parameters
+    ----------
+    s, d, c : (n,) scores, their change, and caps
+    bounds, masses : (groups + 1,) where each group begins, and (groups,) its mass
+    """
+    work = np.empty(3 * s.size)
+    return library.line_minimum(s, d, c, masses.size, bounds, masses, c0, c1, first, work)
+
+
+def exchanges(
+    K: NDArray[np.float64], group: Ints, cap: Vector, eps: float, limit: int, q: Vector,
+    F: Vector,
+) -> int:  # fmt: skip
+    """Steps of clipped MDM, `limit` at most, until no pair violates by more than eps: how many. q, F change.
+
+    Parameters
+    ----------
+    K : (n, n) inner products of the points
+    group, cap, q : (n,) of the weights, which are feasible
+    F : (n,) the inner products of the point with each
+    """
+    groups = int(group.max(initial=-1)) + 1
+    low, high = np.empty(groups, np.int64), np.empty(groups, np.int64)
+    return library.exchange(q.size, groups, K, group, cap, eps, limit, q, F, low, high)
+
+
+_LEFT_OUT = 1_000_000  # of V, times the radii, in one call: some 40 ms
+
+
+def leave_one_out(
+    V: Vector,
+    e: Vector,
+    d: Vector,
+    h: Vector,
+    shift: float,
+    rho: float,
+    own: float,
+    radii: Vector,
+    starts: Vector,
+    out: Vector,
+) -> None:
+    """`out[i, k] = x'(own v_i + h) / |x|`, x the nearest point for radius k with sample i left out; nan where
+    0 lies in the set. In the basis of the eigenvectors of S, with the centre `d + shift v` and the shape
+    `S - rho v v'`.
+
+    Parameters
+    ----------
+    V, d, h : (m, n), (n,), (n,) in the basis; e : (n,) eigenvalues of S
+    radii, starts : (K,) and the s of S itself for each, where its root is sought; 0: none
+    out : (m, K)
+    """
+    m, n = V.shape
+    step = max(1, _LEFT_OUT // max(1, n * radii.size))
+    for first in range(0, m, step):
+        part = slice(first, first + step)
+        rows, values = V[part], out[part]
+        library.leave_one_out(
+            len(rows), n, rows, e, d, h, shift, rho, own, radii.size, radii, starts, values
+        )
+
+
+# --- kernels, pair updates ------------------------------------------------------------------------
+
+KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
+"""`exp(-gamma |a - b|^2)` from inner products, or from differences: the second loses less to rounding."""
+
+
+def exponentials(x: NDArray[Any]) -> NDArray[Any]:
+    """exp of every entry, as kernels take it: float32 in [-87.3, 88.3], float64 in [-708, 0]."""
+    out = np.empty_like(x)
+    (library.exp_float_of if x.dtype == np.float32 else library.exp_double_of)(x.size, x, out)
+    return out
+
+
+def rbf_values(G: NDArray[Any], a: NDArray[Any], b: NDArray[Any], gamma: float) -> None:
+    """`exp(-gamma |x_i - z_j|^2)` in place of the (rows, columns) inner products G; a, b are the
+    squares."""
+    library.rbf_values(*G.shape, G, a, b, gamma)
+
+
+def kernel_sums(
+    kind: int, degree: int, gamma: float, coef0: float, a: NDArray[Any], own: NDArray[Any],
+    c: NDArray[np.float64], x: NDArray[Any], squares: NDArray[Any], start: int, out: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """`out_j += sum_i c_i k(a_i, x_(start + j))`.
+
+    Parameters
+    ----------
+    kind : of `KINDS`; degree, gamma, coef0 : of the kernel
+    a, own : (count, features) samples and (count,) gamma times their squares, float64 or float32
+    c : (count,) their weights
+    x, squares : (features, samples) and (samples,), as a and own
+    out : (count of columns,)
+    """
+    run = library.kernel_sums_float if x.dtype == np.float32 else library.kernel_sums_double
+    run(
+        kind, degree, gamma, coef0, *a.shape, a, own, c, x.shape[1], x, squares, start, out.size, out
+    )  # fmt: skip
+
+
+_COUNTS = (
+    "n groups features stride kind degree capacity most slots filled fresh clock need slot updates "
+    "check next entries since"
+)
+_NUMBERS = "gamma coef0 p violation gap least reference fall value rate share move"
+COUNTS = np.dtype([(name, np.int64) for name in _COUNTS.split()])
+NUMBERS = np.dtype([(name, np.float64) for name in _NUMBERS.split()])
+"""The fields of the state, as smo.c says what they are."""
+
+
+def pair_updates(
+    eps: float, gap: float, limit: int, counts: NDArray[Any], numbers: NDArray[Any],
+    arrays: dict[str, NDArray[Any]],
+) -> int:  # fmt: skip
+    """At most `limit` pair updates: 0 done, 1 at the limit, 2 the kernel is indefinite, 3 a row is missing.
+
+    Parameters
+    ----------
+    eps, gap : the violation, and the relative gap, at which it ends
+    counts, numbers : (1,) records of `COUNTS` and `NUMBERS`
+    arrays : the others of smo.c in its order, ends to used
+    """
+    return library.smo(
+        eps, gap, limit, counts.view(np.int64), numbers.view(np.float64), *arrays.values()
+    )
+
+
+# --- sums over arrays -----------------------------------------------------------------------------
+
+
+def add_outer(
+    values: Vector,
+    columns: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    d: Vector,
+    H: Vector,
+    s: Vector,
+) -> None:
+    """`s += sum_i d_i x_i` over the rows of a CSR matrix and, to H, of every pair of entries of
+    `sum_i d_i x_i x_i'` one of both."""
+    library.add_outer(d.size, values, columns, starts, d, s.size, H, s)
+
+
+def checksum(words: Ints | NDArray[np.int32]) -> tuple[int, int]:
+    """A number that another order or another content of the words changes, and the bits of the largest
+    absolute value, the words read as numbers of double precision."""
+    found = np.empty(2, dtype=np.int64)
+    function = library.checksum_short if words.itemsize == 4 else library.checksum_long
+    function(words.size, words, found)
+    total, top = found.tolist()
+    return total, top
