@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import ucm
 from ucm.forms.steps import MOST, SHRINK, Stall, accuracy, growth, line_search
+from ucm.language.domains import LossBall
 from ucm.solvers.augmented_lagrangian import Lagrangian, WeightedSum, ridge_solve, run
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 
@@ -118,6 +120,16 @@ def test_coordinates_of_a_span_keep_inner_products(kind: str) -> None:
     if kind != "dense":  # whose basis has directions that no sample needs
         np.testing.assert_allclose(span.outward(span.inward(x)), nearest, atol=1e-6)
     np.testing.assert_allclose(F @ span.inward(x), X @ x, atol=1e-6)
+
+
+def test_samples_that_are_all_0_have_a_span() -> None:
+    X, y = np.zeros((6, 10)), np.repeat([1.0, -1.0], 3)
+    for model in (
+        ucm.models.nu_svm(0.5),
+        ucm.Hull(ucm.signed, weights=LossBall(ucm.Logistic(), lam=2.0)),
+    ):
+        found = ucm.solve(model, X, y)
+        assert found.objective == 0.0 and not np.any(found.w)
 
 
 class Box(Lagrangian):

@@ -1,4 +1,4 @@
-"""Samples in coordinates of their span, for problems with more features than samples.
+"""Samples, or the columns of maps, in coordinates of their span, for problems with more features.
 
 Every normal that matters is a combination of the samples. In an orthonormal basis of their span they are the
 rows of a small table with the same inner products.
@@ -7,7 +7,7 @@ rows of a small table with the same inner products.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,19 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm.data.gram import pivoted_factor
-from ucm.data.linear import Vec
+from ucm.data.linear import LinearMap, Vec
+from ucm.forms.distance import MinNorm
 
-__all__ = ["ByInnerProducts", "Orthonormal", "Span"]
+__all__ = [
+    "ByInnerProducts",
+    "Orthonormal",
+    "Span",
+    "columns",
+    "factoring",
+    "orthonormal_coordinates",
+]
+
+Matrix = NDArray[np.float64]
 
 
 class Span(ABC):
@@ -76,7 +86,7 @@ class ByInnerProducts(Span):
         sparse_ones = sparse.issparse(samples[0])
         F, pivots = pivoted_factor(sparse.block_array(K).toarray() if sparse_ones else np.block(K))
         self.pivots = pivots[: F.shape[1]]
-        self.triangle = F[self.pivots]
+        self.triangle = F[self.pivots] if F.any() else np.eye(1)  # samples that are all 0
         self.ends = np.cumsum(sizes)[:-1]
         self.tables = np.split(F, self.ends)
         self.forming = 0.5 * sum(sizes) * sum(X.nnz if sparse_ones else X.size for X in samples)
@@ -90,3 +100,24 @@ class ByInnerProducts(Span):
     def inward(self, x: Vec) -> Vec:
         scores = np.concatenate([X @ x for X in self.samples])
         return linalg.solve_triangular(self.triangle, scores[self.pivots], lower=True)
+
+
+def columns(form: MinNorm) -> int:
+    """The number of columns of all blocks."""
+    return sum(b.map.shape[1] for b in form.blocks)
+
+
+def factoring(form: MinNorm, rows: int, columns: int) -> float:
+    """Return the cost of a basis in passes: `rows columns^2` multiplications; a pass has two an entry."""
+    return rows * columns**2 / (2.0 * max(1, form.stored))
+
+
+def orthonormal_coordinates(
+    point: Vec, maps: Iterable[LinearMap]
+) -> tuple[Matrix, Vec, list[Matrix]]:
+    """An orthonormal basis of the span of a point and all columns of some maps, as columns of Q; the point
+    and the maps in its coordinates, by one QR factor."""
+    dense = [A.matmat(np.eye(A.shape[1])) for A in maps]
+    Q, R = np.linalg.qr(np.column_stack([point, *dense]))
+    ends = np.cumsum([1, *(A.shape[1] for A in dense)])
+    return Q, R[:, 0], np.split(R, ends, axis=1)[1:-1]

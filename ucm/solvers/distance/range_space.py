@@ -23,7 +23,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block, Coupling
-from ucm.solvers.distance.orthonormal_basis import columns, coordinates, factoring
+from ucm.solvers.coordinates import columns, factoring, orthonormal_coordinates
 
 __all__ = ["RangeSpace", "range_space_shape"]
 
@@ -61,11 +61,11 @@ class RangeSpace:
     @classmethod
     def of(cls, form: MinNorm, monitor: Monitor) -> RangeSpace:
         """Factor the columns of a form."""
-        Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
+        Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
         blocks = tuple(_with(b, M) for b, M in zip(form.blocks, parts, strict=True))
         couplings, bases = [], []
         for c in form.couplings:
-            basis, offset, parts = coordinates(c.offset, [B for _, B in c.terms])
+            basis, offset, parts = orthonormal_coordinates(c.offset, [B for _, B in c.terms])
             bases.append(basis)
             couplings.append(_coupled(c, offset, parts))
         monitor.forming += sum(factoring(form, *A.shape) for A in (Q, *bases))

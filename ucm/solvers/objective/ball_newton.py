@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import MatrixMap
@@ -19,6 +18,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.forms.trust_region import secular_root
 from ucm.language.domains.separable_constraint import KKTPoint
+from ucm.solvers.coordinates import ByInnerProducts
 
 __all__ = ["BallNewton", "Found"]
 
@@ -188,17 +188,9 @@ def _in_span(form: FreeMargin) -> tuple[tuple[Priced, ...], Callable[[Vec], Vec]
     way back of a normal."""
     if form.n <= form.m:
         return form.terms, lambda w: w
-    stacked = [term.A.matrix() for term in form.terms]
-    Z: Any = sparse.hstack(stacked).tocsr() if sparse.issparse(stacked[0]) else np.hstack(stacked)
-    K = Z.T @ Z
-    squares, V = np.linalg.eigh(K.toarray() if sparse.issparse(K) else K)
-    kept = squares > form.m * np.finfo(float).eps * squares[-1]
-    roots, V = np.sqrt(squares[kept]), V[:, kept]
-    R = roots[:, None] * V.T
-    ends = np.cumsum([term.dim for term in form.terms])[:-1]
-    each = np.hsplit(R, ends)
+    span = ByInnerProducts([term.A.matrix().T for term in form.terms])
     terms = tuple(
-        replace(term, A=MatrixMap(np.ascontiguousarray(B)))
-        for term, B in zip(form.terms, each, strict=True)
+        replace(term, A=MatrixMap(np.ascontiguousarray(F.T)))
+        for term, F in zip(form.terms, span.tables, strict=True)
     )
-    return terms, lambda w: np.asarray(Z @ (V @ (w / roots))).ravel()
+    return terms, span.outward

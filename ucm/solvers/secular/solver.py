@@ -35,7 +35,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
-from ucm.solvers.distance.orthonormal_basis import columns, coordinates, factoring
+from ucm.solvers.coordinates import columns, factoring, orthonormal_coordinates
 from ucm.solvers.secular.balls import one_ball, several
 from ucm.solvers.secular.sphere import least_on_surface, refused
 from ucm.solvers.threads import blas_threads
@@ -167,7 +167,7 @@ class _Run:
     def spanned(self) -> Answer:
         """Solve with the S_k in coordinates of the span of all columns."""
         form = self.form
-        Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
+        Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
         self.monitor.forming += factoring(form, *Q.shape)
         self.monitor.systems += 1
         S = [Spectrum.of(A @ A.T) for A in parts]
