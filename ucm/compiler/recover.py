@@ -284,13 +284,11 @@ def midpoint_of(
     if points is None:
         return None
     factors = _total_translation(U)
-    translation = {"pos": factors["pos"], "neg": -factors["neg"]}
-    # without a translation with the samples, or nan, there is no midpoint
-    if not all(m > _ROUNDING for m in translation.values()):
+    shifts = {"pos": factors["pos"], "neg": -factors["neg"]}
+    # a set that does not move with the samples (0, or nan) has no midpoint
+    if not all(shift > _ROUNDING for shift in shifts.values()):
         return None
-    return -0.5 * sum(
-        score(x) / translation[kind] for kind, x in zip(translation, points, strict=True)
-    )
+    return -0.5 * sum(score(x) / shifts[kind] for kind, x in zip(shifts, points, strict=True))
 
 
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:
@@ -338,9 +336,8 @@ def least_error(
     low, high = float(scores.min()), float(scores.max())
     span = high - low
     if scores.size >= 4 * _BINS and 1e-280 < span < 1e280:
-        b = _least_error_by_histogram(
-            scores, positive, costs, among, low, _BINS * (1.0 - 1e-15) / span
-        )
+        scale = _BINS * (1.0 - 1e-15) / span
+        b = _least_error_by_histogram(scores, positive, costs, among, low, scale)
         if b is not None:
             return b
     kept = slice(None) if among is None else among
@@ -411,9 +408,8 @@ def error_over_rows(
     """Return `least_error` of rows that are read block by block; `center` and `spread` locate their
     scores."""
     scores, y, before = scores_near_least_error(source, normal, costs, center, spread)
-    return _least_error_by_sorting(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)[
-        0
-    ]
+    weights = np.abs(y) * np.where(y > 0.0, *costs)
+    return _least_error_by_sorting(scores, y > 0.0, weights, before)[0]
 
 
 def _odds_of_moments(data: Data, normal: Vec) -> float | None:
