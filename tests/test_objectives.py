@@ -75,7 +75,7 @@ def test_every_objective_agrees_with_its_twin(objective: Objective) -> None:
 
 ROUTES = [
     HiGHS(),
-    HiGHS(samples=10, features=1),
+    HiGHS(features=1),
     HiGHS(samples=10, features=1, rough=ProxALM(max_outer=1)),
     ProxNewton(),
     ProxALM(),
@@ -109,7 +109,7 @@ def tilted(form: Composite, seed: int) -> tuple[np.ndarray, np.ndarray]:
     ("solver", "penalty"),
     [
         (HiGHS(), 0.5 * ucm.L1()),
-        (HiGHS(samples=10, features=1), 0.5 * ucm.L1()),
+        (HiGHS(features=1), 0.5 * ucm.L1()),
         (HiGHS(samples=10, rough=ProxALM(max_outer=1)), 0.5 * ucm.L1()),
         (ProxALM(), 0.5 * ucm.L2()),
     ],
@@ -208,7 +208,12 @@ def test_generation_finds_the_optimum_of_the_whole_program(m: int, n: int) -> No
         whole = ucm.solve(
             models.one_norm_svm(0.3), X_k, y, solver=HiGHS(samples=None, features=None)
         )
-        taken = ucm.solve(models.one_norm_svm(0.3), X_k, y, solver=HiGHS(samples=20, features=5))
+        taken = ucm.solve(
+            models.one_norm_svm(0.3),
+            X_k,
+            y,
+            solver=HiGHS(samples=20, features=5, rough=ProxALM(max_outer=1)),
+        )
         assert whole.status == taken.status == "optimal"
         assert taken.objective == pytest.approx(whole.objective, rel=1e-9)
         assert taken.certificate.gap <= 1e-7 * whole.objective
@@ -322,7 +327,10 @@ def test_linear_programs_take_the_largest_weight(seed: int) -> None:
     s, a = unit * 10.0 ** rng.uniform(-2, 1.5), 0.3 * unit if seed % 3 else 0.0
     model = Hinge() + (s * LInf() + a * L1() if a else s * LInf())
     best = largest_weight(X * (1.0 / unit), y, c, s / unit, a / unit)
-    for solver in ("auto", HiGHS(samples=10)):  # all samples at once, and as they are needed
+    for solver in (
+        "auto",
+        HiGHS(samples=10, rough=ProxALM(max_outer=1)),
+    ):  # all samples at once, and as they are needed
         for X_k in (X, sparse.csr_matrix(X)):
             found = ucm.solve(model, X_k, y, sample_weight=c, solver=solver)
             assert found.stats.solver == "highs" and found.status == "optimal"
@@ -644,7 +652,6 @@ def test_the_last_good_iterate_comes_back_when_a_program_fails(status: str) -> N
     "solver",
     [
         HiGHS(),
-        HiGHS(samples=5),
         HiGHS(samples=5, rough=ProxALM(max_outer=2)),
         Conic(),
     ],
@@ -660,13 +667,9 @@ def test_an_unbounded_program_is_named(solver: Any) -> None:
 
 
 def test_limits_of_the_programs() -> None:
-    X, y = noisy(60, 6)
-    with pytest.warns(ucm.ConvergenceWarning, match="Iteration limit reached.*pivots"):
-        solution = ucm.solve(models.one_norm_svm(0.1), X, y, solver=HiGHS(pivots=1))
-    assert solution.status == "max_iter"
-    assert np.isfinite(solution.objective)
+    _, y = noisy(60, 6)
     for bad in (
-        lambda: HiGHS(pivots=0),
+        lambda: HiGHS(features=0),
         lambda: HiGHS(samples=0),
         lambda: untyped.solvers.HiGHS(rough="ssnal"),
     ):

@@ -18,7 +18,7 @@ from ucm.forms.objective import Composite
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
 from ucm.native.coordinate import boxed_quadratic
-from ucm.solvers import HiGHS
+from ucm.solvers import HiGHS, ProxALM
 from ucm.solvers.programs import _SHORT, LinearProgram, accuracy, attempt
 
 Matrix = NDArray[np.float64]
@@ -102,7 +102,7 @@ def test_a_basis_gone_bad_is_left() -> None:
     X = generator.standard_normal((2000, 100))
     y = np.where(X[:, :10].sum(axis=1) + 2.0 * generator.standard_normal(2000) >= 0.0, 1.0, -1.0)
     form = Composite(X, y, (Hinge(),), (10.0 * L1(),))
-    answer = HiGHS(samples=500).solve(form, Monitor())
+    answer = HiGHS(samples=500, rough=ProxALM(max_outer=1)).solve(form, Monitor())
     assert answer.status == "converged"
     assert answer.w is not None and answer.b is not None
     value = form.value(form.margins(answer.w, answer.b), answer.w)

@@ -21,8 +21,8 @@ c_i, and counts as a linear function. The answer is that of the whole problem ex
     |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
     t_i >= o where alpha_i = 0 and t_i <= o where alpha_i = c_i   for the samples outside;
 
-both are tested over all of them, and what fails is taken in, until nothing does. With many samples a rough
-point from another solver says which to begin with.
+both are tested over all of them, and what fails is taken in, until nothing does. A rough point from another
+solver says which samples to begin with.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ _SLACK = 1e-9  # relative, that a test outside of the program forgives
 _FIRST = 20  # features of the first program
 _MANY = 0.15  # share of the features from which on all are taken in
 _WHOLE = 2000  # at most
-_SHARE = 5  # of the samples, one in so many makes the first program
 _NEAR = 0.2  # share of the samples that are near their breakpoints
 _CLOSE = 0.03  # of the offset, the distance from a breakpoint there
 _TIMES = 3  # samples for each feature, at least
@@ -60,23 +59,19 @@ class Generation(Session):
 
     Parameters
     ----------
-    samples, features : they enter as needed where there are more than this many; None: all at once
-    pivots : limit of one program; None: that of HiGHS
-    rough : a solver of the point to begin near; None: the solution over a share of the samples
+    features : they enter as needed where there are more than this many; None: all at once
+    rough : a solver of the point to begin near, from which on samples enter as needed; None: all at once
     """
 
     def __init__(
         self,
         form: Composite,
         monitor: Monitor,
-        samples: int | None,
         features: int | None,
-        pivots: int | None,
         rough: Session | None = None,
     ) -> None:
         self.form, self.monitor, self.rough = form, monitor, rough
-        self.program = _DualProgram(form, pivots, monitor)
-        self.all_samples = samples is None or form.m <= samples
+        self.program = _DualProgram(form, monitor)
         self.all_features = features is None or form.n <= features
         self.caps = form.caps
         self.alpha = np.zeros(form.m)
@@ -106,13 +101,10 @@ class Generation(Session):
             if answer.status == "interrupted":
                 break
             if answer.status != "converged":
-                if self.samples.size == form.m:
+                if self.samples.size == form.m or self.away is None:
                     break
                 # too few samples can leave it unbounded
-                if self.away is None:
-                    self._nearest(answer, form.m)
-                else:
-                    self._sides(self.away, 2 * self.samples.size)
+                self._sides(self.away, 2 * self.samples.size)
                 continue
             wrong = self._wrong_sides(answer)
             if wrong.size == 0:
@@ -123,7 +115,7 @@ class Generation(Session):
     def _begin(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
         """The first program, or the answer where the rough point proves to be one."""
         everything = np.arange(form.m)
-        if self.rough is not None and not self.all_samples:
+        if self.rough is not None:
             point = self.rough.solve(form, tilt, tol)
             if self.whole and point.status in ("converged", "interrupted"):
                 return point
@@ -134,15 +126,7 @@ class Generation(Session):
         else:
             z = form.pull(self._balanced(form) * self.caps) + tilt.normal
             self._take(everything[:0], _largest(z, _FIRST))
-        if self.all_samples:
-            self._take(everything, everything[:0])
-            return None
-        # a share of the samples, the penalty in proportion: where the others stand then
-        order = np.argsort(form.y, kind="stable")
-        self._take(order[::_SHARE], everything[:0])
-        part = self._solve(form, form.flat(), 1.0 / _SHARE)
-        if part.status == "converged":
-            self._nearest(part, int(_NEAR * form.m))
+        self._take(everything, everything[:0])
         return None
 
     def _near(self, point: Answer) -> None:
@@ -162,9 +146,9 @@ class Generation(Session):
         self.alpha = np.where(away < 0.0, self.caps, 0.0)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
-    def _solve(self, form: Composite, tilt: Tilt, factor: float = 1.0) -> Answer:
-        """The program over the samples inside and all features, the penalty times a factor."""
-        a, s = factor * form.norms[0], factor * form.norms[2]
+    def _solve(self, form: Composite, tilt: Tilt) -> Answer:
+        """The program over the samples inside and all features."""
+        a, s = form.norms[0], form.norms[2]
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.pull(rest) + tilt.normal if rest.any() else tilt.normal
         bias = float(form.y @ rest)
@@ -200,21 +184,11 @@ class Generation(Session):
         w[self.features] = answer.w
         return w, b
 
-    def _margins(self, answer: Answer) -> Vec:
-        self.monitor.passes += 0.5
-        return self.form.margins(*self._whole(answer))
-
-    def _nearest(self, answer: Answer, count: int) -> None:
-        """Put every sample on the side where it stands, and take in those nearest to their breakpoints."""
-        away = self._margins(answer) - self.form.losses[0].offset
-        self.alpha = np.where(self.inside, self.alpha, np.where(away < 0.0, self.caps, 0.0))
-        count = min(count, away.size)
-        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
-
     def _wrong_sides(self, answer: Answer) -> Index:
         if self.samples.size == self.form.m:
             return self.samples[:0]
-        over = self._margins(answer) - self.form.losses[0].offset
+        self.monitor.passes += 0.5
+        over = self.form.margins(*self._whole(answer)) - self.form.losses[0].offset
         far = np.where(self.alpha > 0.0, over, -over)
         far[self.inside] = 0.0
         return np.flatnonzero(far > _SLACK)
@@ -246,15 +220,14 @@ class _DualProgram:
     batches : the features inside, as they came; the rows of each batch stand together, once or twice
     """
 
-    def __init__(self, form: Composite, pivots: int | None, monitor: Monitor) -> None:
+    def __init__(self, form: Composite, monitor: Monitor) -> None:
         self.y, self.caps, self.passes = form.y, form.caps, 0.0
         self.offset, self.largest = form.losses[0].offset, form.norms[2] > 0.0
         self.dense = isinstance(form.X, np.ndarray)
         self.X = form.X if self.dense else form.X.tocsc()
         self.samples, self.at = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         self.batches: list[Index] = []
-        limit: dict[str, Any] = {} if pivots is None else {"simplex_iteration_limit": pivots}
-        self.program = LinearProgram(monitor.below(monitor.tol), presolve="off", **limit)
+        self.program = LinearProgram(monitor.below(monitor.tol), presolve="off")
         self.program.rows([], 0.0, np.zeros(1 + self.largest))
 
     def take(self, samples: Index, features: Index) -> None:
@@ -326,5 +299,5 @@ class _DualProgram:
         if found.status == "late":
             return answer.interrupted()
         status = _OF_THE_PRIMAL.get(found.status, "max_iter")
-        advice = "raise pivots" if status == "max_iter" else "scale the features"
-        return answer.ended(status, f"HiGHS ended with the status {found.words!r}; {advice}")
+        words = f"HiGHS ended with the status {found.words!r}; scale the features"
+        return answer.ended(status, words)

@@ -29,23 +29,20 @@ class HiGHS(InnerSolver):
     samples, features
         Samples or features enter the program as needed where there are more than this many; None: all at
         once.
-    pivots
-        Limit of one program; None: that of HiGHS.
     rough
-        A solver whose answer names the first samples and features of the program, where samples enter as
-        needed; None: a fifth of the samples.
+        A solver whose answer names the samples and features to begin with, where samples enter as needed;
+        None: all samples at once.
     """
 
     samples: int | None = 20_000
     features: int | None = 150
-    pivots: int | None = None
     rough: InnerSolver | None = None
     name: ClassVar[str] = "highs"
     takes: ClassVar[tuple[type, ...]] = (MinNorm, Composite)
 
     def __post_init__(self) -> None:
         size = optional(COUNT)
-        check_fields(self, samples=size, features=size, pivots=size, rough=optional(INNER))
+        check_fields(self, samples=size, features=size, rough=optional(INNER))
 
     def refuse(self, form: MinNorm | Composite) -> str | None:
         if isinstance(form, MinNorm):
@@ -70,7 +67,7 @@ class HiGHS(InnerSolver):
         if many and self.rough is not None and self.rough.refuse(form) is None:
             rough = self.rough.open(form, monitor)
         features = None if form.norms[2] > 0.0 else self.features
-        return Generation(form, monitor, self.samples, features, self.pivots, rough)
+        return Generation(form, monitor, features, rough)
 
     def solve(
         self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
