@@ -140,7 +140,7 @@ def test_stops_refusals_and_bad_options() -> None:
         ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="secular")
     with pytest.raises(ucm.SolverError, match="Euclidean norm only"):
         ucm.compile(ucm.RobustMargin(MPM(0.1), 1.0), X, y, solver="secular")
-    wrong: list[dict[str, Any]] = [{"max_forming": np.nan}, {"max_order": 0}, {"max_subspace": 0}]
+    wrong: list[dict[str, Any]] = [{"max_forming": np.nan}, {"max_order": 0}]
     for bad in wrong:
         with pytest.raises(ParameterError, match="Secular"):
             TrustRegionSecular(**bad)

@@ -11,7 +11,7 @@ import pytest
 from bundled import NAMES, load
 from scipy import sparse
 from scipy.optimize import nnls
-from typed import known
+from typed import known, untyped
 
 import ucm
 from ucm import neg, pos, signed
@@ -218,7 +218,7 @@ def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=r"from 1 to eta = 1.005, got 1.01; give eta_min=1.0$"):
         APG(eta=1.005)
     with pytest.raises(ParameterError):
-        ALM(APG(), growth=0.5)
+        ALM(inner=untyped.solvers.DCA())
     with pytest.raises(ParameterError):
         SSNAL(max_order=0)
 
@@ -519,7 +519,7 @@ def test_the_route_table_and_its_refusals() -> None:
 def test_named_solvers_and_instances() -> None:
     X, y = load("iris")
     model = ucm.models.nu_svm(0.85)
-    for given in ("ssnal", SSNAL(max_inner=20), Conic("clarabel"), Conic("scs")):
+    for given in ("ssnal", SSNAL(max_order=20), Conic("clarabel"), Conic("scs")):
         assert ucm.compile(model, X, y, solver=given).solve(tol=1e-4).status == "optimal"
     with pytest.raises(
         ParameterError, match=r'expected "auto", a solver instance or one of secular, active-set'

@@ -11,7 +11,7 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap, ZeroMap
-from ucm.data.options import COUNT, FLAG, check_fields, within
+from ucm.data.options import FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -20,6 +20,10 @@ from ucm.language.contracts import Block, Coupling, Projectable
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
 __all__ = ["ALM"]
+
+_GROWTH = 4.0  # of sigma, when the residual did not fall to
+_DECREASE = 0.25  # of that before
+_INNER = 2000  # iterations of one subproblem
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,12 @@ class ALM(Solver[MinNorm]):
     ----------
     inner
         Solver of the subproblems.
-    growth, decrease
-        sigma grows by the one when the residual did not fall to the other of that before.
-    inner_limit
-        Iterations of `inner` in one subproblem.
     split
         Take a simplex that a ball cuts apart too, as section 4.4 does for the l2-loss nu-SVM: the simplex
         with the samples, and the ball beside it, coupled. Otherwise it has its own projection.
     """
 
     inner: Solver[MinNorm]
-    growth: float = 4.0
-    decrease: float = 0.25
-    inner_limit: int = 2000
     split: bool = False
     name: ClassVar[str] = "alm"
 
@@ -56,9 +53,6 @@ class ALM(Solver[MinNorm]):
         check_fields(
             self,
             inner=solver_of(MinNorm),
-            growth=within("a number above 1", lambda x: 1.0 < x < math.inf),
-            decrease=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
-            inner_limit=COUNT,
             split=FLAG,
         )
 
@@ -116,7 +110,7 @@ class ALM(Solver[MinNorm]):
                 couplings=(),
             )
             coarse = accuracy * monitor.tol**0.5 if outer > 3 else accuracy
-            part = monitor.below(coarse, self.inner_limit)
+            part = monitor.below(coarse, _INNER)
             q = self.inner.solve(stacked, part, Answer(q)).q
             monitor.passes += part.passes
             residual = 0.0
@@ -139,8 +133,8 @@ class ALM(Solver[MinNorm]):
                 return answer.after("infeasible", "")
             if stop:
                 return answer.interrupted()
-            if residual > self.decrease * last:
-                sigma = min(sigma * self.growth, 1e8)
+            if residual > _DECREASE * last:
+                sigma = min(sigma * _GROWTH, 1e8)
             last = residual
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
         message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"

@@ -52,14 +52,11 @@ class SSNAL(Solver[MinNorm]):
     max_order
         Largest number of features, the order of the linear systems; with couplings, whose
         equations count too, twice that, as first-order methods take long there.
-    max_inner
-        Newton steps within one outer step.
     iterative
         Solve the linear systems by conjugate gradients, of any order.
     """
 
     max_order: int = 1500
-    max_inner: int = 40
     iterative: bool = False
 
     @property
@@ -68,7 +65,7 @@ class SSNAL(Solver[MinNorm]):
         return "ssnal-cg" if self.iterative else "ssnal"
 
     def __post_init__(self) -> None:
-        check_fields(self, max_order=COUNT, max_inner=COUNT, iterative=FLAG)
+        check_fields(self, max_order=COUNT, iterative=FLAG)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
@@ -131,7 +128,7 @@ class _Iterate(Lagrangian):
 
     def __init__(self, form: MinNorm, q: list[Vec], monitor: Monitor, options: SSNAL) -> None:
         self.form, self.q, self.monitor = form, q, monitor
-        self.most, self.iterative = options.max_inner, options.iterative
+        self.iterative = options.iterative
         x = form.matvec(q)
         parts = [
             float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)

@@ -45,6 +45,7 @@ __all__ = ["TrustRegionSecular"]
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
 _BLOCK = 16
+_SUBSPACE = 400  # its largest dimension
 _FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
 
 
@@ -59,13 +60,10 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
         growing subspace.
     max_order
         Largest number of features for which they are formed.
-    max_subspace
-        Largest dimension of the subspace.
     """
 
     max_forming: float = 20.0
     max_order: int = 1500
-    max_subspace: int = 400
     name: ClassVar[str] = "secular"
 
     def __post_init__(self) -> None:
@@ -73,7 +71,6 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
             self,
             max_forming=within("a number from 0 on", lambda x: x >= 0.0),
             max_order=COUNT,
-            max_subspace=COUNT,
         )
 
     def refuse(self, form: MinNorm | UnitNorm) -> str | None:
@@ -119,7 +116,7 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
             return run.spanned()
         # a subspace that has taken as long as forming the S_k would should have been that
         budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
-        return run.subspace(self.max_subspace, budget)
+        return run.subspace(_SUBSPACE, budget)
 
 
 def _unit(form: MinNorm) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.data.options import COUNT, check_fields, one_of, within
+from ucm.data.options import check_fields, one_of
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.faces import SumOfHulls, Tied, least_norm
@@ -25,6 +25,9 @@ _STILL = 1e-12  # of the subgradient: no direction of descent is left
 _SAME = 1e-13  # of the objective
 _SLOW = 1e-9  # of the objective, gained in as many steps as there are ties to find
 _WINDOW = 100  # steps
+_STEPS = 5000  # at most
+_WIDTH = 2  # samples of every group in S, in units of the dimension
+_STEEP = 0.02  # of the objective: where steps gain less, the linear programs begin
 _WHOLE = 50_000  # entries of all samples: below it one program of all of them stays warm
 
 
@@ -50,7 +53,7 @@ class Rapminos(UnitSolver):
     weight 0 still belongs to the subdifferential. A stationary point whose ties do not pin w is no
     minimum, and is left along a direction orthogonal to the ties, up to the next kink.
 
-    As printed the method zigzags (3,700 steps on ida_waveform). Here S takes in the `width * n` samples
+    As printed the method zigzags (3,700 steps on ida_waveform). Here S takes in the 2 n samples
     of each group nearest to the threshold, an epsilon-subdifferential, whose direction still descends;
     and when these steps gain little, the function of these samples alone, which lies below f and touches
     it at w, is minimised on `<n, w> = 1` by a small linear program. Where it gains nothing, w is stationary.
@@ -59,12 +62,6 @@ class Rapminos(UnitSolver):
     ----------
     step : "line": to the least f along the direction; "nearest": to the first kink, equation (29),
         with S the ties alone and no linear program: the method as printed
-    width
-        Samples of every group in S, in units of the dimension.
-    slow
-        Fall of the objective, relative, below which the linear programs begin.
-    max_steps
-        Limit of steps.
 
     Notes
     -----
@@ -73,18 +70,12 @@ class Rapminos(UnitSolver):
     """
 
     step: str = "line"
-    width: int = 2
-    slow: float = 0.02
-    max_steps: int = 5000
     name: ClassVar[str] = "rapminos"
 
     def __post_init__(self) -> None:
         check_fields(
             self,
             step=one_of("line", "nearest"),
-            width=COUNT,
-            slow=within("a number in [0, 1)", lambda x: 0.0 <= x < 1.0),
-            max_steps=COUNT,
         )
 
     def refuse(self, form: UnitNorm) -> str | None:
@@ -103,11 +94,11 @@ class Rapminos(UnitSolver):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 
     def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
-        count = 0 if self.step == "nearest" else self.width * form.rank
+        count = 0 if self.step == "nearest" else _WIDTH * form.rank
         steep = True
         small = hulls.points.size <= _WHOLE and not monitor.late
         whole = Radial.of(hulls, monitor) if count and small else None
-        limit = monitor.limit(self.max_steps)
+        limit = monitor.limit(_STEPS)
         flat = form.image.space.resolution * form.image.largest
         window = max(_WINDOW, form.rank)
         mark = at.value
@@ -126,7 +117,7 @@ class Rapminos(UnitSolver):
             if steep:
                 new = self._along(form, hulls, at, count, monitor)
                 fell = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
-                steep = fell > (0.0 if count == 0 else self.slow) and whole is None
+                steep = fell > (0.0 if count == 0 else _STEEP) and whole is None
             if new is None and count > 0:
                 new, count = _corner(form, hulls, at, count, whole, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
