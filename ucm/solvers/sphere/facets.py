@@ -18,6 +18,7 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 
 __all__ = ["Facets"]
 
+_ROUNDS = 500
 _SAME = 1e-12  # of a distance
 _FLAT = 1e-9  # of the width of the polytope
 _TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
@@ -39,8 +40,6 @@ class Facets(UnitSolver):
     ----------
     most
         Largest dimension of the span of U.
-    max_steps
-        Limit of rounds.
     max_points
         Limit of the vertices of P: where U is nearly round, nearly all facets stay near.
     ratio
@@ -53,7 +52,6 @@ class Facets(UnitSolver):
     """
 
     most: int = 3
-    max_steps: int = 500
     max_points: int = 5000
     ratio: float = 1.0
     name: ClassVar[str] = "facets"
@@ -62,7 +60,6 @@ class Facets(UnitSolver):
         check_fields(
             self,
             most=COUNT,
-            max_steps=COUNT,
             max_points=COUNT,
             ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0),
         )
@@ -81,7 +78,7 @@ class Facets(UnitSolver):
         inner = _Polytope(form, monitor)
         if start is not None and start.w is not None:
             inner.begin(form.unit(form.lower(start.w)))
-        limit = monitor.limit(self.max_steps) if form.rank > 1 else 0
+        limit = monitor.limit(_ROUNDS) if form.rank > 1 else 0
         target = _SAME if form.hulls is not None else min(1e-2 * monitor.tol, 1e-7)
         target = max(target, 1.0 - self.ratio)
         for _ in range(limit):

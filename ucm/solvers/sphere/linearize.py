@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.data.options import COUNT, check_fields, optional
+from ucm.data.options import check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -17,6 +17,8 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.ray_shooting import radial
 
 __all__ = ["Linearize"]
+
+_PROGRAMS = 500  # at most
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,6 @@ class Linearize(UnitSolver):
 
     Parameters
     ----------
-    max_steps
-        Limit of programs.
     nearest
         Solver of the points of U nearest to others, in place of conic programs that would be large.
 
@@ -43,12 +43,11 @@ class Linearize(UnitSolver):
     Takeda and Lopez (2015), section 6.4. With w_k in place of g_k the objective can increase when p != 2.
     """
 
-    max_steps: int = 500
     nearest: Solver[MinNorm] | None = None
     name: ClassVar[str] = "linearize"
 
     def __post_init__(self) -> None:
-        check_fields(self, max_steps=COUNT, nearest=optional(solver_of(MinNorm)))
+        check_fields(self, nearest=optional(solver_of(MinNorm)))
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None
@@ -63,7 +62,7 @@ class Linearize(UnitSolver):
         answer = Answer(form.image.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
-        limit = monitor.limit(self.max_steps)
+        limit = monitor.limit(_PROGRAMS)
         if monitor.trace:
             monitor.report(monitor.iterations, height, float("nan"), lambda: {"w": form.lift(v)})
         for _ in range(limit):
