@@ -105,7 +105,7 @@ class Reached(NamedTuple):
         return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
 
 
-_LARGE = 20_000  # numbers in a conic program
+_LARGE = 100_000  # numbers in a conic program
 _GAP, _SHARPER = 1e-2, 1e-4  # of a nearest point; where it brings nothing
 _STEPS, _INNER = 30, 20
 _SAME = 1e-7  # of a reach
