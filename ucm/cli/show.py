@@ -55,11 +55,12 @@ def table(rows: list[dict[str, Any]], title: str = "") -> Table:
         title=f"\n{escape(title)}" if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False,
         collapse_padding=True,
     )  # fmt: skip
-    for name in dict.fromkeys(name for row in rows for name in row):
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
         numeric = any(isinstance(row.get(name), float | int) for row in rows)
         shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*(escape(cell(c.header, row.get(c.header))) for c in shown.columns))
+        shown.add_row(*(escape(cell(name, row.get(name))) for name in names))
     return shown
 
 

@@ -600,7 +600,8 @@ def _fold(
 def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
     """Fit a clone to the rows of the training part, and score it on the others, in one pass."""
     began = time.perf_counter()
-    fitted = clone(estimator).fit(train)
+    copy: Any = clone(estimator)
+    fitted = copy.fit(train)
     seconds = time.perf_counter() - began
     return _told(fitted, float(fitted.score(test)), seconds)
 

@@ -196,7 +196,8 @@ class ConvergenceDisplay(Display):
                 labels.avoid(curve)
             if self.tol is not None:
                 a.axhline(self.tol, color=colours.soft, lw=1.2, ls=LINES[3], zorder=1)
-                line = np.c_[np.geomspace(*a.get_xlim(), 150), np.full(150, self.tol)]
+                left, right = a.get_xlim()
+                line = np.c_[np.geomspace(left, right, 150), np.full(150, self.tol)]
                 labels.avoid(line)
                 labels.on_line(f"tolerance ${_power(self.tol)}$", line[[0, 60]], colours.soft)
             for name, (curve, colour) in curves.items():

@@ -123,7 +123,8 @@ class WeightsDisplay(Display):
     def _draw(self, ax: Any, name: str) -> None:
         colours, labels, curves = palette(ax), Labels(ax), {}
         ax.axhline(1.0, color=colours.soft, lw=1.0, ls=LINES[3], zorder=1)
-        labels.avoid(np.c_[np.linspace(*ax.get_xlim(), 60), np.ones(60)], weight=1.0)
+        left, right = ax.get_xlim()
+        labels.avoid(np.c_[np.linspace(left, right, 60), np.ones(60)], weight=1.0)
         for k, (sign, q) in enumerate(self.weights[name].items()):
             shown = np.unique(np.linspace(0, q.size, min(q.size, MAX_SAMPLES) + 1).astype(int))
             steps, values = np.repeat(shown, 2)[1:], np.repeat(np.append(q, 0.0)[shown], 2)[:-1]
