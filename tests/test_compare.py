@@ -216,6 +216,7 @@ def test_the_default_has_its_own_name() -> None:
 
 def test_models_over_files_are_fitted_to_the_folds_of_the_rows(tmp_path: Path) -> None:
     """Against fits in memory to the same folds."""
+    pytest.importorskip("pyarrow")
     X, y = ucm.datasets.load("breast_cancer")
     table = np.column_stack([X, y])
     np.savetxt(

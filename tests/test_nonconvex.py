@@ -193,7 +193,8 @@ def test_every_set_has_a_stationary_point(name: str, p: float) -> None:
     assert plan.verify().agrees
     # the value itself, by CVXPY
     problem = plan.reference(sol)
-    assert_allclose(problem.solve(solver=cp.CLARABEL), sol.objective, rtol=1e-5)
+    loose = {"tol_gap_abs": 1e-7, "tol_gap_rel": 1e-7, "tol_feas": 1e-7}  # rtol is 1e-5
+    assert_allclose(problem.solve(solver=cp.CLARABEL, **loose), sol.objective, rtol=1e-5)
     assert "not convex" in plan.explain() and "chosen, by name" in plan.explain()
 
 

@@ -182,7 +182,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     >>> import ucm
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
     >>> clf = ucm.Classifier(ucm.models.nu_svm(0.3)).fit(X, y)
     >>> clf.solution_.status
     'optimal'

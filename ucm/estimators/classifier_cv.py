@@ -102,7 +102,9 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
     --------
     >>> import ucm
     >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
     >>> search = ucm.ClassifierCV(ucm.Classifier(ucm.models.mm_mpm(0.5)), param_range=10).fit(X, y)
     >>> search.cv_results_["mean_test_score"].shape
     (10,)
