@@ -1896,7 +1896,7 @@ def test_the_classifier_is_the_same_by_an_active_set() -> None:
 
 def test_a_table_of_float32_is_not_converted_whole() -> None:
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((400_000, 20), dtype=np.float32)
+    X = rng.standard_normal((1_500_000, 20), dtype=np.float32)
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(len(X)) > 0.0, 1, -1)
     model = ucm.models.nu_svm(0.6)
     ucm.solve(model, X[:600], y[:600])

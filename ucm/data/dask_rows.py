@@ -34,7 +34,6 @@ __all__ = ["dask_rows", "is_dask", "lazy_blocks"]
 
 _TIMEOUT = 600.0  # seconds without a finished task
 _LOOK = 0.5  # seconds between two looks at the cluster
-_PART = 4  # times the rows of a block in memory: fewer results are merged
 _MERGED = 16  # results that one task merges
 _FULL = 0.8  # of the memory of the workers
 _NONE = RowColumns(None)
@@ -112,7 +111,7 @@ def _cut(X: Any, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
     if sparse.issparse(X) and block is None:
         step = max(m, 1)  # a part of it would be a copy
     else:
-        step = block or _PART * block_rows(X.shape[1] * X.dtype.itemsize)
+        step = block or block_rows(X.shape[1] * X.dtype.itemsize)
     for start in range(0, m, step):
         whole = start == 0 and m <= step
         yield (X, y) if whole else (X[start : start + step], y[start : start + step])

@@ -34,6 +34,7 @@ from ucm.errors import DataError, brief
 
 __all__ = [
     "BlockSource",
+    "Changed",
     "Labelled",
     "ObservedSource",
     "RowSource",
@@ -48,9 +49,10 @@ __all__ = [
     "reduced",
     "signed_rows",
     "spread",
+    "unchanged",
 ]  # fmt: skip
 
-_BLOCK = 1 << 21  # bytes: a second product with a block finds it in the cache
+_BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
 _FOLDS = whole(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 
@@ -134,7 +136,8 @@ class RowSource(ABC):
         """
         _FOLDS.check("split", "count", count, "write split(5)")
         count = int(count)
-        sizes = np.sum(self.map_reduce(_fold_sizes, count), axis=0)
+        folds = {"count": count, "classes": self.labels()}
+        sizes = np.sum(self.map_reduce(functools.partial(_fold_sizes, **folds)), axis=0)
         if not np.all(sizes):
             raise DataError(
                 f"split: expected rows in each of {count} folds, got {self.m} rows in all; take fewer folds"
@@ -142,7 +145,7 @@ class RowSource(ABC):
         every = int(sizes.sum())
 
         def part(fold: int, held: bool, m: int) -> RowSource:
-            return View(self, functools.partial(_of_fold, count=count, fold=fold, held=held), m)
+            return View(self, functools.partial(_of_fold, fold=fold, held=held, **folds), m)
 
         return [
             (part(k, False, every - int(size)), part(k, True, int(size)))
@@ -306,7 +309,7 @@ class BlockSource(RowSource):
 
 # --- views -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class _Changed:
+class Changed:
     """A function of blocks, called on what `change(X, y)` makes of each."""
 
     function: Callable[..., Any]
@@ -343,14 +346,14 @@ class View(RowSource):
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,
     ) -> Any:
-        changed = _Changed(function, self.change)
+        changed = Changed(function, self.change)
         return self.inner.map_reduce(changed, *message, merge=merge, states=states)
 
     def labels(self) -> NDArray[Any]:
         return self.inner.labels()
 
 
-def _unchanged(X: Any, y: Any) -> tuple[Any, Any]:
+def unchanged(X: Any, y: Any) -> tuple[Any, Any]:
     return X, y
 
 
@@ -358,7 +361,7 @@ class ObservedSource(View):
     """A source that calls `before(number)` before every pass, from 1 on."""
 
     def __init__(self, inner: RowSource, before: Callable[[int], None]) -> None:
-        super().__init__(inner, _unchanged)
+        super().__init__(inner, unchanged)
         self.before, self.number = before, 0
 
     def map_reduce(self, function: Callable[..., Any], *message: Any, **options: Any) -> Any:
@@ -367,25 +370,27 @@ class ObservedSource(View):
         return self.inner.map_reduce(function, *message, **options)
 
 
-def _fold_of_rows(X: Any, y: Any, count: int) -> NDArray[np.intp]:
+def _fold_of_rows(X: Any, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
     """The fold of every row of a block: rows of one label in turn, from a fold on that differs between
     blocks, as their first rows do."""
     labels, found = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
-    for label in np.unique(labels):
+    for label in classes:
         rows = np.flatnonzero(labels == label)
         found[rows] = (np.arange(rows.size) + rng.integers(count)) % count
     return found
 
 
-def _fold_sizes(X: Any, y: Any, count: int) -> NDArray[np.intp]:
-    return np.bincount(_fold_of_rows(X, y, count), minlength=count)
+def _fold_sizes(X: Any, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+    return np.bincount(_fold_of_rows(X, y, count, classes), minlength=count)
 
 
-def _of_fold(X: Any, y: Any, count: int, fold: int, held: bool) -> tuple[Any, Any]:
+def _of_fold(
+    X: Any, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool
+) -> tuple[Any, Any]:
     """The rows of a fold, or all others."""
-    rows = (_fold_of_rows(X, y, count) == fold) == held
+    rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.linear import Vec
 from ucm.data.readers import feature_rows, has_columns, open_rows
 from ucm.data.row_metadata import label_in, weight_in
+from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double
 from ucm.data.validation import refuse_empty
 from ucm.errors import DataError, ParameterError
@@ -60,8 +62,9 @@ def fit_rows(
         refuse_gathering(source, "Classifier with read_as")
     classes = labels_of(source.labels(), classifier.pos_label)[0]
     _, options = kernel_options(classifier, source, None)
-    plans, solutions = [], []
-    for part, weight in problems_of(source, classes, classifier):
+    shared = SharedPasses(source)
+
+    def fitted(part: Labelled, weight: Any) -> tuple[Plan, Solution]:
         with about_pair("" if classes.size == 2 else part.named()):
             plan = compile(model, part, solver=classifier.solver, class_weight=weight, **options)
             if classifier.bias_rule not in plan.lowering.bias_rules:
@@ -69,8 +72,11 @@ def fit_rows(
                     f"Classifier: bias_rule={classifier.bias_rule!r} does not apply over rows; take one of "
                     f"{', '.join(plan.lowering.bias_rules)}"
                 )
-            plans.append(plan)
-            solutions.append(plan.solve(**solve_options(classifier, began)))
+            return plan, plan.solve(**solve_options(classifier, began))
+
+    problems = problems_of(shared, classes, classifier)
+    found = shared.run([functools.partial(fitted, *problem) for problem in problems])
+    plans, solutions = (list(each) for each in zip(*found, strict=True))
     return source, classes, plans, solutions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ucm.compiler.compile import bound_rows, plan_of_rows
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.linear import Vec
 from ucm.data.row_metadata import label_in, weight_in
-from ucm.data.source import RowSource, as_double
+from ucm.data.shared_passes import SharedPasses
+from ucm.data.source import Labelled, RowSource, as_double
 from ucm.errors import ConvergenceWarning, ParameterError, UCMError, brief
 from ucm.estimators.multiclass import one_vs_one_scores
 from ucm.estimators.options import kernel_options, solve_options
@@ -20,6 +22,7 @@ from ucm.estimators.out_of_core import problems_of
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["answers", "check_folds", "named_values", "scores_of_rows"]
 
@@ -60,7 +63,7 @@ def scores_of_rows(
     began: float,
 ) -> tuple[NDArray[np.float64], Any]:
     """Return (values, folds) weighted accuracies, nan without a classifier, and the statistics of the rows of
-    one problem. One pass validates a fold for all values.
+    one problem. The folds, problems and values share their passes over the rows.
 
     Raises
     ------
@@ -72,15 +75,38 @@ def scores_of_rows(
     if classifier.read_as is not None:
         refuse_gathering(source, "ClassifierCV with read_as")
     check_folds("ClassifierCV", cv, scoring)
-    columns, data = [], None
-    for train, test in source.split(cv):
-        W, b, data = _fitted(classifier, model, train, classes, name, values, began)
-        held = test if W.features is None else test.mapped(W.features)
-        sums = held.map_reduce(_hits, W.normals, b, classes, classifier.multi_class)
-        right, weights = (np.sum(v, axis=0) for v in zip(*sums, strict=True))
-        lost = np.isnan(b).any(axis=0)
-        columns.append(np.where(lost, np.nan, right / weights))
-    return np.column_stack(columns), data
+    models = [model.with_params(**{name: float(value)}) for value in values]
+    shared = SharedPasses(source)
+    # here, because filters of warnings and the number of BLAS threads hold for all threads
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), blas_threads(0):
+        folds = shared.split(cv)
+        problems = shared.run(
+            [partial(_problems, classifier, train, classes) for train, _ in folds]
+        )
+        bound = shared.run(
+            [
+                partial(bound_rows, model, part, weight, kernel, options)
+                for kernel, options, pairs in problems
+                for part, weight in pairs
+            ]
+        )
+        found = shared.run(
+            [partial(_solved, classifier, m, data, began) for data in bound for m in models]
+        )
+        W = np.reshape([w for w, _ in found], (len(folds), -1, len(models), bound[0].n))
+        b = np.reshape([b for _, b in found], W.shape[:3])
+        features = [options.get("kernel_approx") for _, options, _ in problems]
+        held = [
+            test if transform is None else test.mapped(transform)
+            for (_, test), transform in zip(folds, features, strict=True)
+        ]
+        accuracies = shared.run(
+            [
+                partial(_accuracies, test, *parts, classes, classifier.multi_class)
+                for test, *parts in zip(held, W, b, strict=True)
+            ]
+        )
+    return np.column_stack(accuracies), bound[-1]
 
 
 def check_folds(who: str, cv: Any, scoring: Any) -> None:
@@ -104,48 +130,38 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
             )
 
 
-class _Normals:
-    """(problems, values, n) normals with their approximate kernel features, if there are any."""
-
-    def __init__(self, normals: NDArray[np.float64], features: Any) -> None:
-        self.normals, self.features = normals, features
-
-
-def _fitted(
-    classifier: Any,
-    model: Any,
-    train: RowSource,
-    classes: Any,
-    name: str,
-    values: Vec,
-    began: float,
-) -> tuple[_Normals, NDArray[np.float64], Any]:
-    """Return normals and biases of a training part, (problems, values), nan without a classifier, and the
-    statistics of the rows of the last problem."""
+def _problems(
+    classifier: Any, train: RowSource, classes: NDArray[Any]
+) -> tuple[Any, dict[str, Any], list[tuple[Labelled, Any]]]:
+    """Return the kernel, its options, and the two-class problems of a training part."""
     _, options = kernel_options(classifier, train, None)
-    features = options.get("kernel_approx")
-    kernel, of_kernel = options["kernel"], {n: x for n, x in options.items() if n != "kernel"}
-    n = train.n if features is None else train.mapped(features).n
-    normals, biases, data = [], [], None
-    for part, weight in problems_of(train, classes, classifier):
-        W, b = np.zeros((len(values), n)), np.full(len(values), np.nan)
-        data = bound_rows(model, part, weight, kernel, of_kernel)
-        for k, value in enumerate(values):
-            try:
-                plan = plan_of_rows(
-                    model.with_params(**{name: float(value)}), data, classifier.solver
-                )
-                with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-                    solution: Solution = plan.solve(**solve_options(classifier, began))
-            except UCMError:
-                continue
-            w = solution.w
-            if w is None or solution.b is None or (isinstance(model, RobustMargin) and not w.any()):
-                continue
-            W[k], b[k] = w, solution.b
-        normals.append(W)
-        biases.append(b)
-    return _Normals(np.array(normals), features), np.array(biases), data
+    kernel = options.pop("kernel")
+    return kernel, options, list(problems_of(train, classes, classifier))
+
+
+def _solved(
+    classifier: Any, model: RobustMargin | Objective, data: Any, began: float
+) -> tuple[Vec, float]:
+    """Return w and b; a bias of nan without a classifier."""
+    nothing = np.zeros(data.n), np.nan
+    try:
+        plan = plan_of_rows(model, data, classifier.solver)
+        solution: Solution = plan.solve(**solve_options(classifier, began))
+    except UCMError:
+        return nothing
+    w, b = solution.w, solution.b
+    if w is None or b is None or (isinstance(model, RobustMargin) and not w.any()):
+        return nothing
+    return w, b
+
+
+def _accuracies(
+    test: RowSource, W: NDArray[np.float64], b: NDArray[np.float64], classes: Any, scheme: str
+) -> Vec:
+    """Return the weighted accuracy of each value on a fold, nan without a classifier."""
+    sums = test.map_reduce(_hits, W, b, classes, scheme)
+    right, weights = (np.sum(v, axis=0) for v in zip(*sums, strict=True))
+    return np.where(np.isnan(b).any(axis=0), np.nan, right / weights)
 
 
 def _hits(
@@ -163,7 +179,10 @@ def _hits(
         return np.zeros(W.shape[1]), np.zeros(W.shape[1])
     X = as_double(X)
     S = np.stack([np.asarray(X @ own.T) for own in W], axis=1) + b
-    right = answers(S, classes, scheme) == y[:, None]
+    index = np.zeros(y.size, dtype=np.intp)
+    for k, label in enumerate(classes):
+        index[y == label] = k
+    right = answers(S, np.arange(classes.size), scheme) == index[:, None]
     return c @ right, np.full(W.shape[1], c.sum())
 
 
