@@ -249,8 +249,9 @@ def bound_rows(
     kernel: Any,
     options: dict[str, Any],
 ) -> RowData | Data:
-    """Return the statistics of one pass over rows: means and covariances, or counts and a sample. An
-    approximate kernel takes one more pass, which draws samples.
+    """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
+
+    An approximate kernel takes one more pass, which draws samples.
 
     Raises
     ------
@@ -342,8 +343,10 @@ def plan_of_rows(
 
 
 def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
-    """Return the samples and the Gram matrix of the kernel; None in its place without a kernel, or for
-    approximate kernel features, which then replace the samples."""
+    """Return the samples, and the Gram matrix of the kernel or None.
+
+    There is no Gram matrix without a kernel; approximate kernel features replace the samples.
+    """
     if kernel is None:
         check_no_options(options)
         return data, None
@@ -394,8 +397,10 @@ def _kernel(
 def features_of(
     kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
 ) -> KernelFeatures:
-    """Return the approximate kernel features of the option `kernel_approx` for the samples X; raises as
-    `gram_of` and `ucm.data.approx.approximation`."""
+    """Return the approximate kernel features of the option `kernel_approx` for the samples X.
+
+    Raises as `gram_of` and `ucm.data.approx.approximation`.
+    """
     others = {name: x for name, x in options.items() if name != "kernel_approx"}
     resolved, _ = _kernel(kernel, X, weights, others)
     return approximation(options["kernel_approx"], resolved, X)
@@ -412,8 +417,7 @@ def check_kernel(model: RobustMargin) -> None:
 
 
 def check_features(declared: UncertaintySet | Objective) -> None:
-    """Raise `CompositionError` for vectors or matrices of the features, which a kernel or its approximation
-    replaces."""
+    """Raise `CompositionError` for a declared vector or matrix of features, which no kernel has."""
     node = declared.in_features()
     if node is not None:
         raise CompositionError(
@@ -425,8 +429,10 @@ def check_features(declared: UncertaintySet | Objective) -> None:
 
 
 def in_span(model: RobustMargin, data: Data) -> Gram | None:
-    """Return the linear kernel for models of covariances or intersections with so many sparse features
-    that their dense vectors dominate the cost; else None."""
+    """Return the linear kernel for a set over wide sparse features, or None.
+
+    The set has a covariance or an intersection, whose dense vectors dominate the cost.
+    """
     few = sparse.issparse(data.X) and data.m <= _COORDINATES
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return None
@@ -435,8 +441,7 @@ def in_span(model: RobustMargin, data: Data) -> Gram | None:
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:
-    """True if a solver takes rows of the Gram matrix on demand; else it needs coordinates in the feature
-    space.
+    """True if a solver takes rows of the Gram matrix on demand, in place of coordinates.
 
     Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
     the factor of the Gram matrix as a proof, unless the factor costs too much.
@@ -493,8 +498,10 @@ def plan_of(
 def _lower_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
-    """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, or a problem in w, behind
-    a kernel in coordinates of the span of the samples."""
+    """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, then a problem in w.
+
+    With a kernel, w has the coordinates of the span of the samples.
+    """
     # a kernel hides the features that penalties use
     hidden = gram is not None and gram.kernel.name != "linear"
     if not hidden:
@@ -517,8 +524,10 @@ def _lower_objective(
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
-    """Return (p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`, or None; two such losses,
-    one for each class, count as one."""
+    """Return (p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None of another model.
+
+    Two such losses, one for each class, count as one.
+    """
     losses, weights = weighed(model.loss.split()[0], data)
     C, loss = split_scalar(losses[0])
     added, subtracted = model.penalty.split()
@@ -532,8 +541,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 def _lower_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> DistanceLowering:
-    """Return the lowerings of a set: over features, coordinates of the span of the samples, or inner
-    products."""
+    """Return the lowering of a set, over features, coordinates of the span, or inner products."""
     if data.approx is not None:
         check_features(model.set)
     model.set.dimension(data.n)

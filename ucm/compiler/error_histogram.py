@@ -42,15 +42,15 @@ def _bring(
 
 
 def bins_of_least_error(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
-    """Return the first and the last bin that can contain the least error, the error with all bins from the
-    first on called positive, and the least known error.
+    """Return the range of bins that can contain the least error, an error, and the least known error.
 
-    Before a part the error is known; within it falls by the cost of its class -1 at most. One part more comes
-    on either side.
+    The error is that with all bins from the first on called positive. At the lower end of a bin the error is
+    exact; inside it is less by at most the cost of class -1 in the bin. The range has one more bin on
+    either side.
 
     Parameters
     ----------
-    P, N : the costs of class +1 and class -1 in every part, in order
+    P, N : the costs of class +1 and class -1 in every bin, in order
     """
     error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
     filled = np.flatnonzero(N + P)
@@ -63,13 +63,14 @@ def bins_of_least_error(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, flo
 def scores_near_least_error(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> tuple[Vec, NDArray[Any], float]:
-    """Return the scores that can contain the least error, their labels times weights, and the error with all
-    of them called positive; two rounds of passes.
+    """Return the scores that can contain the least error, their labels times weights, and an error.
+
+    The error is that with all of these scores called positive. Takes two passes.
 
     Parameters
     ----------
     costs : of an error in class +1 and class -1
-    center, spread : where the scores are about; those far out share the first or the last bin
+    center, spread : location and width of the scores; scores far out are in the first or the last bin
     """
     width = 16.0 * max(spread, 1e-280) / _BINS
     first = center - 0.5 * _BINS * width

@@ -223,8 +223,10 @@ class Lowering(ABC, Generic[Form]):
         return []
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        """Return the lowering that replaces this lowering, or None, the default: before a solve, with
-        proof None, and after a solve."""
+        """Return the lowering that replaces this lowering, or None, the default.
+
+        A plan asks before a solve, with the proof None, and after a solve.
+        """
         return None
 
     def warm_start(self, warm: Solution) -> Answer | None:

@@ -47,8 +47,10 @@ class NearestPoints(NamedTuple):
 
 
 def is_sum_of_ellipsoids(model: Any) -> bool:
-    """True if U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
-    classes, in the Euclidean norm."""
+    """True if U is a sum of multiples of ellipsoids and points of class means, in the Euclidean norm.
+
+    The means and covariances are those of whole classes.
+    """
     if not isinstance(model, RobustMargin) or model.norm != 2.0:
         return False
     leaves = list(summands(model.set))
@@ -113,8 +115,10 @@ def at_sizes(
 
 
 def is_one_ellipsoid(model: Any) -> bool:
-    """True if U is one ellipsoid of `is_sum_of_ellipsoids`: leaving a sample out then changes S by an outer
-    product."""
+    """True if U is a single ellipsoid of `is_sum_of_ellipsoids`.
+
+    Without one of the samples its matrix S then differs by an outer product.
+    """
     return is_sum_of_ellipsoids(model) and sum(1 for _ in summands(model.set)) == 1
 
 

@@ -99,8 +99,10 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Certify the answer, or w = 0 with the best b if a convex solver ended above its objective;
-        `judge` handles an objective that is NaN."""
+        """Certify the answer, or w = 0 with the best b if a convex solver ended above its objective.
+
+        `judge` handles an objective that is NaN.
+        """
         proof = self._proof(answer)
         proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):

@@ -187,8 +187,10 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
 
 
 def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:
-    """Return a proof that the kernel is not positive semidefinite over the support vectors; None if it is,
-    or if there are too many support vectors to test."""
+    """Return a proof that the kernel is not positive semidefinite over the support vectors, or None.
+
+    More support vectors than the limit are not tested.
+    """
     rows = np.flatnonzero(support)
     if rows.size == 0 or rows.size > limit:
         return None

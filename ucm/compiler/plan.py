@@ -113,8 +113,7 @@ class Plan:
         )
 
     def explain(self, verbose: bool = False) -> str:
-        """Return the form, the regime, the chosen route with its expected passes, and the verdicts on two
-        other routes.
+        """Return the form, the regime, the chosen route with its expected passes, and two other routes.
 
         Parameters
         ----------
@@ -294,8 +293,10 @@ class Plan:
     def _run_fallbacks(
         self, solver: Solver[Any], proof: Proof, monitor: Monitor
     ) -> tuple[Solver[Any], Proof]:
-        """Run the fallbacks of the route under "auto", each from the best answer so far, until the gap is
-        proven or the time is over; return the solver of the best proof, and the proof."""
+        """Run the fallbacks under "auto" until the gap is proven or the time is over.
+
+        Each fallback starts from the best answer. Return the solver of the best proof, and the proof.
+        """
         lowering, tried = self.lowering, solver
         while (
             lowering.asked == "auto"
@@ -494,15 +495,15 @@ class Plan:
         return replace(solution, certificate=proof.certificate, status=status, message=message)
 
     def reference(self, at: Solution | None = None, *, scaled: bool = False) -> cp.Problem:
-        """Return the CVXPY problem of the declaration: vectorised, one `cvxpy.Parameter` per hyperparameter.
-        Its value is that of the declared problem.
+        """Return the CVXPY problem of the declaration, with one `cvxpy.Parameter` for each hyperparameter.
+
+        The problem is vectorised, and its optimal value is the objective of the declared problem.
 
         Parameters
         ----------
         at : of a non-convex model, the solution whose convex problem is built: a critical point solves it
         scaled : True for variables scaled to about 1, as solvers with absolute tolerances need; False for w,
-        x
-            and q as in the formula
+            x and q as in the formula
         """
         if at is not None and at.plan is not None and at.plan is not self:
             return at.plan.reference(at, scaled=scaled)
@@ -511,6 +512,7 @@ class Plan:
 
     def dual_reference(self) -> cp.Problem:
         """Return the dual of a convex loss with `lam * L2()` in CVXPY, whose value is that of the objective.
+
         For `C * Hinge(p)` it is problem (17) of Sun (2024).
 
         Raises
@@ -679,8 +681,10 @@ class Plan:
         *,
         level: float = 0.95,
     ) -> Guarantees:
-        """Compute guarantees for new data: bounds by the declared set at the fitted (w, b), after bounds by
-        held-out samples if there are any; of one loss `Hinge(p)` the bound by its margins.
+        """Compute guarantees for new data from held-out samples and from the declared set.
+
+        Bounds by held-out samples come first, then bounds by the set at the fitted (w, b). A model with one
+        loss `Hinge(p)` has the bound by its margins.
 
         Parameters
         ----------

@@ -76,8 +76,9 @@ def _matrix_chains(
 
 
 def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:
-    """Return `M' w` if every leaf of samples is under the same matrices M (without matrices w); None if they
-    differ, or if a set without samples is in another space.
+    """Return `M' w` for the matrices M above the samples; w without matrices.
+
+    None if leaves of samples have different matrices, or a set without samples is in another space.
 
     Parameters
     ----------
@@ -108,8 +109,9 @@ def bias(
     w: Vec,
     read_as: str | None = None,
 ) -> tuple[float | None, str, float | None]:
-    """Return the bias b of `w'x + b`, the rule that was applied and, for "multipliers", rho: the margin
-    `y (w'x + b)` at which weights leave their bounds.
+    """Return the bias b of `w'x + b`, the rule that was applied and, for "multipliers", the margin rho.
+
+    At `y (w'x + b) = rho` the weights leave their bounds.
 
     Parameters
     ----------
@@ -159,10 +161,12 @@ def bias(
 
 
 def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
-    """b = -(alpha + beta) / 2 and rho = (alpha - beta) / 2, alpha and beta the scores w'x at which the
-    weights of the two classes leave their bounds. Needs one uncoupled hull per class, or one joint hull, and
-    nothing beside them: the boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of
-    the hull end."""
+    """Return b and rho by the scores at which the weights of each class leave their bounds, or None.
+
+    `b = -(alpha + beta) / 2` and `rho = (alpha - beta) / 2` for the scores w'x alpha of class +1 and beta of
+    class -1. Needs one uncoupled hull per class, or one joint hull, and no other summand: in
+    `0.5 * pos.mean + 0.5 * Hull(pos)` the weights do not leave their bounds at the boundary of the set.
+    """
     if form.couplings or form.center.any():
         return None, None
     thresholds: dict[float, list[float]] = {1.0: [], -1.0: []}
@@ -219,8 +223,7 @@ def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
-    """Return the points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one
-    class."""
+    """Return the points x_+ and x_- of the classes, x = x_+ - x_-; None if a summand uses both classes."""
     return _class_points((leaf, x) for leaf, _, x in _summands(U, data, iter(q)))
 
 
@@ -237,9 +240,11 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
 
 
 def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
-    """Yield the kinds of samples with the translation of a set for a unit translation of the samples: 1
-    for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
-    intersection, and nan for a convex union of sets that differ."""
+    """Yield the kinds of samples with the translation of a set for a unit translation of the samples.
+
+    1 for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
+    intersection, and nan for a convex union of sets with different translations.
+    """
     if isinstance(x, Samples):
         yield x.kind, factor
     elif isinstance(x, Combination):
@@ -278,8 +283,13 @@ def midpoint_of(
     summands: Iterable[tuple[UncertaintySet, Vec]],
     score: Callable[[Vec], float],
 ) -> float | None:
-    """Return b of the hyperplane half-way between the class points, from the summands of U, their
-    contributions to the nearest point, and the scores w'x; None unless each summand uses one class."""
+    """Return b of the hyperplane half-way between the class points; None if a summand uses both classes.
+
+    Parameters
+    ----------
+    summands : of U, each with its contribution to the nearest point
+    score : w'x of a point x
+    """
     points = _class_points(summands)
     if points is None:
         return None
@@ -292,9 +302,12 @@ def midpoint_of(
 
 
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:
-    """Return the bias of least unweighted training error, shifted by the effect of class weights c for two
-    normal distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
-    mu_-)`. If a kernel separates the classes, no training error depends on the costs."""
+    """Return the bias of least unweighted training error, shifted by the effect of class weights.
+
+    For two normal distributions of the scores with means mu_o and one variance s^2, weights c shift b by
+    `s^2 log(c_+ / c_-) / (mu_+ - mu_-)`. The weighted training error would not depend on c where a kernel
+    separates the classes.
+    """
     if data.source is not None:
         return _odds_of_moments(data, normal)
     scores, samples = data.X @ normal, data.weighing.samples
@@ -348,8 +361,7 @@ def least_error(
 def _least_error_by_histogram(
     scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
 ) -> float | None:
-    """Return `least_error` by a histogram; None if b is at an end, or between scores that differ by
-    rounding only."""
+    """Return `least_error` by a histogram; None if rounding decides b, or b is at an end of the scores."""
     part, kept = ((scores - low) * scale).astype(np.intp), slice(None) if among is None else among
     both = (part + _BINS * np.asarray(positive))[kept]
     sums = np.bincount(both, None if costs is None else costs[kept], 2 * _BINS).astype(np.float64)
@@ -364,8 +376,10 @@ def _least_error_by_histogram(
 def _least_error_by_sorting(
     scores: Vec, positive: Any, costs: Vec, before: float | None = None
 ) -> tuple[float, float, bool]:
-    """Return `least_error`, the error, and whether b is between two of the scores; `before` is the error
-    with all scores called positive, if there are other scores."""
+    """Return `least_error`, the error, and whether b is between two of the scores.
+
+    `before` is the error with all scores called positive, if there are other scores.
+    """
     order = np.argsort(scores)
     s = scores[order]
     weight = costs[order]
@@ -405,8 +419,10 @@ def _least_error_of_rows(data: Data, normal: Vec, costs: tuple[float, float]) ->
 def error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
-    """Return `least_error` of rows that are read block by block; `center` and `spread` locate their
-    scores."""
+    """Return `least_error` of rows that are read block by block.
+
+    `center` and `spread` locate the scores of the rows.
+    """
     scores, y, before = scores_near_least_error(source, normal, costs, center, spread)
     weights = np.abs(y) * np.where(y > 0.0, *costs)
     return _least_error_by_sorting(scores, y > 0.0, weights, before)[0]

@@ -1,5 +1,4 @@
-"""Lowerings of a robust-margin model: a minimum-norm problem or, if 0 lies in U, a problem over the unit
-sphere."""
+"""Lowerings of a robust-margin model: a minimum-norm problem or, for 0 in U, one over the unit sphere."""
 
 from __future__ import annotations
 
@@ -70,8 +69,10 @@ _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 def separates(
     certificate: Certificate, tol: float, size: float, resolution: float, rounding: float
 ) -> bool:
-    """True if w proves that 0 lies outside of a set U of this size: the worst case along w exceeds
-    rounding errors and the resolution of the space."""
+    """True if w proves that 0 lies outside of a set U of this size.
+
+    The worst case along w exceeds rounding errors and the resolution of the space.
+    """
     proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
     least = SEPARATED if proven else resolution
     return certificate.primal < -(least * size + rounding)
@@ -285,8 +286,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     @functools.cached_property
     def bounded(self) -> bool:
-        """True if U is bounded: along a random direction and its opposite a ray has an infinite height.
-        Coupled blocks may bound each other and count as bounded."""
+        """True if U is bounded: along a random direction and its opposite the support function is finite.
+
+        Coupled blocks may bound each other and count as bounded.
+        """
         if self.form.couplings:
             return True
         g = self.form.rmatvec(np.random.default_rng(0).standard_normal(self.form.n))
@@ -351,8 +354,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return not done and not ended and monitor.goes_on
 
     def _beyond_resolution(self, proof: Proof) -> bool:
-        """True if inner products of the kernel cannot distinguish U from a set with 0 on its boundary: x
-        is 0, and so is the worst case along x, or along the direction of least variance of the samples."""
+        """True if inner products of the kernel cannot distinguish U from a set with 0 on its boundary.
+
+        x is 0, or the worst case is 0 along x or along the direction of least variance of the samples.
+        """
         data, x = self.data, proof.x
         if data.gram is None or self.by_rows or x is None:
             return False
@@ -450,8 +455,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return Verdict("zero_in_set", message)
 
     def _advice(self, monitor: Monitor, *, empty: bool = False) -> str:
-        """Return the sizes for which the model is convex and not empty, if coordinates of the samples are
-        available."""
+        """Return the sizes for which the model is convex and not empty, if the samples have coordinates."""
         gram = self.data.gram
         if self.by_rows and gram is not None and not gram.fits:
             return (
@@ -549,8 +553,10 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
     def tighten(self, ratio: float, known: Solution, monitor: Monitor) -> Vec | None:
-        """Improve the lower bound until it is `ratio` of the least known objective; return a better w, if
-        the search finds one."""
+        """Improve the lower bound until it is `ratio` of the least known objective.
+
+        Return a better w, if the search finds one.
+        """
         form, w, best = self.form, None, known.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
@@ -612,8 +618,10 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         return met or self._at_zero(certificate, ZERO)
 
     def _at_zero(self, certificate: Certificate, part: float) -> bool:
-        """True if a point of U counts as 0 and the objective is a small part of the size of U: 0 lies on
-        the boundary of U."""
+        """True if 0 lies on the boundary of U up to rounding.
+
+        A point of U counts as 0, and the objective is at most `part` of the size of U.
+        """
         return certificate.dual >= -ZERO * self.whole and certificate.primal <= part * self.whole
 
     def _normalised(self, w: Vec) -> Vec:

@@ -90,25 +90,33 @@ def _without_hulls(form: MinNorm | UnitNorm) -> bool:
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
-    """True if pair updates cost less than linear systems in w. A smooth loss has small systems; the hinge
-    loss has systems of the samples near its breakpoint."""
+    """True if pair updates cost less than linear systems in w.
+
+    A smooth loss has small systems; the hinge loss has systems of the samples near its breakpoint.
+    """
     if isinstance(form, MinNorm) or form.X is None:
         return True
     return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
 
 
 def _many_samples(form: Composite) -> bool:
-    """True if an interior-point method takes longer: always for one loss with the squared l2 norm; not for
-    the largest weight over fewer samples than features, as nearly all weights are then equal."""
+    """True if the augmented Lagrangian method is faster than an interior-point method.
+
+    Always for one loss with the squared l2 norm; not for a penalty of the largest weight over fewer
+    samples than features, as nearly all weights are then equal.
+    """
     if form.penalty.square is not None and len(form.losses) == 1:
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
 
 def _faces_in_seconds(form: UnitNorm) -> bool:
-    """True if the bounds for all faces take at most about ten seconds. The work is counted in entries: of
-    a linear program for each face over hulls; of a conic program, 100 times as expensive, for each face
-    over intersections; else of cutting planes with about 8 points in every dimension."""
+    """True if the bounds for all faces take at most about ten seconds.
+
+    The work is counted in entries: of a linear program for each face over hulls; of a conic program, 100
+    times as expensive, for each face over intersections; else of cutting planes with about 8 points in every
+    dimension.
+    """
     r, image = form.rank, form.image
     faces = 2.0**image.n if form.norm == 1.0 else 2.0 * image.n
     entries = sum(b.map.entries for b in image.blocks)
@@ -284,8 +292,9 @@ def refusal(solver: Solver[Any], form: Any) -> str | None:
 
 
 def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
-    """Return the solver of a form: the first row of `ROUTES` that fits, or the solver asked for by name or as
-    an instance; None if that solver takes another form, or no row is automatic.
+    """Return the solver of a form: the first row of `ROUTES` that fits, or the solver asked for.
+
+    None if the solver asked for takes another form, or no row is automatic.
 
     Raises
     ------
@@ -314,8 +323,10 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
 
 
 def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
-    """Return the solver that continues after a solver without proof: its fallback, or the fallback of that
-    one if it does not take the form; None for none."""
+    """Return the solver that continues after a solver without proof, or None.
+
+    A fallback that does not take the form is replaced by its own fallback.
+    """
     rows = (
         {r.solver.name: r for r in routes(form)} if not isinstance(form, DifferenceOfConvex) else {}
     )
@@ -328,8 +339,10 @@ def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
 
 
 def fallbacks(form: Any, chosen: Solver[Any]) -> list[str]:
-    """Return the names of all fallbacks of a solver, in order; of a method with an inner solver those of
-    the inner solver."""
+    """Return the names of all fallbacks of a solver, in order.
+
+    A method with an inner solver has the fallbacks of the inner solver.
+    """
     inside = chosen.inner if isinstance(chosen, DCA | OutOfCoreHinge) else None
     if isinstance(inside, WithFallback):
         return [inside.second.name]

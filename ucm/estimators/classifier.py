@@ -454,8 +454,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return one_vs_one_scores(scores, self.classes_.size)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the weighted accuracy of `predict`; for Dask a Dask array without dimensions, computed by
-        `float`.
+        """Return the weighted accuracy of `predict`; for Dask a Dask array, computed by `float`.
 
         Parameters
         ----------

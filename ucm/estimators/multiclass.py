@@ -84,8 +84,10 @@ def side_weights(pair: Pair, weights: Vec, counts: Vec) -> tuple[float, float]:
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
-    """Apply `work` to every part, `n_jobs` at a time, in threads: compiled code and BLAS release the
-    interpreter lock, and threads share the samples."""
+    """Apply `work` to every part, `n_jobs` at a time, in threads, which share the samples.
+
+    Compiled code and BLAS release the interpreter lock.
+    """
     if n_jobs in (None, 1) or len(parts) == 1:
         yield from map(work, parts)
     else:

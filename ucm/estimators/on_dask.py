@@ -103,8 +103,10 @@ def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
 
 
 def light_of(classifier: Any, named: bool = True) -> Any:
-    """Return a copy of a fitted classifier with only the attributes for predictions; with `named=False`
-    for arrays with the columns of the fit."""
+    """Return a copy of a fitted classifier with only the attributes for predictions.
+
+    With `named=False` it predicts for arrays with the columns of the fit.
+    """
     light = copy.copy(classifier)
     for name in _HEAVY if named else (*_HEAVY, "feature_names_in_"):
         vars(light).pop(name, None)

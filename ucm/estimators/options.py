@@ -40,8 +40,11 @@ def check_options(classifier: Any) -> None:
 def kernel_options(
     classifier: Any, X: Any, weights: Vec | None
 ) -> tuple[Kernel | None, dict[str, Any]]:
-    """Return the kernel, with gamma from all samples, and the kernel options of `compile`; None for an
-    explicit w, as for approximate kernel features, which also come from all samples."""
+    """Return the kernel or None, and the kernel options of `compile`.
+
+    gamma and approximate features come from all samples of the fit. Without a kernel, or with approximate
+    features, w is explicit and the kernel is None.
+    """
     linear = classifier.kernel is None or classifier.kernel == "linear"
     if linear and classifier.kernel_approx is None:
         return None, {"kernel": None}

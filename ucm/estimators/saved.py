@@ -120,8 +120,10 @@ class Saved:
         return w
 
     def decision(self, X: Any, names: list[str] | None = None) -> Vec:
-        """Return `w'x + b` of the rows of a table, with columns matched by name if both have names. In a
-        sparse table missing features are 0, and further features have no weight."""
+        """Return `w'x + b` of the rows of a table, with columns matched by name if both have names.
+
+        In a sparse table missing features are 0, and further features have no weight.
+        """
         w = weights_of(self.normal, self.names, names)
         if sparse.issparse(X):
             shared = min(w.size, X.shape[1])

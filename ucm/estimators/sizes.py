@@ -25,8 +25,10 @@ _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
 
 def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> list[str]:
-    """Return the parameters that move together: the given name; else all relative parameters, the only
-    parameter, the only parameter with a lam_max, or the only factor of a term.
+    """Return the names of the parameters that the search changes together.
+
+    The given name; else all relative parameters, the only parameter, the only parameter with a lam_max, or
+    the only factor of a term.
 
     Raises
     ------
@@ -63,9 +65,11 @@ def _multiples(model: Objective) -> list[TermMultiple]:
 def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
 ) -> Vec:
-    """Return the candidate values: given, or the middles of equal parts of the intersection of all admissible
-    intervals; of an objective at equal ratios, from a thousandth of lam_max to lam_max, or over three decades
-    on either side of the present value.
+    """Return the candidate values of a parameter.
+
+    The given values, or the middles of equal parts of the intersection of all admissible intervals. Of an
+    objective values at equal ratios, from a thousandth of lam_max to lam_max, or over three decades on either
+    side of the present value.
 
     Raises
     ------
@@ -112,8 +116,11 @@ def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int
 
 
 def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:
-    """Return the indices of the values, the most regular first: the smallest set, with w nearest to the
-    difference of the class centres; of an objective the largest weight on the penalty."""
+    """Return the indices of the values, the most regular classifier first.
+
+    Of a set, the smallest set first, for which w is nearest to the difference of the class centres; of an
+    objective, the largest weight on the penalty.
+    """
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
         of_loss = [
