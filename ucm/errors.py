@@ -1,4 +1,4 @@
-"""Errors and warnings. Every message has three parts: what, got, remedy."""
+"""Errors and warnings; a message says what is wrong, the value, and the remedy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def warn_of(message: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this package that led here."""
+    """Issue a warning at the calling line outside of this package."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -83,7 +83,7 @@ def warn_of(message: str, category: type[Warning]) -> None:
 
 
 def brief(x: object) -> str:
-    """What was got, on one line of an error message."""
+    """Return the representation of a value, shortened for one line of an error message."""
     shape = getattr(x, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"{type(x).__name__} of shape {shape}"
@@ -92,9 +92,9 @@ def brief(x: object) -> str:
 
 
 def unknown_option(where: str, got: Iterable[str], known: Iterable[str]) -> ParameterError:
-    """The error for options that there are not: it names the nearest that there are."""
+    """Return the error for unknown options, which names the most similar known options."""
     got, known = sorted(got), list(dict.fromkeys(known))
-    near = dict.fromkeys(word for name in got for word in nearest(name, known))
+    near = dict.fromkeys(option for name in got for option in nearest(name, known))
     meant = f"; did you mean {', '.join(near)}?" if near else ";"
     return ParameterError(
         f"{where}: unknown option {', '.join(got)}{meant} the options are {', '.join(known)}"
@@ -102,6 +102,6 @@ def unknown_option(where: str, got: Iterable[str], known: Iterable[str]) -> Para
 
 
 def nearest(name: str, known: list[str]) -> list[str]:
-    """The nearest of the known names: one that begins as it does, or is spelt much like it."""
-    begin = [word for word in known if name.startswith(word) or word.startswith(name)]
+    """Return the most similar known names: with the same beginning, or a similar spelling."""
+    begin = [x for x in known if name.startswith(x) or x.startswith(name)]
     return begin[:1] or difflib.get_close_matches(name, known, n=1)

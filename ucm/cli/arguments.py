@@ -29,9 +29,9 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; the parsed `command` is the name of the command."""
-    whole = _Parser(prog="ucm", description="Declare, solve, certify and verify classifiers.")
-    whole.add_argument("--version", action="version", version=f"ucm {__version__}")
-    commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    main = _Parser(prog="ucm", description="Declare, solve, certify and verify classifiers.")
+    main.add_argument("--version", action="version", version=f"ucm {__version__}")
+    commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(name: str, text: str) -> Any:
         sub = commands.add_parser(name, help=text, description=text)
@@ -85,4 +85,4 @@ def parser() -> argparse.ArgumentParser:
     add_model(
         command("admissible", "the interval of each parameter in which the problem is convex")
     )
-    return whole
+    return main

@@ -111,9 +111,9 @@ def _demo_row(set_name: str, model_name: str, X: Any, y: Any) -> tuple[dict[str,
 def _models(options: argparse.Namespace) -> int:
     rows = []
     for name in model_names():
-        words = [w if x is None else f"{w}={x}" for w, x in defaults(name).items()]
+        arguments = [w if x is None else f"{w}={x}" for w, x in defaults(name).items()]
         meaning = (getattr(models, name).__doc__ or "").partition("\n")[0]
-        model = f"{name}({', '.join(words)})"
+        model = f"{name}({', '.join(arguments)})"
         rows.append({"model": model, "set": declare(name).formula(TEXT), "meaning": meaning})
     return _listed(options, rows, "ucm.models")
 

@@ -27,8 +27,8 @@ def model_names() -> list[str]:
 def defaults(name: str) -> dict[str, float | None]:
     """Return the parameters of a named model with their defaults, without alternatives; None without."""
     return {
-        word: None if p.default is p.empty else p.default
-        for word, p in _signature(name).items()
+        parameter: None if p.default is p.empty else p.default
+        for parameter, p in _signature(name).items()
         if p.kind is not Parameter.KEYWORD_ONLY
     }
 
@@ -77,17 +77,17 @@ def declare(name: str, given: Mapping[str, float] | None = None) -> Any:
         remedy = f"did you mean {close[0]}?" if close else f"take one of {', '.join(model_names())}"
         raise ParameterError(f"model {name!r}: not known; {remedy}")
     known = _signature(name)
-    for word in given:
-        if word not in known:
+    for parameter in given:
+        if parameter not in known:
             raise ParameterError(
-                f"{name}: no parameter {word!r}; it has {', '.join(known) or 'none'}"
+                f"{name}: no parameter {parameter!r}; it has {', '.join(known) or 'none'}"
             )
-    usual = defaults(name)
-    alternatives = known.keys() - usual.keys()
+    default = defaults(name)
+    alternatives = known.keys() - default.keys()
     if given.keys() & alternatives:  # in place of the other parameters
         missing = alternatives - given.keys()
         if missing:
             raise ParameterError(f"{name}: expected a value of {missing.pop()} too; write --param")
         return getattr(models, name)(**given)
-    values = {w: Param(w, 0.5, relative=True) if x is None else x for w, x in usual.items()}
+    values = {w: Param(w, 0.5, relative=True) if x is None else x for w, x in default.items()}
     return getattr(models, name)(**{**values, **given})

@@ -449,13 +449,13 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any
     if asked == "auto":
         if gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
             return False
-        wanted: list[Solver[Any]] = [SMO()]
+        candidates: list[Solver[Any]] = [SMO()]
     else:
-        wanted = named(asked, MinNorm)
+        candidates = named(asked, MinNorm)
     space = data.in_gram_space(gram)
-    if not any(isinstance(s, NearestPoint) for s in wanted) or model.set.infeasibility(space):
+    if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility(space):
         return False
-    return any(refusal(s, minimum_norm(model, space)) is None for s in wanted)
+    return any(refusal(s, minimum_norm(model, space)) is None for s in candidates)
 
 
 def in_its_space(data: Data, gram: Gram | None) -> Data:

@@ -22,7 +22,7 @@ def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray
     return scores, np.clip(np.floor((scores - first) / width), 0, _BINS - 1).astype(np.intp)
 
 
-def _count(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
+def _histograms(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
     positive, (_, bins) = np.asarray(y) > 0.0, _bins(X, normal, first, width)
     c = magnitudes(y)
     weights = [None if c is None else c[rows] for rows in (positive, ~positive)]
@@ -33,7 +33,7 @@ def _count(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[n
     return np.array(counts, dtype=np.float64)
 
 
-def _bring(
+def _scores_in_bins(
     X: Any, y: Any, normal: Vec, first: float, width: float, low: int, high: int
 ) -> tuple[Vec, NDArray[Any]]:
     scores, bins = _bins(X, normal, first, width)
@@ -74,8 +74,8 @@ def scores_near_least_error(
     """
     width = 16.0 * max(spread, 1e-280) / _BINS
     first = center - 0.5 * _BINS * width
-    counts = source.map_reduce(_count, normal, first, width, merge=operator.add)
+    counts = source.map_reduce(_histograms, normal, first, width, merge=operator.add)
     low, high, before, _ = bins_of_least_error(costs[0] * counts[0], costs[1] * counts[1])
-    found = source.map_reduce(_bring, normal, first, width, low, high)
-    scores = np.concatenate([s for s, _ in found])
-    return scores, np.concatenate([p for _, p in found]), before
+    blocks = source.map_reduce(_scores_in_bins, normal, first, width, low, high)
+    scores = np.concatenate([s for s, _ in blocks])
+    return scores, np.concatenate([p for _, p in blocks]), before

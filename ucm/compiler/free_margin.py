@@ -52,12 +52,12 @@ class FreeMarginLowering(Lowering[FreeMargin]):
 
     def __init__(
         self,
-        found: KnownRadius,
+        known: KnownRadius,
         declared: RobustMargin,
         data: Data,
         asked: str | Solver[Any] = "auto",
     ) -> None:
-        self.model, self.declared, self.data, self.asked = found.model, declared, data, asked
+        self.model, self.declared, self.data, self.asked = known.model, declared, data, asked
         self.form = posed(declared, data)[1]
 
     @property
@@ -81,10 +81,10 @@ class FreeMarginLowering(Lowering[FreeMargin]):
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         w = answer.plane[0] / self.form.unit
-        found = bounds(self.declared, self.data, w)
-        x = np.asarray(self.data.X.T @ (found.q * self.data.y)).ravel()
-        certificate = found.certificate
-        return Proof(answer, certificate, certificate.primal, found.w, found.b, x)
+        result = bounds(self.declared, self.data, w)
+        x = np.asarray(self.data.X.T @ (result.q * self.data.y)).ravel()
+        certificate = result.certificate
+        return Proof(answer, certificate, certificate.primal, result.w, result.b, x)
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         data = self.data
@@ -107,18 +107,18 @@ class FreeMarginLowering(Lowering[FreeMargin]):
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         data, gram = self.data, self.data.gram
         w: Any = proof.w
-        found: Bounds = bounds(self.declared, data, w)
-        b, rule = found.b, "multipliers"
-        if bias_rule not in ("auto", "multipliers") and found.w.any():
+        result: Bounds = bounds(self.declared, data, w)
+        b, rule = result.b, "multipliers"
+        if bias_rule not in ("auto", "multipliers") and result.w.any():
             b, rule, _ = bias(
-                bias_rule, self.model.set, minimum_norm(self.model, data), data, [], found.w
+                bias_rule, self.model.set, minimum_norm(self.model, data), data, [], result.w
             )
-        weights = found.q * len(hulls_by_lam(self.declared))
+        weights = result.q * len(hulls_by_lam(self.declared))
         if gram is None:
-            return Recovered(found.w, b, proof.x, weights, rule, rho=found.rho)
-        c = gram.combination(data.X, found.w)
+            return Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
+        c = gram.combination(data.X, result.w)
         expansion = Expansion.of(gram.kernel, gram.X, c)
-        return Recovered(None, b, None, weights, rule, c, expansion, rho=found.rho)
+        return Recovered(None, b, None, weights, rule, c, expansion, rho=result.rho)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return free_margin_twin(self.declared, self.data, scaled)

@@ -234,8 +234,8 @@ def _extrapolated(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
     if len(last) > 1:
         r0, s0 = last[0]
         before = np.log(r1 / r0)
-        moved = before != 0.0
-        slope[moved] = np.clip(np.log(s1 / s0)[moved] / before[moved], 0.0, 10.0)
+        changed = before != 0.0
+        slope[changed] = np.clip(np.log(s1 / s0)[changed] / before[changed], 0.0, 10.0)
     return s1 * np.exp(np.minimum(slope * step, 10.0))
 
 

@@ -134,14 +134,14 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
         return certify_objective(self.model, self.data, normal, b, slopes)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        whole = self.split.convex
-        if whole and is_proven(proof.certificate, monitor.tol):
+        convex = self.split.convex
+        if convex and is_proven(proof.certificate, monitor.tol):
             return None
         w, b = proof.answer.plane
         endless = falls_forever(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
-        if whole:
+        if convex:
             return None
         gap, missed = proof.certificate.relative_gap, proof.certificate.violation
         if missed > monitor.tol or gap > monitor.tol:

@@ -180,10 +180,10 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
     free = a > 1e-12 * max(float(a.max(initial=0.0)), 1e-300)
     if form.p == 1.0:
         free &= a < form.C
-    found = [0.5 * (top + bottom)] if np.isfinite(top + bottom) else []
+    candidates = [0.5 * (top + bottom)] if np.isfinite(top + bottom) else []
     if free.any():
-        found.append(float(np.mean(F[free])))
-    return found or [0.0]
+        candidates.append(float(np.mean(F[free])))
+    return candidates or [0.0]
 
 
 def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:

@@ -319,8 +319,8 @@ def _bias_of_odds(data: Data, normal: Vec) -> float | None:
     if not mean[0] > mean[1]:
         return None
     c = data.weighing.classes
-    moved = variance / data.total * math.log(c[0] / c[1]) / (mean[0] - mean[1])
-    return _least_error(data, normal, counts) + moved
+    shift = variance / data.total * math.log(c[0] / c[1]) / (mean[0] - mean[1])
+    return _least_error(data, normal, counts) + shift
 
 
 def _least_error(data: Data, normal: Vec, costs: Vec | None) -> float:
@@ -393,9 +393,9 @@ def _least_error_by_sorting(
     best = float(errors[usable].min())
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
     inner = ties[(ties > 0) & (ties < s.size)]
-    reach = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
+    span = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
     if inner.size == 0:
-        b = -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
+        b = -(float(s[0]) - span) if ties[0] == 0 else -(float(s[-1]) + span)
         return b, best, False
     k = int(inner[np.argmax(gaps[inner])])
     return -0.5 * float(s[k - 1] + s[k]), best, True
@@ -432,11 +432,11 @@ def _odds_of_moments(data: Data, normal: Vec) -> float | None:
     plus, minus = (float(normal @ data.mean(kind)) for kind in ("pos", "neg"))
     if not plus > minus:
         return None
-    shares = zip(("pos", "neg"), data.counts, strict=True)
-    variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in shares)
+    classes = zip(("pos", "neg"), data.counts, strict=True)
+    variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in classes)
     c = data.weighing.classes
-    moved = variance / sum(data.counts) * math.log(c[0] / c[1]) / (plus - minus)
-    return _least_error_of_rows(data, normal, (1.0, 1.0)) + moved
+    shift = variance / sum(data.counts) * math.log(c[0] / c[1]) / (plus - minus)
+    return _least_error_of_rows(data, normal, (1.0, 1.0)) + shift
 
 
 def coefficients_of(

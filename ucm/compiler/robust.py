@@ -265,8 +265,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        reach = radial(unit, monitor.below(1e-6))
-        ray = reach(inside / norm)
+        ray_in = radial(unit, monitor.below(1e-6))
+        ray = ray_in(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
         if ray is not None and ray.s >= 0.0 and form.missed(middle) > INSIDE:
             # a centre that misses the couplings is not in U; the point of the ray is
@@ -274,7 +274,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             center = form.matvec(middle)
             norm = data.space.norm(center)
             if norm > 1e-9 * form.largest:
-                ray = reach(unit.lower(center) / norm)
+                ray = ray_in(unit.lower(center) / norm)
         if ray is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
         if ray.s < 0.0:
@@ -389,9 +389,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if form.blocks:
             return [self.answer(solver, monitor, start)]
         # a single point, or several points that must coincide
-        apart = max((float(np.abs(c.offset).max()) for c in form.couplings), default=0.0)
-        if apart > 1e-12 * max(self.data.scale, float(np.abs(form.center).max())):
-            return [Answer(status="infeasible", message=f"its points lie {apart:.3g} apart")]
+        gap = max((float(np.abs(c.offset).max()) for c in form.couplings), default=0.0)
+        if gap > 1e-12 * max(self.data.scale, float(np.abs(form.center).max())):
+            return [Answer(status="infeasible", message=f"its points lie {gap:.3g} apart")]
         return [Answer(multipliers=[np.zeros_like(c.offset) for c in form.couplings])]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
@@ -495,7 +495,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
 
     def __init__(self, convex: DistanceLowering, floor: float) -> None:
         self.model, self.data, self.image = convex.model, convex.data, convex.image
-        self.form, self.floor, self.whole = convex.unit, floor, convex.image.largest
+        self.form, self.floor, self.size = convex.unit, floor, convex.image.largest
         self.asked = "auto" if convex.beyond is None else convex.beyond
         self.unbounded = ""  # the reason for no lower bound
 
@@ -578,7 +578,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         certificate, x = certify_unit(model, data, form, w, answer.q, self.floor, splits)
         if answer.witness is not None:
             bound = lower_bound(model, data, form, answer.witness)
-            if bound > certificate.primal + _CLEAR * self.whole:
+            if bound > certificate.primal + _CLEAR * self.size:
                 raise SolverError(
                     "the solver's witness: expected a bound below the objective "
                     f"{certificate.primal:.6g} of its w, got {bound:.6g}; take another solver"
@@ -587,16 +587,16 @@ class SphereLowering(_RobustLowering[UnitNorm]):
                 certificate = proven(certificate, bound, data.scale)
         certificate = self._bracketed(certificate)
         if not self._inside(certificate):
-            return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+            return Proof(answer, certificate, certificate.primal, w, None, x, self.size)
         if certificate.kind == "local" and (
             certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
         ):
             certificate = replace(certificate, kind="global")
         if self.data.gram is not None and self._at_zero(certificate, GramSpace.resolution):
-            certificate = at_zero(-certificate.dual, self.whole, certificate.violation)
+            certificate = at_zero(-certificate.dual, self.size, certificate.violation)
             nothing = np.zeros_like(w)
-            return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.whole)
-        return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+            return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
+        return Proof(answer, certificate, certificate.primal, w, None, x, self.size)
 
     def _bracketed(self, certificate: Certificate) -> Certificate:
         """Return the certificate with bounds that do not cross: a w below the floor separates 0 from U."""
@@ -604,7 +604,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
         certificate = bracket(
             c.primal, c.dual, 0.0, max(abs(c.primal), 1e-12 * self.data.scale),
-            rounding=rounding * self.whole, size=self.whole, curved=10.0 * _CLEAR * self.whole,
+            rounding=rounding * self.size, size=self.size, curved=10.0 * _CLEAR * self.size,
             wrong="a direction that separates 0 from a set that holds it); "
             + fault("the lowering of this set", self.model),
             kind=c.kind,
@@ -622,7 +622,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
 
         A point of U counts as 0, and the objective is at most `part` of the size of U.
         """
-        return certificate.dual >= -ZERO * self.whole and certificate.primal <= part * self.whole
+        return certificate.dual >= -ZERO * self.size and certificate.primal <= part * self.size
 
     def _normalised(self, w: Vec) -> Vec:
         """Return w at length 1, projected on the span of U; outside of the span f is 0."""
@@ -644,7 +644,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         tol = monitor.tol
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
         if not w.any():
-            return _rounding(GramSpace.resolution * self.whole)
+            return _rounding(GramSpace.resolution * self.size)
         residual = certificate.residual or 0.0
         if certificate.kind == "global" and self._bound_is_tight(certificate, tol):
             if -CROSSED <= certificate.relative_gap <= tol:

@@ -308,16 +308,16 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
             r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form)
         )
         return next(fitting, None)
-    wanted = named(asked, type(form))
-    for solver in wanted:
+    candidates = named(asked, type(form))
+    for solver in candidates:
         if refusal(solver, form) is None:
             return solver
-    if wanted:
+    if candidates:
         name = asked if isinstance(asked, str) else asked.name
         raise SolverError(
             f"solver {name!r} does not take this model"
             f"{' where 0 lies in U' if isinstance(form, UnitNorm) else ''}: "
-            f'{refusal(wanted[-1], form)}; use solver="auto"'
+            f'{refusal(candidates[-1], form)}; use solver="auto"'
         )
     return None
 
@@ -385,11 +385,11 @@ def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | 
             f'solver {asked.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )
     known = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
-    words = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
+    other = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
     near = nearest(asked, list(known))
     meant = f"; did you mean {near[0]!r}?" if near else ""
     return ParameterError(
-        f"solver: expected {words}, a solver instance or one of {', '.join(known)}; got {brief(asked)}{meant}"
+        f"solver: expected {other}, a solver instance or one of {', '.join(known)}; got {brief(asked)}{meant}"
     )
 
 
@@ -418,8 +418,8 @@ def verdicts(
     table: list[tuple[str, str]] = []
     for route in routes(form):
         why = refusal(route.solver, form)
-        word = "chosen" if route.solver is chosen else "possible"
-        taken = f"{word}{_predicted(route.solver, form)}: {route.purpose}"
+        verdict = "chosen" if route.solver is chosen else "possible"
+        taken = f"{verdict}{_predicted(route.solver, form)}: {route.purpose}"
         table.append(
             (label(route.solver), taken if why is None else f"refused: {_round_numbers(why)}")
         )
@@ -442,9 +442,9 @@ def _chosen_and_next(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*rows[chosen : chosen + 3], *reversed(rows[:chosen])][:3]
 
 
-def table(rows: Sequence[tuple[str, str]], whole: bool = True) -> list[str]:
+def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
     """Return the rows as lines with padded names; without `whole`, the chosen row and two more."""
-    kept = rows if whole else _chosen_and_next(rows)
+    kept = rows if verbose else _chosen_and_next(rows)
     width = max((len(name) for name, _ in kept), default=0)
     left = len(rows) - len(kept)
     more = [f"  {left} more: explain(verbose=True)"] if left else []

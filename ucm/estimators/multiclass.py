@@ -38,8 +38,8 @@ class Pair:
         """Return the prefix of messages about this problem; "" for two classes."""
         if classes.size == 2:
             return ""
-        words = list(map(repr, classes.tolist()))
-        return f"{words[self.positive]} against {'the rest' if self.negative < 0 else words[self.negative]}: "
+        names = list(map(repr, classes.tolist()))
+        return f"{names[self.positive]} against {'the rest' if self.negative < 0 else names[self.negative]}: "
 
 
 @contextmanager
@@ -78,9 +78,11 @@ def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
 
 def side_weights(pair: Pair, weights: Vec, counts: Vec) -> tuple[float, float]:
     """Return the mean weights of both sides of a problem, from the weights and counts of the classes."""
-    place = np.arange(weights.size)
-    rest = place != pair.positive if pair.negative < 0 else place == pair.negative
-    return float(weights[pair.positive]), float(np.average(weights[rest], weights=counts[rest]))
+    index = np.arange(weights.size)
+    negative = index != pair.positive if pair.negative < 0 else index == pair.negative
+    return float(weights[pair.positive]), float(
+        np.average(weights[negative], weights=counts[negative])
+    )
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:

@@ -89,13 +89,13 @@ def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) ->
     da: Any = import_module("dask.array")
     names = list(getattr(classifier, "feature_names_in_", ()))
     light = light_of(classifier, named=False)
-    wanted = Features(tuple(names) if names and hasattr(X, "columns") else None)
-    blocks, about = lazy_blocks(X, RowColumns(y, sample_weight), wanted)
-    refuse_width(classifier, "score", about.n)
+    features = Features(tuple(names) if names and hasattr(X, "columns") else None)
+    blocks, layout = lazy_blocks(X, RowColumns(y, sample_weight), features)
+    refuse_width(classifier, "score", layout.n)
     call = dask.delayed(_right_of_block, pure=False)
     parts = [da.from_delayed(call(light, block), shape=(2,), dtype=float) for block in blocks]
-    right, whole = da.stack(parts).sum(axis=0)
-    return right / whole
+    correct, total = da.stack(parts).sum(axis=0)
+    return correct / total
 
 
 def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
@@ -133,5 +133,5 @@ def right_rows(X: Any, y: Any, classifier: Any, places: Any) -> Vec:
     c = np.ones(y.size) if c is None else c
     if y.size == 0:
         return np.zeros(2)
-    right = np.asarray(classifier.predict(X if places is None else X[:, places])) == y
-    return np.array([float(c @ right), float(c.sum())])
+    correct = np.asarray(classifier.predict(X if places is None else X[:, places])) == y
+    return np.array([float(c @ correct), float(c.sum())])

@@ -49,13 +49,13 @@ def kernel_options(
     if linear and classifier.kernel_approx is None:
         return None, {"kernel": None}
     if classifier.kernel_approx is not None:
-        own = {name: getattr(classifier, name) for name in (*_OF_KERNELS, "kernel_approx")}
+        arguments = {name: getattr(classifier, name) for name in (*_OF_KERNELS, "kernel_approx")}
         if classifier.kernel is None:
             check_no_options({"kernel_approx": classifier.kernel_approx})
         if isinstance(X, RowSource):
-            features = row_features(type(classifier).__name__, X, classifier.kernel, own)
+            features = row_features(type(classifier).__name__, X, classifier.kernel, arguments)
         else:
-            features = features_of(classifier.kernel, X, weights, own)
+            features = features_of(classifier.kernel, X, weights, arguments)
         return None, {"kernel": classifier.kernel, "kernel_approx": features}
     options = {name: getattr(classifier, name) for name in _OF_KERNELS}
     kernel, _ = kernel_of(classifier.kernel, X, weights, **options)

@@ -78,15 +78,15 @@ def candidates(
     """
     if not isinstance(values, int | np.integer) or isinstance(values, bool):
         try:
-            found = np.array([float(v) for v in values] if isinstance(values, Iterable) else [])
+            given = np.array([float(v) for v in values] if isinstance(values, Iterable) else [])
         except (TypeError, ValueError, OverflowError):
-            found = np.zeros(0)
-        if isinstance(values, str) or not found.size or not np.isfinite(found).all():
+            given = np.zeros(0)
+        if isinstance(values, str) or not given.size or not np.isfinite(given).all():
             raise ParameterError(
                 "ClassifierCV: param_range is a number of values, or a sequence of numbers, got "
                 f"{brief(values)}; write param_range=20"
             )
-        return found
+        return given
     if values < 1:
         raise ParameterError(
             f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20"
@@ -108,7 +108,7 @@ def candidates(
 
 
 def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int) -> Vec:
-    tops = [found.value for data in datas if (found := lambda_max(model, data, name)) is not None]
+    tops = [lam.value for data in datas if (lam := lambda_max(model, data, name)) is not None]
     if model.relative_names() or tops:
         top = max(tops, default=1.0) if not model.relative_names() else 1.0
         return np.geomspace(_DOWN, 1.0, count + 1)[:-1] * top

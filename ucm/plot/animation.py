@@ -141,11 +141,11 @@ class SetAnimation(Display):
     def _repr_html_(self) -> str:
         """Return a slider over the pictures as one HTML element, which loads nothing."""
         pictures = [base64.b64encode(p).decode() for p in self.frames()]
-        words = [f"{v:.4g}" for v in self.values]
+        labels = [f"{v:.4g}" for v in self.values]
         images = "".join(
             f"<img src='data:image/png;base64,{p}' alt='{html.escape(self.name)} = {v}' "
             f"style='display:{'block' if k == 0 else 'none'};max-width:100%'>"
-            for k, (p, v) in enumerate(zip(pictures, words))
+            for k, (p, v) in enumerate(zip(pictures, labels))
         )
         move = (
             "var f=this.closest('.ucm-animation'),k=+this.value;"
@@ -155,9 +155,9 @@ class SetAnimation(Display):
         return (
             "<div class='ucm-animation'>"
             "<label style='display:flex;gap:1em;align-items:center;font-family:monospace'>"
-            f"<span>{html.escape(self.name)} = <output>{words[0]}</output></span>"
-            f"<input type='range' min='0' max='{len(words) - 1}' value='0' style='flex:1;max-width:30em' "
-            f"data-values='{' '.join(words)}' oninput=\"{move}\"></label><div>{images}</div></div>"
+            f"<span>{html.escape(self.name)} = <output>{labels[0]}</output></span>"
+            f"<input type='range' min='0' max='{len(labels) - 1}' value='0' style='flex:1;max-width:30em' "
+            f"data-values='{' '.join(labels)}' oninput=\"{move}\"></label><div>{images}</div></div>"
         )
 
     def to_html(self, file: str | Path | None = None) -> str:

@@ -49,8 +49,8 @@ class Labels:
         away = away / (float(np.hypot(*away)) or 1.0)
         half = self._half(text, size) / self._unit
         places = [
-            (point, (reach + half) * u, 0.0, 0.6 * (1.0 - float(u @ away)) + 0.05 * reach)
-            for reach in (5.0, 8.0, 13.0, 20.0, 30.0)
+            (point, (distance + half) * u, 0.0, 0.6 * (1.0 - float(u @ away)) + 0.05 * distance)
+            for distance in (5.0, 8.0, 13.0, 20.0, 30.0)
             for u in np.c_[np.cos(angles), np.sin(angles)]
         ]
         return self._put(text, places, color, size, ground=True)

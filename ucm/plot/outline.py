@@ -145,9 +145,9 @@ def _triangle(a: Vec, e: Vec, b: Vec, f: Vec) -> tuple[Vec, float]:
 
 def projection_outline(projection: Projection, frame: Frame, *, rtol: float = 2e-3) -> Outline:
     """Return the outline of a projection, or of its part in the frame if it is unbounded."""
-    whole = outline(projection, rtol=rtol)
-    if whole is not None:
-        return whole
+    bounded = outline(projection, rtol=rtol)
+    if bounded is not None:
+        return bounded
     part = outline(projection.within(frame), rtol=rtol)
     if part is None:
         raise RuntimeError("a set in a square is bounded")

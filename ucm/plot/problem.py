@@ -146,6 +146,6 @@ def subsample(y: NDArray[np.float64], weights: Any) -> NDArray[np.intp]:
     if weights is not None:
         heavy = np.argsort(-weights, kind="stable")[: MAX_SAMPLES // 2]
         heavy = heavy[weights[heavy] > 0.0]
-    others = np.setdiff1d(np.arange(y.size), heavy)
-    chosen = np.random.default_rng(0).choice(others, MAX_SAMPLES - heavy.size, replace=False)
+    remaining = np.setdiff1d(np.arange(y.size), heavy)
+    chosen = np.random.default_rng(0).choice(remaining, MAX_SAMPLES - heavy.size, replace=False)
     return np.sort(np.concatenate([heavy, chosen]))
