@@ -242,7 +242,7 @@ def test_kappa_of_mm_fda_in_closed_form() -> None:
 
 
 # --- special cases ------------------------------------------------------------------------------
-def test_infinite_ends() -> None:
+def test_an_interval_without_an_upper_end_is_infinite() -> None:
     # constant first feature per class: the difference of means leaves the range of the covariances
     X = np.array([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.5], [-1.0, 2.0]])
     y = np.array([1.0, 1.0, -1.0, -1.0])
@@ -256,14 +256,14 @@ def test_infinite_ends() -> None:
     assert found.upper == math.inf and found.lower == pytest.approx(0.5)
 
 
-def test_a_zero_covariance() -> None:
+def test_a_zero_covariance_leaves_the_distance_of_the_means() -> None:
     X, y = np.array([[1.0], [1.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
     assert one(ucm.models.mm_fda(0.1), X, y).upper == math.inf
     sol = ucm.solve(ucm.models.mm_mpm(3.0), X, y)
     assert sol.status == "optimal" and sol.objective == pytest.approx(-2.0)
 
 
-def test_an_empty_interval() -> None:
+def test_a_model_without_admissible_values_says_so() -> None:
     X = np.array([[1.0], [1.0], [1.0], [1.0]])
     found = one(ucm.models.nu_svm(0.5), X, LINE_Y)
     assert found.empty and not any(v in found for v in (0.0, 0.5, found.lower, found.upper))
@@ -349,7 +349,7 @@ def test_every_named_model_has_an_interval() -> None:
             assert fitted.status in ("optimal", "zero_in_set")
 
 
-def test_interval_by_hand() -> None:
+def test_ends_and_middle_of_an_interval() -> None:
     closed, opened = (
         Interval(0.25, 1.0, "", lower_closed=True),
         Interval(0.25, 1.0, "", upper_closed=True),

@@ -455,7 +455,7 @@ def test_a_nearly_round_set_around_0_ends() -> None:
     assert solution.plan is not None and len(solution.answer.witness.points) <= 5000
 
 
-def test_powers_of_parameters() -> None:
+def test_powers_of_parameters_have_values_and_inverses() -> None:
     kappa = Param("kappa", 0.5)
     root = (1 + kappa**2) ** 0.5
     assert root.value == pytest.approx(math.sqrt(1.25))

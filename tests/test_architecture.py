@@ -92,7 +92,7 @@ def test_a_file_belongs_to_a_floor(file: Path) -> None:
 
 
 @per_file("file")
-def test_imports_go_down(file: Path) -> None:
+def test_a_module_imports_no_higher_floor(file: Path) -> None:
     here = module_name(file)
     for node, module, _, _ in imports(tree_of(file)):
         if internal(module):
@@ -122,7 +122,7 @@ def test_who_imports_the_heavy_libraries(file: Path) -> None:
             assert inside, f"{where}: load it lazily"
 
 
-def test_no_loose_module() -> None:
+def test_the_package_has_no_loose_module() -> None:
     assert {f.name for f in PACKAGE.glob("*.py")} == LOOSE
 
 

@@ -135,7 +135,7 @@ def test_every_number_of_a_declaration_is_looked_at() -> None:
         ucm.models.group_dro(["A", "A"])
 
 
-def test_extreme_units() -> None:
+def test_extreme_units_scale_the_answer_or_raise() -> None:
     """Entries near the ends of the floating-point range: the answer scales, or an error says so."""
     base = ucm.solve(NU, X, Y)
     for scale in (1e-150, 1e-100, 1e100, 1e150):
@@ -161,7 +161,7 @@ def test_features_of_very_different_units() -> None:
             assert sol.certificate.gap <= 1e-6 * abs(sol.objective)
 
 
-def test_all_samples_equal() -> None:
+def test_equal_samples_give_w_zero() -> None:
     same = np.ones((6, 2))
     y = np.array([1.0, 1, 1, -1, -1, -1])
     m = ucm.models
@@ -173,7 +173,7 @@ def test_all_samples_equal() -> None:
         assert plan.verify().agrees
 
 
-def test_all_zero_samples() -> None:
+def test_zero_samples_give_w_zero() -> None:
     zero, y = np.zeros((4, 3)), np.array([1.0, 1, -1, -1])
     for model in (NU, ucm.models.mm_fda(0.5), ucm.Hull(ucm.signed)):
         for samples in (zero, sparse.csr_matrix(zero)):
@@ -181,7 +181,7 @@ def test_all_zero_samples() -> None:
             assert sol.status == "zero_in_set" and sol.objective == 0.0
 
 
-def test_a_single_feature() -> None:
+def test_a_single_feature_is_classified() -> None:
     x = np.array([[0.0], [1.0], [2.0], [5.0], [6.0], [9.0]])
     y = np.array([-1.0, -1, -1, 1, 1, 1])
     sol = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), x, y)

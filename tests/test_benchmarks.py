@@ -204,7 +204,7 @@ def test_a_job_of_its_own_process() -> None:
     assert isolate.isolated(_fails, limit=60.0) == {"note": "ValueError: no reason"}
 
 
-def test_measured() -> None:
+def test_a_measurement_has_calls_runs_and_peak_memory() -> None:
     figures = isolate.isolated(
         _measures, limit=60.0
     )  # what a process has freed before is not counted
@@ -240,7 +240,7 @@ def test_every_answer_under_one_certificate() -> None:
 
 
 @pytest.mark.parametrize("peer", ["ours", "APG", "NuSVC", "LinearSVC"])
-def test_peers(peer: str) -> None:
+def test_a_peer_reaches_its_gap(peer: str) -> None:
     found = solvers.run(peer, solvers.Problem("wine", NU), 1, 60.0)
     assert found["seconds"] > 0.0
     assert ("own, s" in found) == (peer in ("ours", "APG"))
@@ -249,7 +249,7 @@ def test_peers(peer: str) -> None:
     assert -1e-9 <= found["gap"] <= (0.2 if peer == "LinearSVC" else 1e-5)
 
 
-def test_kernel_peers() -> None:
+def test_kernel_peers_reach_their_gap() -> None:
     for peer in solvers.RBF:
         assert solvers.run(peer, solvers.Problem("wine", NU, "rbf"), 1, 60.0)["gap"] <= 1e-5
 
@@ -262,7 +262,7 @@ def test_fits_end_with_geometric_means(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[3]["times ours"] == pytest.approx(found[1]["times ours"])  # a mean of one
 
 
-def test_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_benchmarks_reach_their_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "WEIGHTS", (1.0,))
     monkeypatch.setattr(losses, "PAIRS", ("logistic + l2", "squared hinge + l2"))  # the quick ones
     monkeypatch.setattr(losses, "FOLDED", {"logistic + mcp": 3.0})
@@ -273,7 +273,7 @@ def test_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row["gap"] <= 1e-6 for row in found)
 
 
-def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_core_benchmarks_yield_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "SHARES", {"none such": 0.5, "synthetic": 0.6})
     monkeypatch.setattr(
         rows, "drawn", lambda m, n, seed, kind="": (np.tile(X, (30, 1)), np.tile(Y, 30))

@@ -106,7 +106,7 @@ def test_where_the_objective_is_0_rounding_does_not_decide() -> None:
     assert named.bias_rule == "multipliers"
 
 
-def test_midpoint() -> None:
+def test_the_midpoint_is_half_way_between_the_class_points() -> None:
     X, y = load("iris")
     sol = ucm.compile(ucm.models.mm_mpm(0.4), X, y).solve()
     assert sol.bias_rule == "midpoint"

@@ -144,7 +144,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("kind", "part", "spoil"), BROKEN, ids=lambda x: str(x)[:10])
-def test_malformed_sparse_matrices(kind: str, part: str, spoil: Callable[[Any], None]) -> None:
+def test_malformed_sparse_matrices_are_refused(
+    kind: str, part: str, spoil: Callable[[Any], None]
+) -> None:
     X = sparse.csr_matrix(APART).asformat(kind).copy()
     spoil(getattr(X, part))
     solution, classifier = ucm.solve(NU, APART, Y), ucm.Classifier(NU).fit(APART, Y)
@@ -277,7 +279,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "words"), OPTIONS, ids=[str(o) for o, _ in OPTIONS])
-def test_options(options: dict[str, Any], words: str) -> None:
+def test_solve_and_path_refuse_invalid_options(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         ucm.solve(NU, APART, Y, **options)
     with pytest.raises(ParameterError, match=words):

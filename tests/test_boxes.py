@@ -52,7 +52,7 @@ def boxed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("lam", [1e-3, 0.5, 50.0])
 @pytest.mark.parametrize("case", CASES)
-def test_against_clarabel(case: str, lam: float, boxed: list[int]) -> None:
+def test_box_multipliers_agree_with_clarabel(case: str, lam: float, boxed: list[int]) -> None:
     (X, y), options = CASES[case]
     model = ucm.models.svm(lam)
     found = ucm.solve(model, X, y, solver="prox-alm", tol=1e-8, **options)
@@ -82,7 +82,7 @@ def test_a_warm_start_takes_fewer_steps(boxed: list[int]) -> None:
     assert warm.status == "optimal" and warm.stats.systems < cold.stats.systems
 
 
-def test_limits_end_it(boxed: list[int]) -> None:
+def test_limits_end_the_solve(boxed: list[int]) -> None:
     X, y = _samples(20_000, 5, 0.3)
     plan = ucm.compile(ucm.models.svm(1e-3), X, y)
     with pytest.warns(ucm.ConvergenceWarning):

@@ -349,7 +349,7 @@ def test_zero_in_the_set() -> None:
     assert sol.status == "zero_in_set" and "name its size with a Param" in sol.message
 
 
-def test_printing() -> None:
+def test_a_certificate_prints_its_bounds() -> None:
     text = str(Certificate(-1.0, -1.1, 0.1, 0.1 / 1.1, 0.0))
     assert text == "global: -1.1 <= optimum <= -1, relative gap 0.091, violation 0"
 

@@ -55,7 +55,9 @@ def mixed() -> tuple[np.ndarray, np.ndarray]:
 
 # --- scikit-learn's checks ----------------------------------------------------------------------
 @parametrize_with_checks(ESTIMATORS)
-def test_estimator_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+def test_estimators_pass_the_checks_of_scikit_learn(
+    estimator: Any, check: Callable[[Any], None]
+) -> None:
     check(estimator)
 
 
@@ -79,7 +81,7 @@ def test_the_check_of_the_array_api() -> None:
 
 
 # --- fitted attributes --------------------------------------------------------------------------
-def test_fitted_attributes(apart: tuple) -> None:
+def test_a_fit_sets_the_attributes_of_scikit_learn(apart: tuple) -> None:
     X, y = apart
     clf = ucm.Classifier(nu_svm(0.3))
     assert clf.fit(X, y) is clf
@@ -184,7 +186,7 @@ def test_a_norm_other_than_the_euclidean(apart: tuple) -> None:
     ],
     ids=repr,
 )
-def test_any_two_labels(apart: tuple, labels: Any) -> None:
+def test_any_two_labels_are_accepted(apart: tuple, labels: Any) -> None:
     X, y = apart
     named = np.asarray(labels)[y]
     clf = ucm.Classifier().fit(X, named)
@@ -193,7 +195,7 @@ def test_any_two_labels(apart: tuple, labels: Any) -> None:
     assert clf.score(X, list(named)) == 1.0
 
 
-def test_data_frames(apart: tuple) -> None:
+def test_data_frames_name_the_features(apart: tuple) -> None:
     X, y = apart
     names = ["height", "width", "depth", "weight"]
     frame, target = pd.DataFrame(X, columns=names), pd.Series(np.array(["no", "yes"])[y])
@@ -221,7 +223,9 @@ def test_data_frames(apart: tuple) -> None:
     ],
     ids=["fortran", "strided", "list", "csr", "csc", "coo", "csr_array"],
 )
-def test_layouts(apart: tuple, model: Any, layout: Callable) -> None:
+def test_the_memory_layout_does_not_change_the_classifier(
+    apart: tuple, model: Any, layout: Callable
+) -> None:
     X, y = apart
     X = np.where(np.abs(X) < 0.3, 0.0, X)
     expected = ucm.Classifier(model).fit(X, y)
@@ -233,7 +237,7 @@ def test_layouts(apart: tuple, model: Any, layout: Callable) -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, np.int16, bool])
 @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
-def test_number_types(kind: type, wrap: Callable) -> None:
+def test_the_number_type_does_not_change_the_classifier(kind: type, wrap: Callable) -> None:
     X, y = scikit.make_blobs([20, 30], centers=[[-3, 0, 0], [3, 3, 2]], random_state=0)
     X = (X > 0) if kind is bool else X.astype(kind)
     clf = ucm.Classifier(mm_mpm(0.1)).fit(wrap(X), y)
@@ -287,7 +291,7 @@ def test_a_class_of_one_sample(apart: tuple, model: Any) -> None:
     assert ucm.Classifier(model).fit(X, y).score(X, y) == 1.0
 
 
-def test_two_samples() -> None:
+def test_two_samples_are_enough() -> None:
     clf = ucm.Classifier().fit([[0.0], [1.0]], ["a", "b"])
     assert_array_equal(clf.predict([[0.4], [0.6]]), ["a", "b"])
 
@@ -330,7 +334,7 @@ def test_clone_shares_the_declaration() -> None:
     assert other.model == np.eye(2, 4) @ nu_svm(0.2)
 
 
-def test_printing(apart: tuple) -> None:
+def test_a_classifier_prints_its_declaration(apart: tuple) -> None:
     clf = ucm.Classifier(mm_fda(0.1), tol=1e-4)
     assert " ".join(repr(clf).split()) == f"Classifier(model={mm_fda(0.1)!r}, tol=0.0001)"
     assert "Param(" in clf.fit(*apart)._repr_html_()
@@ -370,7 +374,7 @@ def test_pipelines_and_cross_validation() -> None:
     assert cross_val_score(pipe, X, y, cv=3).mean() > 0.93
 
 
-def test_parallel_cross_validation(mixed: tuple) -> None:
+def test_parallel_cross_validation_equals_serial(mixed: tuple) -> None:
     clf = ucm.Classifier(mm_mpm(0.1))
     serial = cross_val_score(clf, *mixed, cv=2)
     with joblib.parallel_config(backend="threading"):
@@ -384,7 +388,7 @@ def test_more_classes_through_a_wrapper() -> None:
 
 # --- pickles, refits ----------------------------------------------------------------------------
 @pytest.mark.parametrize("model", [None, nu_svm(0.3), mm_mpm(0.1), kl_svm(0.8)], ids=repr)
-def test_pickle_and_joblib(apart: tuple, model: Any) -> None:
+def test_pickle_and_joblib_keep_the_classifier(apart: tuple, model: Any) -> None:
     X, y = apart
     clf = ucm.Classifier(model).fit(X, y)
     file = io.BytesIO()
@@ -405,7 +409,7 @@ def test_a_pickle_holds_no_training_data(apart: tuple) -> None:
     assert clf.plan_.verify().agrees
 
 
-def test_refits(apart: tuple, mixed: tuple) -> None:
+def test_a_second_fit_forgets_the_first(apart: tuple, mixed: tuple) -> None:
     clf = ucm.Classifier(mm_fda(0.1)).fit(*apart)
     first = clf.coef_.copy()
     clf.fit(*mixed)
@@ -491,7 +495,7 @@ def test_class_weight_multiplies_the_caps(apart: tuple, weight: tuple[float, flo
     assert clf.plan_.verify().agrees
 
 
-def test_balanced_class_weights(mixed: tuple) -> None:
+def test_balanced_class_weights_equal_inverse_frequencies(mixed: tuple) -> None:
     X, y = mixed
     balanced = ucm.Classifier(nu_svm(0.8), class_weight="balanced").fit(X, y)
     manual = ucm.Classifier(nu_svm(0.8), class_weight={0: 60 / 80, 1: 60 / 40}).fit(X, y)
@@ -537,7 +541,7 @@ def test_class_weights_that_mean_nothing(mixed: tuple) -> None:
     ],
     ids=repr,
 )
-def test_bias_rules(mixed: tuple, model: Any, bias: str, rule: str) -> None:
+def test_each_bias_rule_gives_its_bias(mixed: tuple, model: Any, bias: str, rule: str) -> None:
     X, y = mixed
     clf = ucm.Classifier(model, bias_rule=bias).fit(X, y)
     assert clf.solution_.bias_rule == rule
@@ -562,7 +566,7 @@ def test_bias_rules_that_do_not_apply(mixed: tuple) -> None:
 
 
 # --- sets in another space ----------------------------------------------------------------------
-def test_a_linear_image(apart: tuple) -> None:
+def test_the_normal_of_a_linear_image_is_in_feature_space(apart: tuple) -> None:
     X, y = apart
     clf = ucm.Classifier(PROJECTION @ nu_svm(0.3)).fit(X, y)
     inner = ucm.Classifier(nu_svm(0.3)).fit(X @ PROJECTION.T, y)
@@ -616,7 +620,7 @@ BAD_DATA = {
 
 
 @pytest.mark.parametrize(("X", "y", "message"), BAD_DATA.values(), ids=BAD_DATA.keys())
-def test_bad_data(X: Any, y: Any, message: str) -> None:
+def test_bad_data_are_refused(X: Any, y: Any, message: str) -> None:
     clf = ucm.Classifier()
     with pytest.raises(ucm.DataError, match=re.compile(message, re.DOTALL)):
         clf.fit(X, y)
@@ -653,8 +657,10 @@ BAD_MODELS = {
 
 
 @pytest.mark.parametrize(("model", "error", "message"), BAD_MODELS.values(), ids=BAD_MODELS.keys())
-def test_bad_models(mixed: tuple, model: Any, error: type[Exception], message: str) -> None:
-    """They can be set, as a search does, and are refused by fit."""
+def test_fit_refuses_bad_models(
+    mixed: tuple, model: Any, error: type[Exception], message: str
+) -> None:
+    """`set_params` takes any model, as a search needs; `fit` refuses it."""
     clf = ucm.Classifier().set_params(model=model)
     with pytest.raises(error, match=message):
         clf.fit(*mixed)
@@ -703,7 +709,7 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
     ],
     ids=repr,
 )
-def test_bad_options(mixed: tuple, options: dict, message: str) -> None:
+def test_bad_options_are_refused(mixed: tuple, options: dict, message: str) -> None:
     clf = ucm.Classifier(**options)
     with pytest.raises(ucm.ParameterError, match=message):
         clf.fit(*mixed)

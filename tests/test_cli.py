@@ -70,7 +70,7 @@ def pure_json(text: str) -> Any:
 
 
 # --- demo -------------------------------------------------------------------------------------
-def test_demo(run: Run, tmp_path: Path) -> None:
+def test_demo_prints_a_screen_and_writes_a_page(run: Run, tmp_path: Path) -> None:
     """One screen, and a page that loads nothing, with a picture of every declared set."""
     status, out, err = run("demo", "--report", str(tmp_path / "demo.html"))
     assert status == 0
@@ -91,7 +91,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     assert not re.search(r"(src|href)=['\"]https?:|<script|@import", shown)
 
 
-def test_demo_as_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_as_json_has_a_row_for_each_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "DEMO_SETS", ("wine",))
     status, out, _ = run("demo", "--json")
     answer = pure_json(out)
@@ -120,7 +120,7 @@ def test_demo_fails_when_one_does_not_agree(run: Run, monkeypatch: pytest.Monkey
 
 
 # --- models -----------------------------------------------------------------------------------
-def test_models(run: Run) -> None:
+def test_models_lists_every_named_model(run: Run) -> None:
     status, out, _ = run("models")
     assert status == 0
     rows = pure_json(run("models", "--json")[1])
@@ -222,7 +222,7 @@ def test_fit_prints_the_iterations(run: Run, wine: Path) -> None:
 
 
 # --- admissible -------------------------------------------------------------------------------
-def test_admissible(run: Run, wine: Path) -> None:
+def test_admissible_lists_the_interval_of_each_parameter(run: Run, wine: Path) -> None:
     X, y = ucm.datasets.load("wine")
     status, out, _ = run("admissible", wine, "--model", "mm_mpm", "--json")
     answer = pure_json(out)
@@ -272,7 +272,7 @@ def test_names_and_labels_that_read_as_markup(run: Run, tmp_path: Path) -> None:
     assert status == 0 and "a[bold].csv" in "".join(out.split())
 
 
-def test_a_time_limit(run: Run, wine: Path) -> None:
+def test_a_time_limit_ends_fit_with_status_1(run: Run, wine: Path) -> None:
     status, _, err = run("fit", wine, "--model", "nu_svm", "--time-limit", "1e-9")
     assert status == 1 and err.startswith("ucm: time_limit: ")
 
@@ -548,7 +548,7 @@ def test_bad_input_takes_one_line(
     assert err.count("\n") == 1
 
 
-def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_version_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, says in ((["--help"], "demo"), (["--version"], ucm.__version__)):
         with pytest.raises(SystemExit) as caught:
             cli.main(arguments)

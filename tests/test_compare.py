@@ -171,13 +171,13 @@ def test_several_sizes_classes_and_jobs() -> None:
         ({"progress": 3}, ucm.ParameterError, "progress"),
     ],
 )
-def test_bad_input(change: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_bad_input_is_refused(change: dict[str, Any], error: type[Exception], words: str) -> None:
     given = {"models": [Fails()], "X": X, "y": Y, **change}
     with pytest.raises(error, match=words):
         ucm.compare(given.pop("models"), given.pop("X"), given.pop("y"), **given)
 
 
-def test_the_picture(mixed: ucm.Comparison) -> None:
+def test_a_comparison_is_drawn(mixed: ucm.Comparison) -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is part of ucm[plot]")
     matplotlib.use("Agg")
     ax = mixed.plot()

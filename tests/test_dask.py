@@ -217,7 +217,7 @@ def test_labels_in_one_block_only(client: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lazy", "in memory", "frame", "other chunks"])
-def test_weights_and_groups(kind: str, client: Any) -> None:
+def test_weights_and_groups_agree_with_memory(kind: str, client: Any) -> None:
     X, y = samples()
     rng = np.random.default_rng(1)
     c, g = rng.integers(0, 3, y.size).astype(float), rng.integers(0, 2, y.size)
@@ -255,7 +255,7 @@ def frame(X: Any, y: Any, npartitions: int = 4) -> Any:
     return dd.from_pandas(table, npartitions=npartitions)
 
 
-def test_frames(client: Any) -> None:
+def test_frames_agree_with_memory(client: Any) -> None:
     X, y = samples()
     table, memory = frame(X, y), ucm.solve(NU, X, y)
     given: list[Any] = [(table,), (table, "label")]
@@ -323,7 +323,7 @@ def test_a_pickle_leaves_the_samples_out(client: Any) -> None:
     assert np.array_equal(again.predict(X), classifier.predict(X))
 
 
-def test_a_path(client: Any) -> None:
+def test_a_path_agrees_with_memory(client: Any) -> None:
     X, y = samples()
     model = ucm.ReducedHull(pos, nu=ucm.Param("nu", 0.4)) - ucm.ReducedHull(
         neg, nu=ucm.Param("nu", 0.4)
@@ -391,7 +391,7 @@ def test_a_block_too_large_for_a_worker(workers: Any) -> None:
         ucm.open_rows(X, da.zeros(rows, chunks=rows))
 
 
-def test_options() -> None:
+def test_bad_timeouts_are_refused() -> None:
     X, y = lazy(*samples())
     for timeout in (0.0, -1.0):
         with pytest.raises(ucm.ParameterError, match="timeout"):
@@ -399,7 +399,7 @@ def test_options() -> None:
 
 
 # --- faults ------------------------------------------------------------------------------------
-def test_a_closed_client(cluster: Any) -> None:
+def test_a_closed_client_is_refused(cluster: Any) -> None:
     X, y = samples()
     with distributed.Client(cluster):
         plan = ucm.compile(NU, *lazy(X, y))
@@ -408,7 +408,7 @@ def test_a_closed_client(cluster: Any) -> None:
     assert ucm.solve(NU, *lazy(X, y)).status == "optimal"  # here
 
 
-def test_an_asynchronous_client(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_asynchronous_client_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with distributed.Client(cluster) as client:
         monkeypatch.setattr(client, "_asynchronous", True, raising=False)
         monkeypatch.setattr(type(client), "asynchronous", True)
@@ -499,8 +499,8 @@ def test_limits_and_interrupts_end_between_rounds(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process by its signal")
-def test_a_killed_worker() -> None:
-    """In the first round and in the last; its samples are computed again elsewhere."""
+def test_a_killed_worker_does_not_change_the_answer() -> None:
+    """A worker is killed in the first and in the last round; others compute its blocks again."""
     X, y = samples(20_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

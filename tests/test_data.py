@@ -64,7 +64,7 @@ def test_labels_of_every_kind(y: Any) -> None:
     np.testing.assert_array_equal(bind(X, y).y, Y)
 
 
-def test_statistics_of_classes() -> None:
+def test_statistics_of_classes_agree_with_numpy() -> None:
     data = bind(X, Y)
     for kind, part in (("pos", X[Y > 0]), ("neg", X[Y < 0]), ("signed", Y[:, None] * X)):
         np.testing.assert_allclose(data.mean(kind), part.mean(0), atol=1e-14)
@@ -184,7 +184,7 @@ def test_class_weights_are_positive(weight: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("q", [1.0, 1.2, 2.0, 3.0, np.inf])
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
-def test_dual_vectors(q: float, scale: float) -> None:
+def test_a_dual_vector_attains_the_norm(q: float, scale: float) -> None:
     space = EuclideanSpace(4)
     x = scale * np.array([0.3, -1.0, 0.0, 2.0])
     p = np.inf if q == 1 else (1.0 if q == np.inf else q / (q - 1))

@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
-def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UCM_DATA", raising=False)
     text = page.read_text(encoding="utf-8")
     if "ucm.plot" in text:
@@ -30,7 +30,7 @@ def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(code, str(page), "exec", dont_inherit=True), names)
 
 
-def test_links_between_pages() -> None:
+def test_links_between_pages_have_targets() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"

@@ -53,7 +53,7 @@ def over(D: Domain, n: int, classes: Any = None, weights: Any = None) -> Any:
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
-def test_laws(domain: Domain) -> None:
+def test_a_domain_satisfies_the_laws(domain: Domain) -> None:
     conic = isinstance(domain, DomainIntersection)  # its support is that of a conic solver
     check_domain(domain, tol=1e-6 if conic else 1e-9)
 
@@ -93,7 +93,7 @@ def test_the_entropy_projection_against_nested_roots(classes: np.ndarray | None)
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)
-def test_identity_and_printing(domain: Domain) -> None:
+def test_domains_are_values_with_a_text(domain: Domain) -> None:
     assert from_json(to_json(domain)) == domain
     assert str(domain) and "\\" in domain.formula(LATEX)
 
@@ -214,7 +214,7 @@ def test_nonsense_is_refused_when_written(build: object) -> None:
         build()  # type: ignore[operator]
 
 
-def test_intersections_nest() -> None:
+def test_intersections_of_domains_nest() -> None:
     D = Simplex() & Box() & NormBall(0.5)
     assert isinstance(D, DomainIntersection) and isinstance(D.left, DomainIntersection)
     assert not D.on_simplex and not isinstance(D, Projectable)

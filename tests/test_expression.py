@@ -170,7 +170,7 @@ def test_repr_keeps_every_digit_and_entry() -> None:
 
 
 @each
-def test_formulas(node: Node) -> None:
+def test_formulas_name_every_parameter(node: Node) -> None:
     text, latex = str(node), node._repr_latex_()
     assert text and "\\" not in text and "None" not in text and "object at" not in text
     assert latex.startswith("$") and latex.endswith("$") and latex.count("$") == 2
@@ -184,7 +184,7 @@ def test_formulas(node: Node) -> None:
         assert f"{LATEX.symbol(name)} = " in latex
 
 
-def test_different_declarations_differ() -> None:
+def test_different_declarations_are_unequal() -> None:
     assert len({*NODES}) == len(NODES)
     near = [
         (ucm.Ball([1.0], 1), ucm.Ball([1.0], 1.0000000000000002)),
@@ -221,7 +221,7 @@ def test_equality_is_by_content_of_arrays() -> None:
     assert len({ucm.AffineImage(x, ucm.Simplex()) for x in thin}) == 1
 
 
-def test_equality_across_processes() -> None:
+def test_declarations_are_equal_across_processes() -> None:
     code = (
         "import pickle, sys, ucm\n"
         "nodes = pickle.load(sys.stdin.buffer)\n"
@@ -345,7 +345,7 @@ def test_json_of_nodes_defined_by_a_reader() -> None:
         ucm.from_json(unknown)
 
 
-def test_json_is_strict() -> None:
+def test_json_has_no_infinite_constants() -> None:
     text = ucm.to_json(ucm.Hull(pos) + ucm.AffineImage(np.eye(2), ucm.Box(-inf, inf)))
     assert json.loads(text, parse_constant=lambda word: pytest.fail(word))
     box = next(n for n in ucm.from_json(text).walk() if isinstance(n, ucm.Box))
@@ -397,7 +397,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", GARBAGE, ids=lambda text: text[:60])
-def test_garbage_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(CompositionError, match=r"."):
         ucm.from_json(text)
 

@@ -189,7 +189,7 @@ def test_newton_on_the_gram_matrix_takes_it() -> None:
     assert auto.solver.name == "smo"
 
 
-def test_rapminos_takes_it() -> None:
+def test_rapminos_takes_a_domain_of_an_extension() -> None:
     plan = ucm.compile(worst(0.2), X, Y, solver="rapminos")
     solution = plan.solve()
     assert plan.verify()

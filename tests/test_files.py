@@ -33,7 +33,7 @@ def write(tmp_path: Path) -> Write:
 
 
 # --- what is read -----------------------------------------------------------------------------
-def test_libsvm(write: Write) -> None:
+def test_a_libsvm_file_is_read(write: Write) -> None:
     X, y, *_ = read(write(LIBSVM))
     assert sparse.issparse(X)
     assert X.toarray().tolist() == [[0.5, 0, -2], [0, 1e-3, 0], [0, 0, 0]]
@@ -58,7 +58,7 @@ def test_libsvm_as_written_by_scikit_learn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
-def test_compressed(write: Write, compress: Any) -> None:
+def test_a_compressed_file_is_read(write: Write, compress: Any) -> None:
     X, y, *_ = read(write(compress(LIBSVM.encode())))
     assert X.shape == (3, 3)
     assert y.tolist() == [1, -1, 1]
@@ -86,7 +86,7 @@ def test_compressed(write: Write, compress: Any) -> None:
         ("\ufeff1,2,a\n3,4,b\n", None, [[1, 2], [3, 4]], ["a", "b"]),
     ],
 )
-def test_csv(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
+def test_a_csv_file_is_read(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
     samples, labels, *_ = read(write(text), label=label)
     assert samples.dtype == np.float64
     assert samples.tolist() == X
@@ -106,7 +106,7 @@ def test_a_header_that_begins_as_a_compressed_file_does(write: Write, text: str)
     assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]] and y.tolist() == ["x", "y"]
 
 
-def test_compressed_and_empty(write: Write) -> None:
+def test_an_empty_compressed_file_is_refused(write: Write) -> None:
     for compress in (gzip.compress, bz2.compress):
         with pytest.raises(DataError, match="the file is empty"):
             read(write(compress(b"")))
@@ -246,7 +246,7 @@ def test_an_unknown_set_names_the_known_ones() -> None:
         ucm.datasets.load("nothing")
 
 
-def test_openml(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openml_without_network_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UCM_DATA", raising=False)
     rng = np.random.default_rng(0)
     X = rng.uniform(3, 9, size=(208, 60))
@@ -274,7 +274,7 @@ def test_openml(monkeypatch: pytest.MonkeyPatch) -> None:
         ucm.datasets.load("sonar")
 
 
-def test_the_papers_sets(shared_data: Any) -> None:
+def test_the_papers_sets_have_their_sizes(shared_data: Any) -> None:
     X, y = shared_data("heart")
     assert X.shape == (270, 13)
     assert (y == 1).sum() == 120

@@ -188,8 +188,8 @@ def test_the_problem_where_the_ball_of_w_is_inactive(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "wine", "iris"])
 @pytest.mark.parametrize("columns", [2, 4])
-def test_on_bundled_data(name: str, columns: int) -> None:
-    """Either bound of the norm: every lam is solved, and the interval tells which it is."""
+def test_bundled_data_are_solved_for_every_lam(name: str, columns: int) -> None:
+    """The bound of the norm is active or not; the interval of lam says which."""
     Z, y = ucm.datasets.load(name)
     Z = Z[:, np.argsort(Z.var(axis=0))[-columns:]]
     Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
@@ -334,7 +334,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input(name: str) -> None:
+def test_bad_input_is_refused(name: str) -> None:
     make, error, message = BAD[name]
     with pytest.raises(error, match=message):
         ucm.compile(make(), X, Y)

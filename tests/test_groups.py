@@ -71,7 +71,7 @@ def test_nu_counts_all_samples_and_the_weights_lie_in_the_group() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
-def test_behind_a_kernel(kernel: str) -> None:
+def test_groups_take_kernels(kernel: str) -> None:
     rows = np.arange(0, len(Y), 4)
     part, y, groups = X[rows], Y[rows], GROUPS[rows]
     U = ucm.ReducedHull(pos.group("A"), nu=NU) - ucm.ReducedHull(neg.group("B"), nu=NU)
@@ -218,7 +218,7 @@ def test_points_is_its_points() -> None:
                              kernel="precomputed"), "a kernel replaces these"),
     ],
 )  # fmt: skip
-def test_points_refuses(make: Any, words: str) -> None:
+def test_points_refuses_invalid_vectors(make: Any, words: str) -> None:
     with pytest.raises(CompositionError, match=words):
         make()
 

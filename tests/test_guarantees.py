@@ -160,7 +160,7 @@ def test_weights_of_samples_count_as_copies() -> None:
                 assert one.value == pytest.approx(other.value, rel=1e-4)
 
 
-def test_they_print() -> None:
+def test_guarantees_print_as_text_and_table() -> None:
     plan = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, Y)
     found = plan.guarantees(None, X, Y)
     text = str(found)
@@ -335,7 +335,7 @@ def test_where_nothing_is_promised() -> None:
         ((3,), ucm.ParameterError, "solution is a Solution, got 3"),
     ],
 )
-def test_bad_input(given: Any, error: type[Exception], word: str) -> None:
+def test_bad_input_is_refused(given: Any, error: type[Exception], word: str) -> None:
     plan = ucm.compile(ucm.models.mm_fda(0.2), X, Y)
     with pytest.raises(error, match=word):
         plan.guarantees(*given)

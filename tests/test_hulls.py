@@ -141,7 +141,7 @@ def test_zero_lies_in_the_set() -> None:
         assert sol.status == "zero_in_set" and not sol.w.any()
 
 
-def test_refusals() -> None:
+def test_options_of_the_active_set_are_checked() -> None:
     X, y = load("iris")
     U = ucm.Hull(pos) - ucm.Hull(neg)
     for model, words in (

@@ -92,7 +92,7 @@ def test_the_validation_error_is_that_of_each_value(samples: Any) -> None:
     assert "steps, least" in repr(curve)
 
 
-def test_the_whole_interval(samples: Any) -> None:
+def test_a_path_over_all_values_covers_the_interval(samples: Any) -> None:
     X, y = samples
     found = ucm.path(nu_svm(0.3), X, y, nu="all", eps=1e-2)
     interval = ucm.admissible(nu_svm(0.3), X, y)["nu"]
@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case: str, samples: Any) -> None:
+def test_invalid_paths_are_refused(case: str, samples: Any) -> None:
     model, options, words = REFUSED[case]
     with pytest.raises(ucm.ParameterError, match=words):
         ucm.path(model, *samples, **options)

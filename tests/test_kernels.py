@@ -105,7 +105,9 @@ def test_rbf_against_clarabel_on_the_gram(name: str) -> None:
 
 @pytest.mark.parametrize("dataset", ["heart", "ionosphere", "sonar"])
 @pytest.mark.parametrize("name", ["nu_svm", "mm_mpm", "l2_nu_svm"])
-def test_the_papers_data(name: str, dataset: str, shared_data: Loader) -> None:
+def test_distances_on_the_papers_data_agree_with_cvxpy(
+    name: str, dataset: str, shared_data: Loader
+) -> None:
     X, y = shared_data(dataset)
     X, y = np.asarray(X.todense() if sp.issparse(X) else X), y.astype(float)
     keep = np.random.default_rng(0).permutation(y.size)[:150]
@@ -233,7 +235,7 @@ def test_products_follow_the_coefficients() -> None:
     assert gram.computed == before  # the same product is not computed again
 
 
-def test_intersections_and_algebra() -> None:
+def test_intersections_and_sums_take_kernels() -> None:
     X, y = sample()
     U = ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, 0.5) & ucm.Hull(ucm.pos)
     plan = ucm.compile(U - 0.5 * ucm.Hull(ucm.neg) - 0.5 * ucm.neg.mean, X, y, kernel="rbf")
@@ -262,7 +264,7 @@ def test_values_are_those_of_scikit_learn(name: str, options: dict, thin: bool) 
     assert_allclose(kernel.diagonal(A), np.diagonal(kernel(A, A)), atol=1e-12)
 
 
-def test_gamma() -> None:
+def test_gamma_is_that_of_scikit_learn() -> None:
     X = np.random.default_rng(0).standard_normal((30, 4)) * 3.0
     assert_allclose(kernel_of("rbf", X)[0].gamma, 1.0 / (4 * X.var()))
     assert_allclose(kernel_of("rbf", sp.csr_matrix(X))[0].gamma, 1.0 / (4 * X.var()))
@@ -312,7 +314,7 @@ def test_a_rank_deficient_gram() -> None:
     ],
     ids=repr,
 )
-def test_bad_options(options: dict, message: str) -> None:
+def test_bad_kernel_options_are_refused(options: dict, message: str) -> None:
     X, y = sample()
     with pytest.raises(ucm.ParameterError, match=message):
         ucm.compile(models.nu_svm(0.3), X, y, **options)
@@ -340,7 +342,7 @@ def test_what_has_no_meaning_behind_a_kernel() -> None:
             ucm.compile(model, X, y, kernel="rbf")
 
 
-def test_bad_matrices() -> None:
+def test_bad_gram_matrices_are_refused() -> None:
     X, y = sample()
     K = rbf(X, X)
     with pytest.raises(ucm.DataError, match=r"\(m, m\) matrix.*got shape"):
@@ -362,7 +364,7 @@ def test_bad_matrices() -> None:
         found.decision(K[:, :-1])
 
 
-def test_an_exact_factor() -> None:
+def test_the_factor_of_a_linear_kernel_has_the_rank_of_the_samples() -> None:
     X, _ = sample()
     for name in ("linear", "rbf", "poly"):
         kernel, _ = kernel_of(name, X)
@@ -434,7 +436,7 @@ def test_all_samples_give_the_kernel_itself_and_few_a_start() -> None:
         assert abs(low.objective / exact.objective - 1.0) > 1e-5
 
 
-def test_random_features() -> None:
+def test_random_features_approximate_the_kernel() -> None:
     X, y = sample()
     options: Any = {"kernel": "rbf", "gamma": 0.2}
     plan = ucm.compile(models.nu_svm(0.4), X, y, kernel_approx=ucm.RandomFeatures(1000), **options)

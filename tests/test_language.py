@@ -53,7 +53,7 @@ def at(node: Any) -> np.ndarray:
         (0.0 * pos.mean, np.zeros(3)),
     ],
 )  # fmt: skip
-def test_vectors(node: VectorNode, value: np.ndarray) -> None:
+def test_a_vector_has_its_value(node: VectorNode, value: np.ndarray) -> None:
     assert isinstance(node, VectorNode) and node.dimension(3) == 3
     np.testing.assert_allclose(at(node), value, atol=1e-14)
     np.testing.assert_allclose(at(ucm.Point(node).vector), value, atol=1e-14)
@@ -74,7 +74,7 @@ def test_vectors(node: VectorNode, value: np.ndarray) -> None:
         (0 * pos.cov, np.zeros((3, 3))),
     ],
 )  # fmt: skip
-def test_matrices(node: MatrixNode, value: np.ndarray) -> None:
+def test_a_matrix_has_its_value(node: MatrixNode, value: np.ndarray) -> None:
     assert isinstance(node, MatrixNode) and node.dimension(3) == 3
     np.testing.assert_allclose(at(node), value, atol=1e-13)
     F = [f.matrix() for f in node.factors(DATA)]

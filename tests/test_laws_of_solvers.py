@@ -285,7 +285,7 @@ def raising(form: Any) -> str | None:
         (lambda form: "never", "it takes one of the forms: two hulls: never"),
     ],
 )
-def test_refusals(refuse: Any, law: str) -> None:
+def test_check_solver_finds_invalid_refusals(refuse: Any, law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_solver(Always(refuse))
 

@@ -97,7 +97,7 @@ def test_a_kernel_beside_svc() -> None:
     assert_array_equal(again.predict(X), ours.predict(X))
 
 
-def test_precomputed() -> None:
+def test_a_precomputed_kernel_equals_the_kernel() -> None:
     gamma = 1.0 / (X.shape[1] * X.var())
     K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))
     for model in (psvm(1.5, 1.0), models.mm_fda(0.1)):

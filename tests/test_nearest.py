@@ -36,7 +36,7 @@ def small(data: str, m: int = 90) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
 @pytest.mark.parametrize("data", ["iris", "wine", "breast_cancer"])
-def test_against_the_twin(data: str, kernel: str | None) -> None:
+def test_baselines_agree_with_the_twin(data: str, kernel: str | None) -> None:
     X, y = small(data)
     model = ucm.models.nu_svm(0.8 if data == "iris" else 0.3)
     exact: Any = None
@@ -306,7 +306,7 @@ def test_ties_duplicates_and_points(name: str) -> None:
     assert sol.status == "optimal" and sol.objective == pytest.approx(-2.0, rel=1e-6)
 
 
-def test_what_is_refused() -> None:
+def test_baselines_refuse_other_models_and_invalid_options() -> None:
     X, y = small("iris")
     model = ucm.models.nu_svm(0.3)
     for name in NAMES:

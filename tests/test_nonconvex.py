@@ -583,7 +583,7 @@ def test_norms_and_sizes_outside_their_range() -> None:
 
 
 @pytest.mark.parametrize("p", NORMS)
-def test_degenerate_samples(p: float) -> None:
+def test_degenerate_samples_are_solved(p: float) -> None:
     same, y = np.ones((6, 2)), np.array([1.0, 1, 1, -1, -1, -1])
     for model in (hulls(0.5), ucm.models.mm_fda(0.5)):
         sol = ucm.solve(ucm.RobustMargin(model, p), same, y)

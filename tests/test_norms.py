@@ -51,7 +51,7 @@ def apart() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("name", SETS)
-def test_against_the_twin(name: str, norm: float) -> None:
+def test_other_norms_agree_with_the_twin(name: str, norm: float) -> None:
     X, y = apart()
     plan: Any = ucm.compile(ucm.RobustMargin(SETS[name], norm), X, y)
     sol: Any = plan.solve()
@@ -71,7 +71,7 @@ def test_against_the_twin(name: str, norm: float) -> None:
 
 @pytest.mark.parametrize("norm", [1.0, 1.2, 3.0, 8.0, np.inf])
 @pytest.mark.parametrize("data", ["breast_cancer", "wine"])
-def test_more_samples(data: str, norm: float) -> None:
+def test_other_norms_are_solved_on_more_samples(data: str, norm: float) -> None:
     X, y = load(data)
     for model in (ucm.models.nu_svm(0.5), ucm.models.mm_mpm(0.4)):
         sol: Any = ucm.solve(ucm.RobustMargin(model, norm), X, y)
@@ -82,7 +82,7 @@ def test_more_samples(data: str, norm: float) -> None:
         assert again.objective == pytest.approx(sol.objective, rel=1e-5)
 
 
-def test_inner_solvers_agree() -> None:
+def test_inner_solvers_of_the_level_set_method_agree() -> None:
     X, y = load("breast_cancer")
     model = ucm.RobustMargin(ucm.models.nu_svm(0.5), 3.0)
     found = [
@@ -146,7 +146,7 @@ def test_sparse_and_scaled_samples() -> None:
             assert scaled.objective == pytest.approx(factor * base, rel=1e-6)
 
 
-def test_what_is_refused() -> None:
+def test_solvers_refuse_norms_that_they_do_not_take() -> None:
     X, y = load("iris")
     for norm in (0.5, -1.0, float("nan")):
         with pytest.raises(CompositionError, match=r"norm is a number p >= 1|real number"):
@@ -201,7 +201,7 @@ def test_ellipsoids_at_extreme_exponents(norm: float) -> None:
 
 @pytest.mark.parametrize("norm", [1.0, 1.001, 1.5, np.inf])
 @pytest.mark.parametrize("name", ["l2", "KL", "MM-MPM", "balls", "box and segment", "met hulls"])
-def test_a_growing_ball(name: str, norm: float) -> None:
+def test_a_growing_ball_agrees_with_the_default_route(name: str, norm: float) -> None:
     X, y = apart()
     model = ucm.RobustMargin(SETS[name], norm)
     grown = LevelSetNewton((SSNAL(), APG(), ALM(APG())))
@@ -246,7 +246,7 @@ def test_met_operands_are_met_to_the_tolerance(norm: float) -> None:
 
 
 @pytest.mark.parametrize("norm", [1.0, 1.5, 2.0, 3.0, 30.0, np.inf])
-def test_empty_intersections_raise(norm: float) -> None:
+def test_empty_intersections_raise_an_error(norm: float) -> None:
     X, y = apart()
     empty = (
         ucm.Ball(np.ones(4), 0.5) & ucm.Ball(-np.ones(4), 0.5),  # centres that cancel

@@ -84,7 +84,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o.convex], ids=repr)
-def test_routes_agree(objective: Objective) -> None:
+def test_all_routes_of_an_objective_agree(objective: Objective) -> None:
     X, y = noisy(40, 6, seed=1)
     form = ucm.compile(objective, X, y, solver="clarabel").form  # not the pSVM's own
     reference = ucm.solve(objective, X, y, solver="clarabel").objective
@@ -738,7 +738,7 @@ def test_class_weights_count_where_an_objective_falls_for_ever(
     assert (falls_forever(objective, data, place, 0.0) is not None) is endless
 
 
-def test_a_callback_stops() -> None:
+def test_a_callback_stops_the_solve() -> None:
     X, y = noisy(60, 6)
     plan = ucm.compile(models.rlsvm0(1.0), X, y)
     with warnings.catch_warnings():
@@ -748,7 +748,7 @@ def test_a_callback_stops() -> None:
 
 
 @pytest.mark.parametrize("name", EIGHT)
-def test_separable_data(name: str) -> None:
+def test_separable_data_are_separated(name: str) -> None:
     X, y = noisy(30, 3, flipped=0.0)
     X = X + 0.5 * y[:, None]
     solution = ucm.solve(EIGHT[name](1e-3), X, y)
@@ -824,7 +824,7 @@ def test_sets_and_losses_without_a_fit() -> None:
 
 # --- the classifier -----------------------------------------------------------------------------
 @pytest.mark.parametrize("name", EIGHT)
-def test_classifier(name: str) -> None:
+def test_a_classifier_reports_sparsity_and_support(name: str) -> None:
     X, y = noisy(80, 5, seed=3)
     fitted = ucm.Classifier(EIGHT[name](0.5)).fit(X, np.where(y > 0, "yes", "no"))
     assert fitted.score(X, np.where(y > 0, "yes", "no")) > 0.75

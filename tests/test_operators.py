@@ -74,7 +74,7 @@ each = pytest.mark.parametrize(("A", "D"), MAPS.values(), ids=MAPS)
 
 
 @each
-def test_against_numpy(A: LinearMap, D: np.ndarray) -> None:
+def test_an_operator_agrees_with_its_matrix(A: LinearMap, D: np.ndarray) -> None:
     rng = np.random.default_rng(1)
     q, w, Q = (rng.standard_normal(s) for s in (D.shape[1], D.shape[0], (D.shape[1], 3)))
     assert A.shape == D.shape
@@ -99,7 +99,7 @@ def test_sizes_are_those_of_what_is_summed(A: LinearMap, D: np.ndarray) -> None:
 
 
 @each
-def test_adjoint(A: LinearMap, D: np.ndarray) -> None:
+def test_rmatvec_is_the_adjoint(A: LinearMap, D: np.ndarray) -> None:
     rng = np.random.default_rng(3)
     for _ in range(5):
         q, w = rng.standard_normal(A.shape[1]), rng.standard_normal(A.shape[0])

@@ -63,7 +63,9 @@ def test_support_of_an_intersection_is_below_that_of_its_operands() -> None:
         (ucm.L1(), np.ones(4), ucm.CompositionError, "penalty"),
     ],
 )  # fmt: skip
-def test_support_refuses(U: Any, d: Any, error: type[Exception], words: str) -> None:
+def test_support_refuses_invalid_directions(
+    U: Any, d: Any, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         ucm.support(U, SMALL, LABELS, d)
 
@@ -219,7 +221,7 @@ def test_answers_of_scikit_learn_are_certified() -> None:
     assert plan.certify(coefficients=c, b=svm.intercept_[0] + 1.0).primal > found.primal
 
 
-def test_behind_a_kernel() -> None:
+def test_certify_accepts_coefficients_of_a_kernel() -> None:
     for U, kernel in ((ucm.models.nu_svm(0.3), "rbf"), (ucm.models.mm_mpm(0.2), "linear")):
         plan = ucm.compile(U, SMALL, LABELS, kernel=kernel)
         solution = plan.solve()
@@ -260,7 +262,9 @@ def test_a_nonconvex_objective_has_a_local_certificate() -> None:
         (ucm.Hinge() + ucm.L2(), {"w": np.ones(4), "b": np.nan}, ucm.DataError, "finite"),
     ],
 )
-def test_certify_refuses(model: Any, given: Any, error: type[Exception], words: str) -> None:
+def test_certify_refuses_invalid_answers(
+    model: Any, given: Any, error: type[Exception], words: str
+) -> None:
     plan = ucm.compile(model, SMALL, LABELS)
     with pytest.raises(error, match=words):
         plan.certify(**given)
@@ -283,7 +287,7 @@ def test_bounds_that_pass_each_other_are_refused() -> None:
         short.certify(w=w, x=x)
 
 
-def test_solutions_are_themselves() -> None:
+def test_solutions_are_equal_by_identity() -> None:
     X, y = np.array([[3.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
     one, two = (ucm.solve(ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg), X, y) for _ in range(2))
     assert one == one and one != two and len({one, two}) == 2

@@ -30,7 +30,7 @@ EXTENSION = """
 """.split()
 
 
-def test_the_public_names() -> None:
+def test_the_public_names_are_listed() -> None:
     assert set(NAMES) <= set(ucm.__all__)
     assert set(EXTENSION) <= set(ucm.extend.__all__)
     for module in (ucm, ucm.extend):
@@ -53,13 +53,13 @@ def test_a_star_import_leaves_the_builtin_compile_alone() -> None:
     assert "compile" not in ucm.__all__
 
 
-def test_one_version() -> None:
+def test_every_file_has_one_version() -> None:
     assert ucm.__version__ == PROJECT["version"]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {ucm.__version__}\n" in citation
 
 
-def test_typed_and_licensed() -> None:
+def test_the_package_is_typed_and_licensed() -> None:
     assert (ROOT / "ucm" / "py.typed").is_file()
     assert PROJECT["license"] == "BSD-3-Clause"
     assert "The ucm developers" in (ROOT / "LICENSE").read_text(encoding="utf-8")

@@ -98,7 +98,7 @@ def test_every_line_has_a_state_and_a_command(author: str) -> None:
         assert row[2].startswith("`"), row
 
 
-def test_names_exist() -> None:
+def test_names_in_the_papers_page_exist() -> None:
     names = set(re.findall(r"`(ucm\.[\w.]+)(?:\([^`]*\))?`", TEXT))
     assert len(names) > 50
     for name in sorted(names):
@@ -124,7 +124,7 @@ SCRIPTS = {
 }
 
 
-def test_commands_exist() -> None:
+def test_commands_in_the_papers_page_exist() -> None:
     commands = set(re.findall(rf"`({'|'.join(SCRIPTS)}) ([^`]+)`", TEXT))
     assert len(commands) > 20 and {script for script, _ in commands} == set(SCRIPTS)
     for script, given in sorted(commands):

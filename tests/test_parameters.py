@@ -70,7 +70,7 @@ def test_the_twin_follows_its_parameters(node: Any) -> None:
         assert other.objective == pytest.approx(value, rel=1e-5)
 
 
-def test_values_by_hand() -> None:
+def test_expressions_of_parameters_have_their_values() -> None:
     for derived, number in (
         (2 * NU, 1.0), (NU / 4, 0.125), (1 - NU, 0.5), (NU * KAPPA, 0.1), (1 / KAPPA, 5.0), (-NU, -0.5),
         (NU + KAPPA - 1, -0.3), (NU - (KAPPA - NU), 0.8), (np.float64(3) * NU, 1.5), (np.array(2) * NU, 1.0),

@@ -56,7 +56,7 @@ def test_a_path_through_zero_in_the_set() -> None:
     assert [s.status for s in found] == ["zero_in_set", "optimal"]
 
 
-def test_bad_grids() -> None:
+def test_bad_grids_are_refused() -> None:
     X, y = load("wine")
     model = ucm.models.nu_svm(0.3)
     wrong: list[dict[str, Any]] = [{}, {"kappa": [1.0]}]

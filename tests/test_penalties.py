@@ -315,7 +315,7 @@ def test_two_forms_that_leave_directions_free_are_proven_as_their_sum() -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused(text: str) -> None:
+def test_invalid_penalties_are_refused(text: str) -> None:
     X, y = ucm.datasets.load("iris")
     U = ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)
     with pytest.raises(ucm.CompositionError, match=REFUSED[text]) as caught:
@@ -354,7 +354,7 @@ def test_sets_of_features_stand_for_all() -> None:
         assert plan.verify().agrees
 
 
-def test_dependent_features_end() -> None:
+def test_dependent_features_reach_the_gap() -> None:
     """One-hot features sum to 1: the curvature has no inverse, the penalty no strict convexity."""
     generator = np.random.default_rng(4)
     codes = generator.integers(0, 5, (300, 6))

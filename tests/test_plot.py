@@ -530,7 +530,7 @@ def test_a_transparent_ground_is_made_opaque() -> None:
 
 
 # --- weights and losses ----------------------------------------------------------------------------
-def test_weights() -> None:
+def test_weights_are_multiples_of_the_mean_weight() -> None:
     asked = {"nu": models.nu_svm(0.35), "l2": models.l2_nu_svm(0.25), "kl": models.kl_svm(0.6)}
     shown = plot.WeightsDisplay.from_model(asked, X, Y)
     for name, ax in zip(asked, shown.axes_):
@@ -687,7 +687,7 @@ def test_each_start_of_a_descent_is_a_curve_that_never_goes_up() -> None:
 
 
 # --- animations -----------------------------------------------------------------------------------------
-def test_an_animation() -> None:
+def test_an_animation_has_a_slider_over_its_values() -> None:
     animation = plot.SetAnimation.from_model(
         models.mm_mpm(0.3), X, Y, kappa=[0.2, 1.0, 3.0], n_frames=2
     )
@@ -726,6 +726,6 @@ def test_an_animation_of_many_features() -> None:
     np.testing.assert_allclose(animation.displays[0].normal, [1.0, 0.0], atol=1e-9)
 
 
-def test_ellipsoids_alone() -> None:
+def test_a_single_ellipsoid_is_drawn() -> None:
     shown = SetDisplay.from_model(Ellipsoid([2.0, 1.0], np.diag([1.0, 0.25]), 0.5), X, Y)
     assert not shown.classes and shown.outline.size == pytest.approx(1.0, rel=1e-2)

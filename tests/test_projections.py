@@ -171,7 +171,9 @@ def test_one_sample_in_a_class() -> None:
 
 @pytest.mark.parametrize("kind", ["normal", "sorted", "ties", "huge", "tiny", "outlier"])
 @pytest.mark.parametrize("cap", [math.inf, 1e-3, 2e-5, 1.0000001e-5])
-def test_many_entries(kind: str, cap: float) -> None:
+def test_projections_of_many_entries_satisfy_the_optimality_conditions(
+    kind: str, cap: float
+) -> None:
     n = 100_000
     v = np.random.default_rng(2).standard_normal(n)
     v = {
@@ -263,7 +265,7 @@ def test_norm_balls_at_every_scale(p: float, scale: float) -> None:
 
 @pytest.mark.parametrize("e", [0.05, 0.5, 1.0, 2.0, 30.0])
 @pytest.mark.parametrize("c", [0.0, 1e-9, 1.0, 1e9])
-def test_power_root(e: float, c: float) -> None:
+def test_the_power_root_solves_its_equation(e: float, c: float) -> None:
     u = np.array([-1.0, 0.0, 1e-12, 0.3, 1.0, 40.0, 1e12])
     q = np.empty_like(u)
     native.power_root(u, np.array([c]), e, q)

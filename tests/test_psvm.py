@@ -232,7 +232,7 @@ def test_scales_of_loss_and_penalty() -> None:
 
 # --- the papers' data ------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", BINARY)
-def test_five_sets(name: str, shared_data: Loader) -> None:
+def test_linear_and_pair_solvers_agree_on_five_sets(name: str, shared_data: Loader) -> None:
     X, y = shared_data(name)
     keep = np.random.default_rng(0).permutation(y.size)[:500]
     X, y = standardised(np.asarray(X)[keep]), y[keep].astype(float)
@@ -348,7 +348,7 @@ def test_duplicates_and_one_sample_per_class() -> None:
 
 
 # --- bad input -------------------------------------------------------------------------------------
-def test_bad_parameters() -> None:
+def test_bad_parameters_are_refused() -> None:
     X, y = sample()
     with pytest.raises(ucm.CompositionError, match="1 <= p"):
         psvm(0.9, 1.0)

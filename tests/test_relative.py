@@ -51,7 +51,7 @@ def test_half_is_the_middle_of_the_interval(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*SETS, "biased_l2_nu_svm"])
 @pytest.mark.parametrize("data", ["iris", "breast_cancer"])
-def test_no_fold_fails(name: str, data: str) -> None:
+def test_relative_sizes_are_admissible_in_every_fold(name: str, data: str) -> None:
     X, y = load(data)
     strict: Any = {"error_score": "raise"}
     scores = cross_val_score(ucm.Classifier(halfway(name)), X, y, cv=3, **strict)

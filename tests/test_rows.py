@@ -75,7 +75,7 @@ def test_answers_are_those_in_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nu", "factors", "signed"])
-def test_the_twin_agrees(name: str) -> None:
+def test_out_of_core_solutions_agree_with_the_twin(name: str) -> None:
     X, y = samples(400)
     plan = ucm.compile(MODELS[name], blocks(X, y, 37))
     solution = plan.solve()
@@ -128,7 +128,7 @@ def test_a_few_passes_and_few_rows() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["heavy tails", "sorted", "rare", "ties", "far"])
-def test_hard_data(kind: str, seed: int) -> None:
+def test_hard_data_agree_with_memory(kind: str, seed: int) -> None:
     X, y = samples(4000, 4, seed, part=0.02 if kind == "rare" else 0.5)
     nu = 0.4
     if kind == "heavy tails":
@@ -159,7 +159,7 @@ def test_class_weights_are_factors_of_the_caps() -> None:
         assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
 
 
-def test_bias_rules() -> None:
+def test_bias_rules_agree_with_memory() -> None:
     X, y = samples(3000)
     for rule in ("multipliers", "midpoint", "zero", "min_error"):
         rows = ucm.solve(MODELS["nu"], blocks(X, y), bias_rule=rule)
@@ -727,7 +727,7 @@ def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
     assert rows.status == "zero_in_set"
 
 
-def test_any_two_labels() -> None:
+def test_any_two_labels_are_accepted() -> None:
     X, y = samples(500)
     words = np.where(y > 0, "yes", "no")
     source = Labelled(blocks(X, words), "yes")
@@ -1075,7 +1075,7 @@ def test_emptiness_names_the_range() -> None:
         ucm.solve(ucm.models.nu_svm(0.95), blocks(*samples()))
 
 
-def test_options() -> None:
+def test_invalid_out_of_core_options_are_refused() -> None:
     X, y = samples()
     with pytest.raises(ucm.ParameterError, match="threads"):
         ucm.open_rows(X, y, threads=0)
@@ -1207,7 +1207,7 @@ def test_the_classifier_and_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_predictions_are_written(tmp_path: Path, several: bool) -> None:
+def test_predictions_are_written_to_a_file(tmp_path: Path, several: bool) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install 'ucm[rows]'")
     X, y = samples(400)
     words = np.array(["no", "yes", "so"])[np.where(y > 0, 1, 0) + several * (X[:, 1] > 1.0)]
@@ -2070,7 +2070,7 @@ def test_paths_that_are_no_samples(tmp_path: Any) -> None:
         ucm.compile(MODELS["nu"], tmp_path, "grade")
 
 
-def test_a_partitioned_folder(tmp_path: Any) -> None:
+def test_keys_of_a_partitioned_folder_are_columns(tmp_path: Any) -> None:
     """The keys that Hive writes into the names of folders are columns: of groups, or left out."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install 'ucm[rows]'")
     table = table_of().drop_columns(["id", "weight"])

@@ -89,7 +89,7 @@ def test_the_simplex_in_a_norm_ball(p: float) -> None:
         assert np.isfinite(moved).all()
 
 
-def test_quoted_supports() -> None:
+def test_supports_of_balls_with_large_exponents_are_exact() -> None:
     e = np.eye(10)[0]
     radius = 10 ** (1 / 100 - 1) * 1.1
     D: Any = NormBall(radius, p=100.0).bind(SampleWeights(10))
@@ -107,7 +107,7 @@ def test_quoted_supports() -> None:
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
-def test_norm_balls(p: float) -> None:
+def test_projections_on_norm_balls_satisfy_the_optimality_conditions(p: float) -> None:
     rng = np.random.default_rng(1)
     for _ in range(60):
         n = int(rng.integers(1, 61))

@@ -33,7 +33,7 @@ X = RNG.standard_normal((8, 3)) + Y[:, None]
 
 
 @pytest.mark.parametrize("U", SETS, ids=repr)
-def test_laws(U: UncertaintySet) -> None:
+def test_a_set_satisfies_the_laws(U: UncertaintySet) -> None:
     check_set(U)
 
 
@@ -318,7 +318,7 @@ def test_every_set_of_the_language_is_in_the_catalogue() -> None:
 
 
 # --- what composes on paper ---------------------------------------------------------------------------
-def test_sums_of_lists() -> None:
+def test_sum_takes_lists_of_sets() -> None:
     """`sum` begins with the number 0."""
     U, V = ucm.Hull(pos), ucm.Ball([1.0, 2.0], 0.5)
     assert sum([U, V]) == U + V and sum([U]) == U and U + 0 == U

@@ -74,7 +74,9 @@ def best_of(search: ucm.ClassifierCV) -> float:
 @parametrize_with_checks(
     [ucm.ClassifierCV(param_range=2, cv=2), ucm.ClassifierCV(mm_fda(0.05), param_range=2, cv=2)]
 )
-def test_estimator_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+def test_searches_pass_the_checks_of_scikit_learn(
+    estimator: Any, check: Callable[[Any], None]
+) -> None:
     check(estimator)
 
 
@@ -111,7 +113,9 @@ def test_the_scores_are_those_of_fits_one_by_one(model: Any, cancer: Table) -> N
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 @pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.3)], ids=repr)
-def test_several_classes(model: Any, scheme: str, wine: Table) -> None:
+def test_scores_of_several_classes_equal_separate_fits(
+    model: Any, scheme: str, wine: Table
+) -> None:
     X, y = wine
     search = ucm.ClassifierCV(ucm.Classifier(model, multi_class=scheme), param_range=3, cv=3).fit(
         X, y
@@ -153,7 +157,7 @@ def test_other_folds_and_scores(model: Any, cancer: Table) -> None:
     assert np.allclose(scores_of(found), expected, atol=1e-12)
 
 
-def test_folds_in_threads(cancer: Table) -> None:
+def test_folds_in_threads_equal_serial_folds(cancer: Table) -> None:
     options: Any = {"param_range": [0.1, 10.0], "cv": 4}
     stopped = ucm.Classifier(psvm(2.0, 1.0), max_iter=1)
     with warnings.catch_warnings(record=True, action="always") as met:
@@ -165,7 +169,7 @@ def test_folds_in_threads(cancer: Table) -> None:
     assert np.array_equal(scores_of(found), scores_of(alone))
 
 
-def test_sparse_samples(cancer: Table) -> None:
+def test_sparse_samples_choose_the_value_of_dense_samples(cancer: Table) -> None:
     X, y = cancer
     for model in (mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4)):
         dense = ucm.ClassifierCV(model, param_range=3, cv=3).fit(X, y)
@@ -191,7 +195,7 @@ def test_a_weight_is_a_repetition(model: Any, cancer: Table) -> None:
     assert np.allclose(weighted.coef_, plain.coef_, atol=1e-4)
 
 
-def test_behind_kernels(cancer: Table) -> None:
+def test_scores_with_a_kernel_equal_separate_fits(cancer: Table) -> None:
     X, y = cancer[0][:80], cancer[1][:80]
     model, values = nu_svm(0.3), [0.2, 0.3]
     rbf = ucm.ClassifierCV(
@@ -321,7 +325,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case: str, cancer: Table) -> None:
+def test_invalid_searches_are_refused(case: str, cancer: Table) -> None:
     options, words = REFUSED[case]
     given: dict[str, Any] = {"param_range": [0.3], **options}
     search = ucm.ClassifierCV(nu_svm(0.3), **given)

@@ -162,8 +162,8 @@ def test_a_set_near_to_0_against_its_size_is_solved_to_a_large_tolerance(solver:
         assert best * 1.1 <= found.objective <= best + 1e-6
 
 
-def test_beside_scikit_learn() -> None:
-    """Its answer is in the set, its objective is between ours and ours times one and a bit."""
+def test_nusvc_of_scikit_learn_has_a_slightly_larger_objective() -> None:
+    """The answer of NuSVC lies in the set; its objective is at most 1.0001 times ours."""
     X, y = samples(m=1000)
     for gamma in (0.05, 1.0):
         theirs = NuSVC(nu=0.5, gamma=gamma, tol=1e-6).fit(X, y)
@@ -226,7 +226,7 @@ def test_a_kernel_that_is_not_symmetric_is_refused(function: Any) -> None:
 
 # --- kernel values in C ----------------------------------------------------------------------------
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 1000])
-def test_exponentials(n: int) -> None:
+def test_exponentials_agree_with_numpy(n: int) -> None:
     x = np.random.default_rng(n).uniform(-87.3, 88.3, n).astype(np.float32)
     exact = np.exp(x.astype(np.float64))
     ulp = np.spacing(exact.astype(np.float32)).astype(np.float64)

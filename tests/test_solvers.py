@@ -85,7 +85,7 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
 
 @pytest.mark.parametrize("solver", ["clarabel", "ecos", "scs"])
 @pytest.mark.parametrize("name", MODELS)
-def test_conic_routes(name: str, solver: str) -> None:
+def test_conic_solvers_agree_with_the_automatic_route(name: str, solver: str) -> None:
     model, X, y = prepared(name, "iris")
     exact = ucm.solve(model, X, y)
     tol = 1e-4 if solver == "scs" else 1e-6
@@ -342,7 +342,7 @@ def test_what_counts_as_reached_and_as_zero(tol: float) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_warm_start(solver: str) -> None:
+def test_a_warm_start_takes_no_more_iterations(solver: str) -> None:
     model, X, y = prepared(SOLVERS[solver], "iris")
     plan = ucm.compile(model, X, y, solver=solver)
     cold = plan.solve()
@@ -401,7 +401,7 @@ def test_the_form_of_the_data_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("scale", [1e12, 1e-12])
 @pytest.mark.parametrize("name", MODELS)
-def test_units_change_nothing(name: str, scale: float) -> None:
+def test_units_of_the_samples_change_no_classifier(name: str, scale: float) -> None:
     model, X, y = prepared(name, "iris")
     expected = ucm.solve(model, X, y)
     plan = ucm.compile(model, scale * X, y)
@@ -430,7 +430,7 @@ def test_duplicated_and_constant_features(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_duplicated_samples(name: str) -> None:
+def test_duplicated_samples_change_no_classifier(name: str) -> None:
     """Each sample three times is the same distribution: statistics and hulls stay."""
     model, X, y = prepared(name, "iris")
     (*values,) = model.params().items()
@@ -455,7 +455,7 @@ def test_a_class_of_one_sample(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_two_samples(name: str) -> None:
+def test_two_samples_have_their_known_classifier(name: str) -> None:
     X, y = np.array([[1.0, 2.0], [-2.0, 0.0]]), np.array([1.0, -1.0])
     values = dict.fromkeys(MODELS[name].params(), 1.0)
     sol = ucm.solve(MODELS[name].with_params(**values), X, y)
@@ -571,7 +571,7 @@ def test_a_solver_of_ones_own() -> None:
      ({"n_starts": 0}, "n_starts"), ({"bias_rule": "x"}, "bias"), ({"warm_start": 3}, "warm_start"),
      ({"callback": 3}, "callback")],
 )  # fmt: skip
-def test_options_of_solve(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_of_solve_are_refused(options: dict[str, Any], words: str) -> None:
     X, y = load("iris")
     plan = ucm.compile(ucm.models.nu_svm(0.85), X, y)
     with pytest.raises(ParameterError, match=words):

@@ -36,8 +36,8 @@ def run(model: Any, X: Any, y: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("U", SETS, ids=repr)
-def test_every_set(U: ucm.extend.UncertaintySet) -> None:
-    """Moved off 0, so that the point nearest to it is the model."""
+def test_the_source_of_a_set_solves_the_model(U: ucm.extend.UncertaintySet) -> None:
+    """The sets are translated so that 0 lies outside."""
     rng = np.random.default_rng(2)
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     samples = rng.standard_normal((9, 3)) + y[:, None]
@@ -62,7 +62,7 @@ def test_a_ball_by_lam_has_a_radius_with_data() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in MODELS if n not in _OTHERS])
-def test_every_model(name: str) -> None:
+def test_the_source_of_a_named_model_solves_the_model(name: str) -> None:
     make: Any = getattr(ucm.models, name)
     sizes = {
         "kl_svm": 0.9,
@@ -93,8 +93,8 @@ def check_model(model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", OBJECTIVES, ids=repr)
-def test_every_objective(model: ucm.Objective) -> None:
-    """Of one that is not convex the loop ends at a point from which the next convex problem gains nothing."""
+def test_the_source_of_an_objective_solves_the_model(model: ucm.Objective) -> None:
+    """The loop for a non-convex objective ends at a critical point: the next convex problem gains nothing."""
     found = run(model, X, Y)
     plan = ucm.compile(model, X, Y)
     if "NonNegative" in repr(model):  # to the accuracy of the program

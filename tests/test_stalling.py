@@ -45,7 +45,7 @@ def settled(solution: Any) -> bool:
     ],
     ids=[f"{k}" for k in range(8)],
 )
-def test_an_objective_ends(model: Any, X: np.ndarray, y: np.ndarray) -> None:
+def test_a_solve_at_the_limit_of_rounding_ends(model: Any, X: np.ndarray, y: np.ndarray) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solution = ucm.solve(model, X, y)

@@ -19,12 +19,12 @@ from ucm.testing import check_loss, check_penalty
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, *OTHER_LOSSES], ids=str)
-def test_losses(loss: Any) -> None:
+def test_a_loss_satisfies_the_laws(loss: Any) -> None:
     check_loss(loss)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-def test_penalties(penalty: Any) -> None:
+def test_a_penalty_satisfies_the_laws(penalty: Any) -> None:
     check_penalty(penalty)
 
 
@@ -83,7 +83,7 @@ def test_a_check_fails_a_wrong_slope() -> None:
             check_loss(Steep(p))
 
 
-def test_values_by_hand() -> None:
+def test_losses_and_penalties_have_their_values() -> None:
     assert ucm.Ramp(0.5).value(np.array([-1.0])) == pytest.approx(1.5)  # 1 + mu
     assert ucm.Ramp(0.5).value(np.array([0.0])) == pytest.approx(1.0)  # 1 - t / mu
     assert ucm.Ramp(0.5).value(np.array([0.5])) == 0.0
@@ -132,7 +132,7 @@ def test_a_penalty_times_0_ends_a_path() -> None:
     assert nothing.gauge(np.ones(1)) == np.inf and nothing.prox(np.array([-1.0]), 2.0) == [-1.0]
 
 
-def test_arithmetic() -> None:
+def test_terms_add_and_scale() -> None:
     hinge, l1 = ucm.Hinge(), ucm.L1()
     assert l1 + hinge == hinge + l1
     assert (hinge + l1) + ucm.L2() == hinge + (l1 + ucm.L2())

@@ -107,7 +107,7 @@ def _least(scores: np.ndarray, cap: float) -> float:
     return float(q @ scores)
 
 
-def test_apg_as_printed() -> None:
+def test_apg_has_the_iterates_of_the_printed_algorithm() -> None:
     """The iterates of Algorithm 1 of Ito, Takeda and Toh (2015), line by line, with masses of 1/2."""
     X, y = load("breast_cancer")
     nu = 0.3

@@ -70,7 +70,7 @@ def of(*domains: Any, sizes: Any) -> ConvexCombination:
     ],
     ids=repr,
 )
-def test_laws(domain: ConvexCombination, dim: int) -> None:
+def test_the_domain_of_a_union_satisfies_the_laws(domain: ConvexCombination, dim: int) -> None:
     check_domain(domain, dims=(dim,), cvxpy_dim=dim, samples=False)
 
 
@@ -136,7 +136,7 @@ UNIONS = {
 
 @pytest.mark.parametrize("data", [*NAMES, "sonar"])
 @pytest.mark.parametrize("name", UNIONS)
-def test_against_its_twin(name: str, data: str) -> None:
+def test_a_union_agrees_with_its_twin(name: str, data: str) -> None:
     X, y = load(data) if data in NAMES else load_shared(data)
     plan = ucm.compile(UNIONS[name], X, y, subgroup=groups(y))
     solution = plan.solve()
@@ -168,7 +168,7 @@ def test_two_worst_cases_at_one_w() -> None:
     assert value == pytest.approx(ucm.solve(one | two, X, y).objective, rel=1e-6)
 
 
-def test_certificates_from_weights() -> None:
+def test_certify_takes_the_weights_of_a_union() -> None:
     X, y = load("wine")
     g = groups(y)
     sides = [ucm.ConvexUnion(*(ucm.Hull(S.group(k)) for k in "ABC")) for S in (pos, neg)]
@@ -184,7 +184,7 @@ def test_certificates_from_weights() -> None:
         shared.certify(weights=np.ones(len(y)))
 
 
-def test_behind_a_kernel() -> None:
+def test_a_union_takes_kernels() -> None:
     X, y = load("iris")
     U = (ucm.ReducedHull(A, nu=0.4) | ucm.ReducedHull(B, nu=0.4)) - ucm.ReducedHull(neg, nu=0.4)
     plain = ucm.solve(U, X, y, subgroup=groups(y, 2))
@@ -225,7 +225,7 @@ def test_a_weight_of_a_sample_is_as_many_copies(eta: float) -> None:
     assert weighted.verify().agrees
 
 
-def test_the_admissible_sizes() -> None:
+def test_the_admissible_size_of_a_union_is_where_zero_enters() -> None:
     X, y = load("breast_cancer")
     kappa, g = Param("kappa", 0.3), groups(y)
     U = (ball(A, kappa) | (ball(B, kappa) & ucm.Hull(pos))) - neg.mean
@@ -253,7 +253,7 @@ def test_the_midpoint_of_unions() -> None:
 
 
 # --- how it is written ------------------------------------------------------------------------------
-def test_the_text() -> None:
+def test_a_union_is_written_and_read_back() -> None:
     U = ucm.Hull(pos) | ucm.Hull(neg) - ucm.Point(neg.mean)
     assert repr(U) == "Hull(pos) | (Hull(neg) - Point(neg.mean))"
     assert repr((ucm.Hull(pos) | ucm.Hull(neg)) - neg.mean).startswith("(Hull(pos) | Hull(neg)) - ")
@@ -280,7 +280,7 @@ def test_the_text() -> None:
          "expected bounded sets"),
     ],
 )  # fmt: skip
-def test_what_is_refused(make: Any, words: str) -> None:
+def test_invalid_unions_are_refused(make: Any, words: str) -> None:
     with pytest.raises(CompositionError) as error:
         make()
     assert words in str(error.value) and any(mark in str(error.value) for mark in ";?")

@@ -227,7 +227,7 @@ def test_solvers_of_one_cap_a_class_refuse_weights_by_name(solver: str) -> None:
 
 # --- behind kernels -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", ["nu_svm", "psvm", "mm_fda", "kl_svm", "l2_nu_svm"])
-def test_behind_kernels(name: str) -> None:
+def test_weights_with_a_kernel_equal_repeated_samples(name: str) -> None:
     model = models.nu_svm(0.9) if name == "nu_svm" else NAMED[name]
     plan = untyped.compile(model, X, Y, kernel="rbf", sample_weight=COPIES)
     weighted, repeated = plan.solve(), untyped.solve(model, X2, Y2, kernel="rbf")
@@ -563,7 +563,7 @@ def test_weights_reach_the_calibration(routing: bool) -> None:
     assert moved[:, 1].mean() > plain[:, 1].mean() + 0.1
 
 
-def test_weights_are_routed() -> None:
+def test_weights_are_routed_to_the_folds() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
         clf: Any = ucm.Classifier(models.psvm())
         clf.set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
@@ -575,7 +575,7 @@ def test_weights_are_routed() -> None:
         assert_array_equal(fold.coef_, wanted.coef_)
 
 
-def test_pictures_with_weights() -> None:
+def test_pictures_leave_out_samples_of_weight_zero() -> None:
     pytest.importorskip("matplotlib")
     found = ucm.Classifier(models.nu_svm(0.6)).fit(X[:, :2], Y, sample_weight=COPIES)
     shown = ucm.plot.SetDisplay.from_estimator(found, X[:, :2], Y)

@@ -48,7 +48,7 @@ def test_the_worst_case_is_the_model(U: ucm.extend.UncertaintySet) -> None:
 
 @pytest.mark.parametrize("name", ["breast_cancer", "iris", "wine", "digits"])
 @pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
-def test_on_real_sets(name: str, norm: float) -> None:
+def test_models_written_in_cvxpy_agree_on_real_sets(name: str, norm: float) -> None:
     X, y = load(name)
     nu = {"breast_cancer": 0.8, "iris": 0.9}.get(name, 0.4)
     for U in (ucm.models.nu_svm(nu), ucm.models.mm_mpm(0.2)):
@@ -101,7 +101,9 @@ def test_affine_expressions_and_numbers() -> None:
         (ucm.Hinge(), cp.Variable(3), ucm.CompositionError, "loss"),
     ],
 )  # fmt: skip
-def test_worst_case_refuses(U: Any, w: Any, error: type[Exception], words: str) -> None:
+def test_worst_case_refuses_invalid_normals(
+    U: Any, w: Any, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         ucm.worst_case(U, X, Y, w)
 
@@ -142,7 +144,7 @@ def test_a_domain_obeys_its_laws(D: ucm.extend.Domain) -> None:
         check_set(U, tol=1e-6)
 
 
-def test_on_the_simplex() -> None:
+def test_a_domain_written_in_cvxpy_satisfies_the_laws() -> None:
     check_domain(ucm.CvxpyDomain(ordered), dims=(4,), tol=1e-6)
     U = ucm.Hull(pos, weights=ucm.CvxpyDomain(ordered)) - ucm.Hull(neg)
     solution = ucm.solve(U, X[:40] + Y[:40, None], Y[:40])
@@ -244,7 +246,7 @@ def test_a_build_is_a_function() -> None:
             untyped.CvxpyDomain(wrong)
 
 
-def test_in_a_classifier() -> None:
+def test_a_set_written_in_cvxpy_is_tuned_in_a_classifier() -> None:
     U = ucm.AffineImage(
         np.diag(X.std(axis=0)), ucm.CvxpyDomain(budget, Param("gamma", 0.5)), pos.mean - neg.mean
     )

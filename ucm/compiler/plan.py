@@ -71,8 +71,8 @@ class Plan:
     lowering : the standard form, and the way back from it
     solver : the solver chosen
     setup_time : seconds of compiling
-    others : lowerings that were looked at too
-    given : the parameters of the declaration that came to others with the data, as lam to a radius
+    others : the other lowerings of the model
+    given : the declared parameters that the data convert to others, as lam to a radius
     """
 
     lowering: Lowering[Any]
@@ -181,8 +181,7 @@ class Plan:
         tol : relative duality gap to prove
         max_iter : limit of iterations; None for the default of the solver
         time_limit : seconds; the solve then ends with the proven gap, after the current product,
-        factorisation
-            or iteration of an external solver. None for no limit
+            factorisation or iteration of an external solver. None for no limit
         trace : k for a record of every k-th iterate, and of the last, in `Solution.history`: the iterate
             (q, x; w, b) and, depending on the method, L, eta, restarts, the generalised gradient, counts of
             gradients, projections, products and evaluations, and their seconds. External solvers and compiled
@@ -193,8 +192,7 @@ class Plan:
         verbose : print a table of the iterations
         bias_rule : "auto", "multipliers", "midpoint", "means", "min_error", "odds" or "zero"
         bound : if 0 lies in U, search for a lower bound of the optimum too, in about the time of one more
-        start;
-            `Plan.bound` searches longer
+            start; `Plan.bound` searches longer
 
         Raises
         ------
