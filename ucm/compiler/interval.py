@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
-from ucm.compiler.route import choose
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError, brief
@@ -368,7 +367,7 @@ class _Hulls:
 
 
 def over_interval(
-    model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None, solver: str,
+    model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
     progress: Callable[[int, Any], object] | None, left: Callable[[], float | None],
 ) -> OverInterval:  # fmt: skip
     """Solve from the smallest set to the largest, each from the one before, so closely that what lies between
@@ -378,16 +377,20 @@ def over_interval(
     if between is not None:
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=left(), least=_ZERO)
-    solve = _course(hulls, low, solver, monitor)
+    chain = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
+
+    def known(c: float, w: Vec) -> _Break | None:
+        """The value whose c was solved; None where 0 has entered."""
+        if not w.any():
+            return None
+        q = chain.weights()
+        return _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, w))
 
     def solved(c: float) -> _Break | None:
-        q, v = solve(c)
-        if not v.any() or not q:
-            return None
-        return _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, v))
+        return known(c, chain.at([h.share * c for h in hulls.members]))
 
     with monitor.alarm(), data.overflow_guard():
-        current = solved(low)
+        current = known(low, chain.first(ActiveSet().coarse))
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.ends.x))
@@ -436,52 +439,6 @@ def over_interval(
     if between is not None and current.c < high * (1.0 - 1e-9):
         raise ParameterError(_enters(hulls, high))
     return over
-
-
-def _course(
-    hulls: _Hulls, low: float, solver: str, monitor: Monitor
-) -> Callable[[float], tuple[list[Vec], Vec]]:
-    """What finds the weights by hull and w, as long as the nearest point, at one c after another; w = 0 where
-    that is 0. The compiled loop, or what solves until it is compiled."""
-    first = hulls.form(float(hulls.size.inverse(low)))
-    chosen = choose(first, solver)
-    if isinstance(chosen, ActiveSet) or chosen is None:
-        chains: list[HullChain] = []
-
-        def goes_on(c: float) -> tuple[list[Vec], Vec]:
-            if chains:
-                w = chains[0].at([h.share * c for h in hulls.members])
-            else:
-                chains.append(HullChain(first, monitor))
-                w = chains[0].first(ActiveSet().coarse)
-            return chains[0].weights(), w
-
-        return goes_on
-    last: list[tuple[float, list[Vec], Vec]] = []
-
-    def anew(c: float) -> tuple[list[Vec], Vec]:
-        form = hulls.form(float(hulls.size.inverse(c)))
-        own = monitor.below(monitor.tol, least=monitor.least)
-        start = Answer(last[-1][1], _on_line(last, c)) if last else None
-        answer = chosen.solve(form, own, start)
-        x = form.matvec(answer.q)
-        length, none = float(np.linalg.norm(x)), np.zeros(form.n)
-        if answer.status != "converged" or length <= _ZERO * form.largest:
-            return [], none
-        v = x if answer.w is None else answer.w * (length / float(np.linalg.norm(answer.w)))
-        last[:] = [*last[-1:], (c, answer.q, v)]
-        return [answer.q[k][entries] for k, entries in hulls.places], v
-
-    return anew
-
-
-def _on_line(last: Sequence[tuple[float, list[Vec], Vec]], c: float) -> Vec:
-    """w at c on the line through the last two."""
-    c1, _, w1 = last[-1]
-    if len(last) < 2:
-        return w1
-    c0, _, w0 = last[-2]
-    return w1 + (c - c1) / (c1 - c0) * (w1 - w0)
 
 
 def _ends(hulls: _Hulls, between: Sequence[float]) -> tuple[float, float]:

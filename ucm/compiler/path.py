@@ -424,7 +424,6 @@ def _over_all(
         name,
         float(eps),
         between,
-        solver,
         progress,
         lambda: limit_from(time_limit, began),
     )

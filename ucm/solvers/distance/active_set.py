@@ -20,12 +20,11 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.simplex_projection import order_interval
 from ucm.solvers.coordinates import ByInnerProducts
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 from ucm.solvers.threads import blas_threads
 
-__all__ = ["ActiveSet", "Begun", "HullChain", "HullSession"]
+__all__ = ["ActiveSet", "HullChain", "HullSession"]
 
 
 _OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
@@ -193,9 +192,6 @@ class _Sides(SampleTables):
         return [joint]
 
 
-Begun = tuple[Vec, Vec, float]  # w, the multipliers and the size of the points at the first caps
-
-
 class HullChain:
     """The nearest points of two hulls for one pair of caps after another, from the one level of all samples
     that stays: weights, active samples and sums over the free samples go on from where they were.
@@ -217,42 +213,18 @@ class HullChain:
         self.caps, self.masses = _caps(form), self.hulls.masses
         self.off, self.far, self.c, self.ended = _OFF, 0.0, 1.0, ""
         self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
-        self.begun: Begun | None = None
 
-    def first(self, coarse: int, like: Begun | None = None) -> Vec:
-        """w as long as the nearest point, 0 where that is 0; from what another chain over nearly the same
-        samples has `begun` with, if there is one."""
+    def first(self, coarse: int) -> Vec:
+        """w as long as the nearest point, 0 where that is 0."""
         hulls = self.hulls
         with blas_threads(0, hulls.entries):
-            if like is None or hulls.span is not None:
-                rest = hulls.levels(coarse)
-                level = FeatureLevel(hulls, rest.pop())
-                hulls.begin(level)
-                level, self.ended = hulls.descend(level, rest, self.monitor)
-                self.level = level if level.stride == 1 else level.refined(1)
-            else:
-                self.level = self._begun_like(like)
-                self.ended = self.level.run(self.monitor, self.monitor.tol)
-        level = self.level
+            rest = hulls.levels(coarse)
+            level = FeatureLevel(hulls, rest.pop())
+            hulls.begin(level)
+            level, self.ended = hulls.descend(level, rest, self.monitor)
+            self.level = level = level if level.stride == 1 else level.refined(1)
         level.caps[:], self.largest = self.caps, level["largest"]
-        if self.proven and hulls.span is None:
-            theta = level.thetas * hulls.unit**2
-            self.begun = hulls.unit * level.w, theta, hulls.unit * self.largest
         return self._found(self._scores())
-
-    def _begun_like(self, other: Begun) -> FeatureLevel:
-        """All samples, at the first w and the multipliers of another chain."""
-        hulls = self.hulls
-        self.level = level = FeatureLevel(hulls, 1)
-        w, theta, largest = other
-        level.w[:], level.thetas[:] = w / hulls.unit, theta / hulls.unit**2
-        scores = self._scores()
-        level["largest"] = largest / hulls.unit
-        level["sigma"] = level.caps.max() / (_OFF * float(scores.std()))
-        level.begin_after(level, 1.0, scores)
-        level["reach"] = 4.0 * level.caps.max() / level["sigma"]
-        self._whole(scores)
-        return level
 
     def at(self, caps: Sequence[float] | Vec) -> Vec:
         """Solve for a common multiple of the first caps, from the last solution.
@@ -342,17 +314,6 @@ class HullChain:
     def weights(self) -> list[Vec]:
         """The weights of both hulls at the last caps."""
         return [self.c * q for q in self.level.weights()]
-
-    def thresholds(self) -> list[float]:
-        """For each hull the score w'x of the samples at which weights leave their bounds, w of norm 1."""
-        level, scores, found = self.level, self.known[-1][2] / self.c, []
-        length = float(np.linalg.norm(level.w))
-        sides = zip(level.bounds, level.masses, level.caps, self.hulls.declared, strict=True)
-        for (lo, hi), mass, cap, factor in sides:
-            ends = order_interval(-scores[lo:hi], cap, mass)
-            finite = [end for end in ends if math.isfinite(end)]
-            found.append(-sum(finite) / len(finite) * self.hulls.unit / (factor * length))
-        return found
 
 
 class HullSession(Solver[MinNorm]):
