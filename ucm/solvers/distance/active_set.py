@@ -6,7 +6,6 @@ and Toh (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equati
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
