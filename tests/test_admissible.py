@@ -410,7 +410,7 @@ def test_a_factor_of_sets_around_0_is_a_size() -> None:
     assert math.isinf(moved.lower) and "set without 0" in moved.how
 
 
-def test_a_domain_without_a_size_is_told_what_is_missing() -> None:
+def test_a_domain_without_a_size_has_no_interval() -> None:
     X, y = load("iris")
 
     class Layer(ucm.CappedSimplex):

@@ -236,7 +236,7 @@ def test_names_are_lines_of_the_language() -> None:
         ucm.AffineImage(np.eye(2), ucm.Box((0.0, -math.inf), (1.0, 2.0))),
     ],
 )
-def test_they_print_and_travel(U: Any) -> None:
+def test_ambiguity_sets_print_and_pickle(U: Any) -> None:
     assert ucm.from_json(ucm.to_json(U)) == U
     assert pickle.loads(pickle.dumps(U)) == U
     assert str(U) and U._repr_latex_().count("{") == U._repr_latex_().count("}")

@@ -168,7 +168,7 @@ def test_there_is_no_import_cycle() -> None:
 
 
 @per_file("file")
-def test_no_assert_guards_what_a_user_can_cause(file: Path) -> None:
+def test_no_assert_guards_against_a_user_error(file: Path) -> None:
     found = [node.lineno for node in ast.walk(tree_of(file)) if isinstance(node, ast.Assert)]
     assert not found, f"assert on lines {found}"
 

@@ -89,7 +89,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_error_says_what_it_got_and_what_to_do(name: str) -> None:
+def test_every_error_names_the_value_and_a_remedy(name: str) -> None:
     act, kind, words = CASES[name]
     with pytest.raises(UCMError, match=words) as error:
         act()
@@ -267,7 +267,7 @@ def test_errors_are_one_family() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8"])
-def test_rows_of_small_numbers_are_read_as_they_are(dtype: str) -> None:
+def test_rows_of_integers_and_booleans_agree_with_floats(dtype: str) -> None:
     """An unsigned number has no negative, and -128 none of 8 bits."""
     few = np.clip(np.round(40 * X), 0 if dtype == "uint8" else -128, 127)
     few = few > 0 if dtype == "bool" else few.astype(dtype)
@@ -292,7 +292,7 @@ def test_a_limit_of_time_may_be_infinite() -> None:
         (ucm.support, (ucm.Hull(ucm.pos),)),
     ],
 )
-def test_an_option_that_there_is_not(call: Any, args: Any) -> None:
+def test_an_unknown_option_is_refused(call: Any, args: Any) -> None:
     X, y = ucm.datasets.load("wine")
     data = (X, y, np.ones(13)) if call is ucm.support else (X, y)
     with pytest.raises(ParameterError, match="unknown option sample_weigth; did you mean sample_w"):

@@ -41,7 +41,7 @@ def _interrupted(repeats: int = 1) -> Iterator[Row]:
     raise KeyboardInterrupt
 
 
-def test_rows_are_printed_and_kept_as_they_come(
+def test_each_row_is_printed_and_stored_at_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "rows.jsonl"
@@ -67,7 +67,7 @@ def test_rows_are_printed_and_kept_as_they_come(
         assert says in capsys.readouterr().err
 
 
-def test_a_set_that_is_not_at_hand_has_a_row_that_says_where_it_is_from() -> None:
+def test_a_missing_data_set_has_a_row_with_its_source() -> None:
     (row,) = harness.over(["ida_none"], lambda *_: iter(()))
     assert row["note"].startswith("not at hand: the IDA benchmark sets") and row["within"] is None
 

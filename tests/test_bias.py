@@ -67,7 +67,7 @@ def test_one_hull_per_class_by_hand() -> None:
     assert sol.x[0] == pytest.approx(4.5) and errors(X, y, sol.w, known(sol.b)) == 0
 
 
-def test_a_hull_with_something_beside_it_has_no_levels() -> None:
+def test_a_hull_with_another_summand_has_no_multiplier_bias() -> None:
     """Shrunk to its mean, or moved: the samples of the hull end far from the boundary of the set."""
     rng = np.random.default_rng(0)
     y = np.where(np.arange(200) < 100, 1.0, -1.0)
@@ -210,7 +210,7 @@ def test_no_bias_where_w_lives_elsewhere() -> None:
     assert ucm.solve(same, X, y).b is not None
 
 
-def test_every_model_has_a_bias_that_separates_what_can_be() -> None:
+def test_every_model_has_a_separating_bias() -> None:
     X, y = load("wine")
     for model in (
         ucm.models.nu_svm(0.1), ucm.models.mm_mpm(0.5), ucm.models.mm_fda(0.5),

@@ -102,7 +102,7 @@ def test_changed_sparse_samples_and_labels_are_refused() -> None:
     assert plan.solve().status == ucm.solve(NU, X, y).status
 
 
-def test_what_was_copied_may_change() -> None:
+def test_arrays_may_change_after_they_are_copied() -> None:
     X = np.asfortranarray(APART)
     plan = ucm.compile(NU, X, Y)
     X *= 2.0
@@ -367,7 +367,7 @@ NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", NO_ANSWERS)
-def test_what_is_no_answer_is_refused(name: str) -> None:
+def test_invalid_answers_of_solvers_are_refused(name: str) -> None:
     answer, words = NO_ANSWERS[name]
     with pytest.raises(SolverError, match=words):
         ucm.solve(HULLS, APART, Y, solver=_solver(MinNorm, answer))
@@ -385,13 +385,13 @@ LOST: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 @pytest.mark.parametrize("name", LOST)
-def test_what_is_no_answer_of_losses_is_refused(name: str) -> None:
+def test_invalid_answers_for_losses_are_refused(name: str) -> None:
     answer, words = LOST[name]
     with pytest.raises(SolverError, match=words):
         ucm.solve(ucm.Hinge() + 0.1 * ucm.L1(), APART, Y, solver=_solver(Composite, answer))
 
 
-def test_what_an_inner_solver_answers_is_looked_at() -> None:
+def test_answers_of_inner_solvers_are_validated() -> None:
     class Nothing(Session):
         def solve(self, form: Composite, tilt: Tilt, tol: float) -> Any:
             return np.zeros(3)
@@ -430,7 +430,7 @@ def test_a_dual_vector_proves_nothing_by_its_length(length: float) -> None:
     assert worse.certificate.relative_gap > 0.1
 
 
-def test_a_point_outside_of_the_set_does_not_say_that_0_lies_in_it() -> None:
+def test_a_point_outside_of_the_set_does_not_prove_zero_inside() -> None:
     nowhere = _solver(
         MinNorm, lambda form: Answer([0.0 * v for v in form.centers()], status="max_iter")
     )
@@ -542,7 +542,7 @@ def test_verify_knows_the_tolerance_of_the_solve(model: Any) -> None:
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-9])
-def test_no_difference_below_what_the_reference_can_tell(lam: float) -> None:
+def test_verification_allows_for_the_accuracy_of_the_reference(lam: float) -> None:
     """The smooth loss tends to 0: both values are far below the tolerance of the reference."""
     plan = ucm.compile(ucm.Logistic() + lam * ucm.L2(), MIXED + 3.0 * Y[:, None], Y)
     assert plan.solve().status == "optimal" and plan.verify().agrees
@@ -624,7 +624,7 @@ def test_squares_that_overflow_in_a_kernel_have_a_name() -> None:
         ucm.solve(ucm.models.nu_svm(0.5), X, y, kernel="rbf")
 
 
-def test_an_empty_intersection_is_told_to_grow() -> None:
+def test_an_empty_intersection_names_larger_sizes() -> None:
     X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
     with pytest.raises(ucm.EmptySetError, match="Make one of the sets that meet larger"):
         ucm.solve(ucm.Ball([1.0, 1.0], 0.5) & ucm.Ball([-1.0, -1.0], 0.5), X, y)

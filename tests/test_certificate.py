@@ -405,7 +405,7 @@ def test_one_pass_is_enough_after_the_solver(rule: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_heights_are_those_of_support_functions(name: str) -> None:
+def test_heights_equal_support_functions(name: str) -> None:
     X, y = load("wine")
     data, U = bind(X, y), MODELS[name]
     for d in np.random.default_rng(0).standard_normal((5, X.shape[1])):

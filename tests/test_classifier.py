@@ -143,7 +143,7 @@ def test_no_model_with_classes_weights_and_kernels(options: dict) -> None:
         assert_allclose(clf.decision_function(part), expected, atol=1e-3)
 
 
-def test_no_model_behind_sparse_features(mixed: tuple) -> None:
+def test_the_default_model_takes_sparse_features(mixed: tuple) -> None:
     X, y = mixed
     clf = ucm.Classifier().fit(X, y)
     scores = ucm.Classifier().fit(sparse.csr_matrix(X), y).decision_function(X)
@@ -311,7 +311,7 @@ def test_the_parameters_of_the_model() -> None:
     assert clf.model == mm_fda(0.2)
 
 
-def test_parameters_that_are_not_there() -> None:
+def test_unknown_parameters_are_refused() -> None:
     clf = ucm.Classifier(nu_svm(0.3))
     with pytest.raises(ValueError, match="Invalid parameter 'gama'"):
         clf.set_params(gama=1.0)

@@ -293,7 +293,9 @@ def test_the_help_names_what_is_read_by_blocks_and_every_command() -> None:
 
 
 # --- predict ----------------------------------------------------------------------------------
-def test_what_fit_saved_predicts(run: Run, wine: Path, wine_libsvm: Path, tmp_path: Path) -> None:
+def test_a_saved_classifier_predicts(
+    run: Run, wine: Path, wine_libsvm: Path, tmp_path: Path
+) -> None:
     X, y = ucm.datasets.load("wine")
     saved, bare = tmp_path / "saved.json", tmp_path / "bare.csv"
     np.savetxt(bare, X, delimiter=",")
@@ -585,7 +587,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     assert b"Traceback" not in err
 
 
-def test_what_has_no_direction_is_not_saved(run: Run, wine: Path, tmp_path: Path) -> None:
+def test_a_fit_without_a_direction_is_not_saved(run: Run, wine: Path, tmp_path: Path) -> None:
     saved, declared = tmp_path / "saved.json", tmp_path / "declared.json"
     declared.write_text(ucm.to_json(ucm.Logistic() + 1e9 * ucm.L1()))
     for options in (

@@ -45,7 +45,7 @@ def mixed() -> ucm.Comparison:
     return ucm.compare([models.nu_svm(0.6), pipeline, Fails(), models.mm_fda(0.1)], X, Y)
 
 
-def test_scores_are_those_of_cross_validation(mixed: ucm.Comparison) -> None:
+def test_scores_equal_cross_validation(mixed: ucm.Comparison) -> None:
     by_name = {one.name: one for one in mixed}
     assert list(by_name)[-1] == "Fails"
     for name, estimator in {

@@ -76,7 +76,7 @@ def test_sparse_rows_cost_their_entries() -> None:
     assert SampleMap(X.toarray()).squares == 0.5 * 100 * 40**2
 
 
-def test_what_a_system_shows_helps_the_next() -> None:
+def test_a_second_system_takes_fewer_products() -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((400, 300)) * 2.0 ** -np.arange(300.0)[None, :].clip(max=12)
     systems = ConjugateGradients([SampleMap(X)], X.size, accuracy=1e-6)

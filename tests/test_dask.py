@@ -73,7 +73,7 @@ def workers(cluster: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_answers_are_those_in_memory(name: str, client: Any) -> None:
+def test_answers_agree_with_memory(name: str, client: Any) -> None:
     X, y = samples()
     memory, rows = ucm.solve(MODELS[name], X, y), ucm.solve(MODELS[name], *lazy(X, y))
     assert rows.status == memory.status == "optimal"
@@ -92,9 +92,7 @@ def test_weights_are_in_the_order_of_the_rows(client: Any) -> None:
     assert again.status == "optimal"
 
 
-def test_folds_leave_the_samples_where_they_are(
-    client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folds_do_not_move_the_samples(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search over an array of Dask, whose samples never come whole."""
     X, y = samples(1200)
     lazy_X, lazy_y = lazy(X, y)
@@ -371,7 +369,7 @@ def broken(X: Any) -> Any:
     raise OSError("the disk is gone")
 
 
-def test_what_needs_all_samples_says_so(client: Any) -> None:
+def test_methods_that_need_all_samples_are_refused(client: Any) -> None:
     X, y = lazy(*samples())
     for call in (
         lambda: ucm.solve(ucm.models.nu_svm(0.4), X, y, kernel="rbf"),

@@ -116,7 +116,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("X", "y", "words"), BAD, ids=[str(k) for k in range(len(BAD))])
-def test_what_no_model_can_be_fitted_to(X: Any, y: Any, words: str) -> None:
+def test_unusable_samples_and_labels_are_refused(X: Any, y: Any, words: str) -> None:
     for use in (
         lambda: bind(X, y),
         lambda: ucm.compile(ucm.models.mm_fda(0.1), X, y),

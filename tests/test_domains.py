@@ -408,7 +408,7 @@ class Unweighted(HalfSpaceBox):
         return CappedSimplex(0.4).bind(SampleWeights(samples.dim, None, samples.classes))
 
 
-def test_what_a_certificate_trusts_is_held_against_its_laws() -> None:
+def test_check_domain_checks_weighted_and_bound_domains() -> None:
     """A hull takes its weights from `bind`: a wrong one proved -0.0028 where the optimum is -1.943."""
     with pytest.raises(AssertionError, match="it lies in the declared domain"):
         check_domain(Wider(0.05), dims=(3,))
@@ -442,7 +442,7 @@ def test_projection_and_support_agree(v: list[float], which: int, data: st.DataO
     assert top - (x - q) @ q <= 1e-9 * (1 + np.abs(x).max())
 
 
-def test_a_loss_too_flat_for_the_simplex_says_by_what_to_multiply() -> None:
+def test_a_loss_too_flat_for_the_simplex_names_a_sufficient_factor() -> None:
     import ucm
 
     X, y = np.arange(6.0)[:, None], np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])

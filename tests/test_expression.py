@@ -484,7 +484,7 @@ def _part(entry: str, node: str = "Point", field: str = "vector") -> str:
         ('{"ucm": 1, "model": {"param": "c", "value": 1, "more": 2}}', "expected an entry"),
     ],
 )  # fmt: skip
-def test_the_reader_names_what_is_wrong_in_a_tree(text: str, what: str) -> None:
+def test_reading_names_the_invalid_part_of_a_tree(text: str, what: str) -> None:
     with pytest.raises(CompositionError, match=what):
         ucm.from_json(text)
 
@@ -631,7 +631,7 @@ def _evaluate(latex: str, **values: float) -> float:
     ],
     ids=repr,
 )
-def test_the_written_conjugates_are_those_of_the_losses(loss: Any) -> None:
+def test_printed_conjugates_equal_those_of_the_losses(loss: Any) -> None:
     """`-l*(-a) = inf over t of l(t) + a t`, by golden sections."""
     for a in (0.2, 0.7):
         low, high = -40.0, 40.0
@@ -643,7 +643,7 @@ def test_the_written_conjugates_are_those_of_the_losses(loss: Any) -> None:
         assert _evaluate(gain(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(least, abs=1e-6)
 
 
-def test_the_written_support_functions_are_those_of_the_sets() -> None:
+def test_printed_support_functions_equal_those_of_the_sets() -> None:
     """The minimum over rho of a reduced hull and over tau of entropy."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 3)), np.repeat([1.0, -1.0], 6)

@@ -74,7 +74,7 @@ assert type(R() + R()).__name__ == "PenaltySum"
 
 
 @pytest.mark.parametrize("module", ["extend", "language.terms"])
-def test_declarations_of_ones_own_add_before_any_other(module: str) -> None:
+def test_custom_declarations_add_to_built_in_declarations(module: str) -> None:
     """In a fresh interpreter: no built-in class was touched."""
 
     def methods(kind: Any) -> str:
@@ -160,7 +160,7 @@ def test_a_domain_that_says_how_takes_class_weights() -> None:
     assert_allclose(other.support(np.array([1.0, 0, 1, 0]))[1], [0.5, 0, 0.4, 0.1])
 
 
-def test_newton_over_hulls_takes_it() -> None:
+def test_newton_over_hulls_takes_a_custom_domain() -> None:
     plan = ucm.compile(worst(0.9), X, Y)
     assert type(plan.solver) is ucm.solvers.ActiveSet
     solution = plan.solve()
@@ -179,7 +179,7 @@ def test_two_hulls_and_a_third_set_of_weights_are_not_two_hulls() -> None:
     assert plan.solve().status == "optimal" and plan.verify()
 
 
-def test_newton_on_the_gram_matrix_takes_it() -> None:
+def test_newton_on_the_gram_matrix_takes_a_custom_loss() -> None:
     plan = ucm.compile(worst(0.7), X, Y, kernel="rbf", solver="smo")
     solution = plan.solve()
     assert solution.status == "optimal" and solution.stats.solver == "smo"
@@ -199,7 +199,7 @@ def test_rapminos_takes_a_domain_of_an_extension() -> None:
 
 
 @pytest.mark.parametrize("norm", [1.0, np.inf])
-def test_linear_programs_take_it(norm: float) -> None:
+def test_linear_programs_take_a_custom_domain(norm: float) -> None:
     model = ucm.RobustMargin(worst(0.9), norm)
     plan = ucm.compile(model, X, Y)
     assert plan.solver.name == "highs"
@@ -254,7 +254,7 @@ class Means(Between, RotationInvariant):
     """The same, and it says so."""
 
 
-def test_a_set_that_says_nothing_is_refused_behind_a_kernel() -> None:
+def test_a_kernel_refuses_a_set_without_a_declared_invariance() -> None:
     for U in (Between(0.2), ucm.Hull(pos) - ucm.Hull(neg) + Between(0.2)):
         check_set(U)
         with pytest.raises(
@@ -273,7 +273,7 @@ def test_a_set_that_is_free_of_coordinates_has_kernels() -> None:
         assert plan.solve().status == "optimal" and plan.verify()
 
 
-def test_what_is_below_answers_for_itself() -> None:
+def test_properties_of_a_node_follow_from_its_children() -> None:
     free = [
         ucm.Point(2 * pos.mean - neg.mean),
         ucm.Ellipsoid(0, pos.cov + 2 * neg.cov, 1.0),
@@ -386,7 +386,7 @@ class Wells(ucm.extend.Penalty):
         return "wells"
 
 
-def test_a_split_of_ones_own_is_multiplied() -> None:
+def test_a_custom_split_is_multiplied() -> None:
     mine = ucm.solve(ucm.Ramp(1.0) + 0.5 * Wells(), X, Y)
     same = ucm.solve(ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0), X, Y)
     assert mine.objective == pytest.approx(same.objective, rel=1e-6)
@@ -400,7 +400,7 @@ def test_a_split_of_ones_own_is_multiplied() -> None:
 @pytest.mark.parametrize(
     "penalty", [ucm.Lp(2), ucm.ElasticNet(0.0), 0.5 * ucm.L2() + 0.5 * ucm.L2()]
 )
-def test_behind_a_kernel_a_penalty_is_asked_for_its_square(penalty: ucm.extend.Penalty) -> None:
+def test_a_kernel_needs_the_square_of_a_penalty(penalty: ucm.extend.Penalty) -> None:
     solution = ucm.solve(ucm.Hinge() + penalty, X, Y, kernel="rbf")
     same = ucm.solve(ucm.Hinge() + ucm.L2(), X, Y, kernel="rbf")
     assert solution.status == "optimal"
@@ -455,7 +455,7 @@ class Overbid(ucm.extend.ConvexLoss):
         return "overbid"
 
 
-def test_a_wrong_conjugate_of_ones_own_is_named() -> None:
+def test_a_wrong_custom_conjugate_is_named() -> None:
     with pytest.raises(
         ucm.SolverError, match=r"Overbid is not of this library.*check_loss"
     ) as told:
@@ -477,7 +477,7 @@ def test_a_wrong_conjugate_of_ones_own_is_named() -> None:
         lambda: ucm.Ball(np.arange(70.0), 1.0) & ucm.Hull(pos),
     ],
 )
-def test_dimensions_are_told_before_arrays(make: Any) -> None:
+def test_dimensions_are_printed_before_arrays(make: Any) -> None:
     with pytest.raises(ucm.CompositionError) as told:
         ucm.solve(make(), X, Y)
     text = str(told.value)

@@ -175,7 +175,7 @@ DAMAGED = _damaged()
         ('1,"2,3\n4,5,6\n', "line 2: unexpected end of data"),
     ],
 )
-def test_a_bad_file_says_what_and_where(write: Write, content: Any, says: str) -> None:
+def test_an_error_in_a_file_names_the_line(write: Write, content: Any, says: str) -> None:
     path = write(content)
     with pytest.raises(DataError) as caught:
         read(path)
@@ -215,7 +215,7 @@ def test_bundled_sets_are_standardised(name: str, shape: tuple[int, int]) -> Non
     np.testing.assert_allclose(spread[spread > 0], 1, rtol=1e-12)
 
 
-def test_a_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_folder_of_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.array([[1, 2], [3, 4]], dtype=np.int8)
     S = sparse.csr_matrix(X)
     np.savez(tmp_path / "dense.npz", X=X, y=np.array([1, -1]))

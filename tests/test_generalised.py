@@ -240,7 +240,7 @@ def test_on_data_of_the_paper(name: str, model: Any, optimum: float, norm: float
     assert np.linalg.norm(found.w) == pytest.approx(norm, rel=1e-5)
 
 
-def test_an_inactive_ball_behind_kernels_and_with_weights() -> None:
+def test_an_inactive_ball_takes_kernels_and_weights() -> None:
     model = models.kl_svm(lam=50.0)
     plain: Any = ucm.solve(model, OVERLAP, Y)
     gram: Any = ucm.solve(model, OVERLAP, Y, kernel="poly", degree=1, coef0=0.0, gamma=1.0)

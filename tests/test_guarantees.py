@@ -140,7 +140,7 @@ def test_the_area_under_the_curve() -> None:
 @pytest.mark.parametrize(
     "model", [ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.9)], ids=["mpm", "nu"]
 )
-def test_behind_a_kernel_the_bounds_are_the_same(model: Any) -> None:
+def test_guarantees_with_a_linear_kernel_equal_those_without(model: Any) -> None:
     _, plain = rows(model)
     _, hidden = rows(model, kernel="linear")
     assert [g.what for g in plain] == [g.what for g in hidden] != []

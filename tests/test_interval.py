@@ -62,7 +62,7 @@ def test_points_between_are_in_the_set(samples: Any) -> None:
     assert certificate.primal <= at.bound + 1e-9 and certificate.relative_gap <= 1e-2 + 1e-7
 
 
-def test_solutions_are_certified_when_they_are_looked_at(samples: Any) -> None:
+def test_solutions_of_a_path_are_certified_on_access(samples: Any) -> None:
     X, y = samples
     found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2)
     assert not known(found.over)._solutions
@@ -246,7 +246,7 @@ def test_a_value_is_a_number(value: Any, samples: Any) -> None:
         found.at(value)
 
 
-def test_what_is_not_proven_to_eps_is_no_path(samples: Any, monkeypatch: Any) -> None:
+def test_a_path_without_proof_to_eps_raises(samples: Any, monkeypatch: Any) -> None:
     def loose(hulls: Any, one: Ends, other: Ends) -> Any:
         return replace(proven(hulls, one, other), gap=0.02)
 

@@ -255,7 +255,7 @@ def test_intersections_and_sums_take_kernels() -> None:
         ("sigmoid", {"gamma": 0.1, "coef0": 0.5}),
     ],
 )
-def test_values_are_those_of_scikit_learn(name: str, options: dict, thin: bool) -> None:
+def test_kernel_values_agree_with_scikit_learn(name: str, options: dict, thin: bool) -> None:
     A, B = (np.random.default_rng(k).standard_normal((6 + k, 4)) for k in range(2))
     kernel, _ = kernel_of(name, A, **options)
     if thin:
@@ -328,7 +328,7 @@ def test_a_gram_matrix_that_does_not_fit() -> None:
     assert plan.solver.name == "smo" and plan.solve().status == "optimal"
 
 
-def test_what_has_no_meaning_behind_a_kernel() -> None:
+def test_sets_without_a_meaning_in_feature_space_are_refused() -> None:
     X, y = sample()
     for model, word in (
         (ucm.Ball(ucm.pos.mean, 0.1, p=1) - ucm.Hull(ucm.neg), "Ball"),
@@ -374,7 +374,7 @@ def test_the_factor_of_a_linear_kernel_has_the_rank_of_the_samples() -> None:
 
 
 @pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
-def test_entries_are_the_same_however_they_are_computed(density: float) -> None:
+def test_gram_entries_agree_with_the_formula(density: float) -> None:
     draw = np.random.default_rng(0)
     X = draw.standard_normal((90, 30)) * (draw.random((90, 30)) < density)
     expected = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
@@ -516,7 +516,7 @@ def test_no_features_in_place_of_a_kernel(options: dict, message: str) -> None:
         ucm.solve(U, X, y, kernel="rbf", kernel_approx=5)
 
 
-def test_features_of_rows_are_of_those_that_count() -> None:
+def test_kernel_features_ignore_rows_of_weight_zero() -> None:
     X, y = sample(60)
     weights = np.arange(60) % 3 * 1.0
     X[::3] += 50.0
@@ -560,7 +560,7 @@ BALLS = {
 
 
 @pytest.mark.parametrize("name", BALLS)
-def test_a_euclidean_ball_means_the_same_behind_a_kernel(name: str) -> None:
+def test_a_euclidean_ball_takes_kernels(name: str) -> None:
     X, y = sample(50)
     plan = ucm.compile(BALLS[name], X, y, kernel="rbf")
     solution = plan.solve()
@@ -581,7 +581,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_with_the_euclidean_norm_behind_a_kernel(name: str) -> None:
+def test_losses_with_the_euclidean_norm_take_kernels(name: str) -> None:
     X, y = sample(50)
     plan = ucm.compile(LOSSES[name], X, y, kernel="rbf")
     solution = plan.solve()
@@ -603,7 +603,7 @@ def test_kernel_logistic_regression_is_that_of_the_feature_space() -> None:
     assert_allclose(ours.predict_proba(X), theirs.predict_proba(features), atol=1e-3)
 
 
-def test_dca_behind_a_kernel() -> None:
+def test_dca_takes_kernels() -> None:
     X, y = sample(50)
     plan = ucm.compile(ucm.Ramp(1) + 0.5 * ucm.L2(), X, y, kernel="rbf")
     solution = plan.solve()

@@ -181,7 +181,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("write", "words"), REFUSED, ids=[str(k) for k in range(len(REFUSED))])
-def test_what_has_no_meaning_is_refused_when_written(write: Any, words: str) -> None:
+def test_meaningless_declarations_are_refused_when_written(write: Any, words: str) -> None:
     with pytest.raises((CompositionError, TypeError), match=words) as error:
         write()
     if error.type is TypeError:  # Python's own word on operands that nobody claims

@@ -66,7 +66,7 @@ def test_scs_is_as_accurate_as_it_is_asked_to_be() -> None:
     ],
     ids=repr,
 )
-def test_what_falls_short_is_named(solver: Solver[Any], law: str) -> None:
+def test_check_solver_names_the_failed_law(solver: Solver[Any], law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_solver(solver)
 
@@ -111,7 +111,7 @@ class Right(Solver[MinNorm]):
         return Answer(q, status="max_iter", message="raise max_iter")
 
 
-def test_a_solver_of_ones_own() -> None:
+def test_a_custom_solver_passes_the_laws() -> None:
     check_solver(Right())
 
 
@@ -290,7 +290,7 @@ def test_check_solver_finds_invalid_refusals(refuse: Any, law: str) -> None:
         check_solver(Always(refuse))
 
 
-def test_what_is_missing_is_named() -> None:
+def test_check_solver_names_missing_methods() -> None:
     class Half(Solver[MinNorm]):
         name = "half"
 

@@ -229,7 +229,7 @@ def test_a_rule_that_leaves_its_domain_proves_nothing() -> None:
     assert proven(found, replace(honest, slopes=[full * S for S in V])) > 0.0
 
 
-def test_an_answer_says_how_far_from_the_optimum_it_may_be() -> None:
+def test_the_message_states_the_distance_from_the_optimum() -> None:
     X, y = drawn(1, 60, 5, 0.1)
     plan = ucm.compile(hulls(0.1), X, y)
     sol = plan.solve()
@@ -272,7 +272,7 @@ def test_starts_end_once_the_bound_is_met() -> None:
     assert len(plan.solve(n_starts=20).start_objectives) == 1
 
 
-def test_what_has_no_bound_says_why() -> None:
+def test_a_missing_bound_has_a_reason() -> None:
     X, y = drawn(3, 30, 4, 0.0)
     both = (ucm.Ellipsoid(pos.mean, pos.cov, 2.0) & ucm.Hull(pos)) - ucm.Hull(neg)
     sol = ucm.solve(both, X, y)

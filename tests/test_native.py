@@ -45,7 +45,7 @@ def by_bisection(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
         np.ones(3, object), np.ma.ones(3)[::-1],
     ],
 )  # fmt: skip
-def test_an_array_that_is_not_what_the_declaration_says(wrong: object) -> None:
+def test_an_array_of_another_type_or_layout_is_refused(wrong: object) -> None:
     with pytest.raises(TypeError, match=r"threshold: v must be a contiguous array of float64.*got"):
         library.threshold(3, wrong, 1.0, 1.0, np.empty(2), np.empty(3))
 
@@ -60,7 +60,7 @@ def test_an_output_that_cannot_be_written() -> None:
     library.threshold(3, v, 1.0, 1.0, np.empty(2), np.empty(3))
 
 
-def test_functions_that_are_not_there_and_arguments_that_are_missing() -> None:
+def test_unknown_functions_and_missing_arguments_are_refused() -> None:
     with pytest.raises(AttributeError, match=r"declarations.h has no function nothing"):
         library.nothing
     with pytest.raises(TypeError, match="threshold takes 6 arguments, got 2"):

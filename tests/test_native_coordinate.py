@@ -44,7 +44,7 @@ def test_the_slopes_keep_to_their_walls(n: int, ridge: float) -> None:
     np.testing.assert_allclose(r, H @ x + r0, atol=1e-8)  # the gradient is kept
 
 
-def test_what_is_not_finite_ends_it() -> None:
+def test_numbers_that_are_not_finite_end_the_loop() -> None:
     *_, H, r0, lower, upper = _problem(7, 3)
     for bad in (np.nan, np.inf):
         r, x = r0.copy(), np.zeros(7)

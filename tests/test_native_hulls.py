@@ -117,7 +117,7 @@ def test_a_negative_gap_proves_nothing(away: float, nu: float) -> None:
     assert answer.status != "converged" or counts_as_zero or -1e-9 <= gaps[-1] <= 1e-10
 
 
-def test_it_ends_where_the_gap_falls_no_more() -> None:
+def test_the_loop_ends_when_the_gap_stagnates() -> None:
     answer, gaps = _far(1e7, 0.1)  # 150 outer steps leave 1e-3
     assert answer.status == "stalled" and len(gaps) < 100
 

@@ -133,7 +133,7 @@ def test_a_local_minimum_on_real_data(name: str, p: float) -> None:
 
 
 @pytest.mark.parametrize("p", NORMS)
-def test_as_printed_it_reaches_the_same_kind_of_point(p: float) -> None:
+def test_the_printed_algorithm_reaches_a_critical_point(p: float) -> None:
     X, y = small(3)
     form = UnitNorm.of(MinNorm.of(hulls(0.4).lower(bind(X, y)), 2.0, X.size), p)
     for solver in (Rapminos(step="nearest"), Rapminos(), Linearize()):
@@ -145,7 +145,7 @@ def test_as_printed_it_reaches_the_same_kind_of_point(p: float) -> None:
         assert_allclose(normal @ w, 1.0)
 
 
-def test_never_worse_than_where_it_starts() -> None:
+def test_a_descent_ends_no_higher_than_its_start() -> None:
     X, y = load("wine")
     for p in NORMS:
         model = ucm.RobustMargin(hulls(0.9), p)
@@ -306,7 +306,7 @@ def test_thin_sets_show_few_points_at_first() -> None:
         assert_allclose(sol.objective, exact(X, y, eta, 2.0), rtol=1e-9)
 
 
-def test_what_the_exact_solvers_refuse() -> None:
+def test_exact_solvers_refuse_other_forms() -> None:
     X, y = load("wine")
     for solver in ("facets", "faces"):
         with pytest.raises(SolverError, match="where 0 lies in U"):

@@ -180,7 +180,7 @@ def test_many_sparse_features_are_never_dense(monkeypatch: pytest.MonkeyPatch) -
         assert found.status == "optimal"
 
 
-def test_what_newton_for_losses_counts_and_reports() -> None:
+def test_newton_for_losses_counts_passes_and_reports_gaps() -> None:
     X, y = noisy(400, 12, seed=8)
     for loss in (ucm.Hinge(), ucm.Hinge(1.5)):
         plan = ucm.compile(loss + 0.5 * ucm.L2(), X, y, solver="prox-alm")
@@ -371,7 +371,7 @@ def test_the_objective_never_increases(name: str, lam: float) -> None:
         assert solution.status in ("optimal", "local", "stationary")
 
 
-def test_it_starts_from_the_convex_model_with_l1_at_the_same_weight() -> None:
+def test_dca_starts_from_the_convex_model_with_l1() -> None:
     X, y = noisy(60, 6)
     start = ucm.solve(models.one_norm_svm(0.5), X, y)
     model = models.zero_norm_svm(0.5)

@@ -91,7 +91,7 @@ def test_an_operator_agrees_with_its_matrix(A: LinearMap, D: np.ndarray) -> None
 
 
 @each
-def test_sizes_are_those_of_what_is_summed(A: LinearMap, D: np.ndarray) -> None:
+def test_sizes_bound_the_sums_of_absolute_values(A: LinearMap, D: np.ndarray) -> None:
     q = np.random.default_rng(5).standard_normal(A.shape[1])
     assert np.all(A.sizes(q) >= abs(D) @ np.abs(q) * (1.0 - 1e-14))
     constant = CenteredMap(np.full((9, 1), 3.0), np.array([3.0]))

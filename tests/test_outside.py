@@ -85,7 +85,7 @@ def test_parts_are_the_points_of_the_summands() -> None:
     assert np.linalg.norm(b - X[Y < 0].mean(axis=0)) <= 0.1 + 1e-9
 
 
-def test_parts_survive_a_pickle_once_they_are_known() -> None:
+def test_computed_parts_survive_a_pickle() -> None:
     solution = ucm.solve(ucm.models.mm_mpm(0.2), SMALL, LABELS)
     assert pickle.loads(pickle.dumps(solution)).summand_points is None
     plus, _ = known(solution.summand_points)

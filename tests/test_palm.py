@@ -73,7 +73,7 @@ def test_steps_without_gain_are_counted() -> None:
     assert ends == [False, False, True, False, False, True, False]
 
 
-def test_a_ridge_solves_what_rounding_left_singular() -> None:
+def test_a_ridge_solves_numerically_singular_systems() -> None:
     generator = np.random.default_rng(0)
     Z, g = generator.standard_normal((3, 6)), generator.standard_normal(6)
     H = Z.T @ Z

@@ -43,7 +43,7 @@ DECLARED = [
 
 
 @pytest.mark.parametrize("node", DECLARED, ids=repr)
-def test_what_is_derived_stands_wherever_a_scalar_does(node: Any) -> None:
+def test_derived_parameters_replace_any_scalar(node: Any) -> None:
     assert ucm.from_json(ucm.to_json(node)) == node
     assert pickle.loads(pickle.dumps(node)) == node
     assert eval(repr(node), {name: getattr(ucm, name) for name in ucm.__all__}) == node
@@ -106,7 +106,7 @@ def test_operands_that_are_no_numbers_have_the_say() -> None:
             _ = wrong + NU
 
 
-def test_admissible_ranges_of_what_is_derived() -> None:
+def test_derived_parameters_have_admissible_ranges() -> None:
     X, y = ucm.datasets.load("iris")
     plain = ucm.admissible(both(NU), X, y)["nu"]
 
@@ -160,7 +160,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_leaves_its_range_is_named(text: str) -> None:
+def test_a_parameter_out_of_range_is_named(text: str) -> None:
     X, y = ucm.datasets.load("iris")
     with pytest.raises(ucm.UCMError, match=REFUSED[text]):
         eval(text, {"ucm": ucm, "nu": NU, "kappa": KAPPA, "Param": Param, "X": X, "y": y})

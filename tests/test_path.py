@@ -102,7 +102,7 @@ def test_a_path_of_reduced_hulls_costs_less_than_fits(form: Any) -> None:
         assert spent < cold, count
 
 
-def test_bounds_along_a_path_are_those_of_single_points() -> None:
+def test_bounds_on_a_path_equal_those_of_single_solves() -> None:
     """For any slopes, however bad: a path proves its values together, a solve one by one; with both
     penalties the best multiple of the slopes is looked for along a path only."""
     X, y = load("wine")
@@ -147,7 +147,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_hulls_along_a_path_against_single_solves(name: str) -> None:
+def test_hulls_on_a_path_agree_with_single_solves(name: str) -> None:
     """One level of samples serves all values: near and far apart, and where 0 lies in U."""
     rng = np.random.default_rng(6)
     y = np.where(np.arange(2400) % 3 == 0, 1.0, -1.0)
@@ -188,7 +188,7 @@ MOVED = ucm.Param("s", 0.5) * ucm.Point(np.ones(6))
         ),
     ],
 )  # fmt: skip
-def test_hulls_along_a_path_that_stay_or_move(name: str, model: Any, values: list[float]) -> None:
+def test_hulls_on_a_path_may_be_constant(name: str, model: Any, values: list[float]) -> None:
     """Values that come twice, and a parameter that is more than a cap."""
     X, y = noisy(120, 6)
     model = ucm.RobustMargin(model) if isinstance(model, ucm.extend.UncertaintySet) else model
@@ -215,7 +215,7 @@ def test_a_path_over_the_weight_of_a_loss(model: Any) -> None:
         assert solution.objective == pytest.approx(alone(model, X, y, solution), rel=3e-6)
 
 
-def test_samples_that_a_callback_changes_along_a_path() -> None:
+def test_a_path_refuses_samples_that_a_callback_changes() -> None:
     X, y = noisy(60, 4)
 
     def change(_: Any) -> None:

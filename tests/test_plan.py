@@ -116,7 +116,7 @@ def test_results_show_themselves_as_html(model: Any, solver: str) -> None:
     assert bold == [(inner or plan.solver).name]
 
 
-def test_digits_are_those_that_the_gap_leaves() -> None:
+def test_printed_digits_follow_the_gap() -> None:
     assert [digits(x) for x in (0.0, 3e-7, 1e-6, 0.5, 1.0, float("nan"))] == [
         15,
         6,
@@ -183,7 +183,7 @@ def test_a_conic_solver_takes_sets_and_losses_by_one_name(
         assert found.stats.solver == name
 
 
-def test_a_conic_solver_that_is_not_there() -> None:
+def test_a_conic_solver_that_is_not_installed_is_refused() -> None:
     X, y = load("iris")
     with pytest.raises(ucm.SolverError, match=r"'nothing' does not take .* not installed"):
         ucm.compile(ucm.models.nu_svm(0.8), X, y, solver=ucm.solvers.Conic("nothing"))
@@ -199,7 +199,7 @@ def test_a_conic_solver_that_is_not_there() -> None:
         ({"digits": 3}, r"verify: expected options .*got digits .*leave out"),
     ],
 )
-def test_what_verify_does_not_take(options: Any, words: str) -> None:
+def test_verify_refuses_invalid_arguments(options: Any, words: str) -> None:
     plan = ucm.compile(ucm.models.nu_svm(0.3), *ucm.datasets.load("wine"))
     plan.solve()
     with pytest.raises(ucm.ParameterError, match=words):

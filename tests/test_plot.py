@@ -385,7 +385,7 @@ def test_estimators_and_names_of_features() -> None:
         SetDisplay.from_estimator(kernel, X, Y)
 
 
-def test_axes_of_ones_own() -> None:
+def test_given_axes_are_drawn_into() -> None:
     shown = SetDisplay.from_model(models.nu_svm(0.35), X, Y)
     figure, ax = plt.subplots()
     again = shown.plot(ax, panels="classes")
@@ -550,7 +550,7 @@ def test_weights_are_multiples_of_the_mean_weight() -> None:
 
 
 # --- paths -----------------------------------------------------------------------------------------
-def test_a_path_shades_what_is_not_admissible() -> None:
+def test_a_path_shades_inadmissible_values() -> None:
     U = models.mm_mpm(0.3)
     interval = ucm.admissible(U, X, Y)["kappa"]
     shown = PathDisplay.from_model(U, X, Y)

@@ -186,7 +186,7 @@ def test_a_wrong_dual_form_is_never_optimal(
     assert found.certificate.dual <= best.objective <= found.objective
 
 
-def test_the_certificate_behind_a_kernel_is_that_in_its_feature_space() -> None:
+def test_the_certificate_of_a_kernel_equals_that_in_feature_space() -> None:
     """For any coefficients and any dual point, near each other or not."""
     X, y = sample(40)
     data = bind(X, y, (2.0, 0.5))
@@ -206,7 +206,7 @@ def test_the_certificate_behind_a_kernel_is_that_in_its_feature_space() -> None:
             )
 
 
-def test_a_certificate_behind_a_kernel_needs_the_squared_norm() -> None:
+def test_a_certificate_with_a_kernel_needs_the_squared_norm() -> None:
     X, y = sample(20)
     normal = BehindKernel(Gram(kernel_of("rbf", X)[0], X), np.ones(20))
     for penalty in (ucm.L1(), ucm.L2() + ucm.LInf(), ucm.L2() + ucm.CappedL1(1.0)):

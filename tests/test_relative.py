@@ -177,7 +177,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_has_no_interval_is_refused(text: str) -> None:
+def test_relative_sizes_without_an_interval_are_refused(text: str) -> None:
     X, y = load("iris")
     names = {"ucm": ucm, "Param": Param, "Hull": Hull, "ReducedHull": ReducedHull, "signed": signed}
     own = {"pos": pos, "neg": neg, "n": HALF["nu"], "k": HALF["kappa"], "X": X, "y": y}

@@ -59,7 +59,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_answers_are_those_in_memory(name: str) -> None:
+def test_answers_agree_with_memory(name: str) -> None:
     X, y = samples()
     rows, memory = ucm.solve(MODELS[name], blocks(X, y)), ucm.solve(MODELS[name], X, y)
     assert rows.status == memory.status == "optimal"
@@ -97,7 +97,7 @@ def test_separable_classes_have_a_hard_margin() -> None:
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
 
 
-def test_weights_are_those_of_the_rows() -> None:
+def test_weights_are_in_the_order_of_the_rows() -> None:
     X, y = samples(3000)
     model = MODELS["nu"]
     rows, memory = ucm.solve(model, blocks(X, y)), ucm.solve(model, X, y)
@@ -208,7 +208,7 @@ def test_limits_and_callbacks_end_between_rounds() -> None:
         ucm.models.kl_svm(0.8),
     ],
 )
-def test_an_interrupt_ends_between_rounds_with_what_is_proven(model: Any) -> None:
+def test_an_interrupt_ends_between_rounds_with_the_proven_gap(model: Any) -> None:
     X, y = samples(20_000)
     X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
     proven_by_now: list[Any] = []
@@ -413,7 +413,7 @@ def outliers(m: int = 900) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("name", STRAIGHT)
 @pytest.mark.parametrize("kind", ["dense", "csr", "weighted"])
-def test_ramps_and_penalties_over_rows_are_those_in_memory(name: str, kind: str) -> None:
+def test_ramps_and_penalties_over_rows_agree_with_memory(name: str, kind: str) -> None:
     X, y = outliers()
     weights = np.random.default_rng(1).integers(0, 3, y.size) if kind == "weighted" else None
     table = sparse.csr_matrix(X) if kind == "csr" else X
@@ -510,7 +510,7 @@ def tagged_samples(m: int = 900) -> tuple[Any, Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("factors", [None, "balanced"])
 @pytest.mark.parametrize("name", WEIGHED)
-def test_weights_and_groups_over_rows_are_those_in_memory(name: str, factors: Any) -> None:
+def test_weights_and_groups_over_rows_agree_with_memory(name: str, factors: Any) -> None:
     X, y, tags = tagged_samples()
     X[:, 0] += 8.0 * y if name == "hulls" else 0.0
     plan = ucm.compile(WEIGHED[name], ucm.open_rows(X, y, block=100, **tags), class_weight=factors)
@@ -1051,14 +1051,14 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.Logistic() + 0.5 * ucm.CappedL1(1.0),
     ],
 )
-def test_other_models_say_what_they_would_gather(model: Any) -> None:
+def test_other_models_name_the_samples_to_gather(model: Any) -> None:
     with pytest.raises(ucm.DataError, match=r"900 x 4 samples in memory.*gather"):
         ucm.solve(model, blocks(*samples()))
     with pytest.raises(ucm.DataError, match="gather"):
         ucm.solve(MODELS["nu"], blocks(*samples()), kernel="rbf")
 
 
-def test_what_works_in_memory_only_asks_for_it() -> None:
+def test_functions_for_memory_refuse_rows() -> None:
     rows = blocks(*samples())
     with pytest.raises(ucm.DataError, match=r"900 x 4; bring all of them.*gather"):
         ucm.worst_case(MODELS["nu"], rows, None, np.ones(4))
@@ -1225,7 +1225,7 @@ def test_predictions_are_written_to_a_file(tmp_path: Path, several: bool) -> Non
 
 
 @pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"read_as": "pos"}, {"bias_rule": "odds"}])
-def test_what_the_classifier_needs_in_memory(options: Any) -> None:
+def test_the_classifier_refuses_rows_where_it_needs_memory(options: Any) -> None:
     X, y = samples(300)
     with pytest.raises(ucm.UCMError, match=r"gather|over rows"):
         ucm.Classifier(MODELS["nu"], **options).fit(blocks(X, y))
@@ -1270,7 +1270,7 @@ def test_a_transformer_of_a_frame_takes_columns_by_name() -> None:
         ucm.open_rows(mixed.drop_columns(["c"]), y).mapped(scaler)
 
 
-def test_a_nan_in_the_joint_method_ends_it_at_once() -> None:
+def test_a_nan_ends_the_joint_method_at_once() -> None:
     form = ucm.compile(MODELS["nu"], blocks(*samples())).lowering.form
     asked = []
 
@@ -1357,7 +1357,7 @@ BALLS = {
         ("chi-square", (2.0, 0.7)),
     ],
 )
-def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
+def test_weights_in_balls_agree_with_memory(name: str, weight: Any) -> None:
     X, y = samples(700)
     plan = ucm.compile(BALLS[name], blocks(X, y), class_weight=weight)
     rows, memory = plan.solve(), ucm.solve(BALLS[name], X, y, class_weight=weight)
@@ -1464,7 +1464,7 @@ def test_one_row_a_class_in_balls() -> None:
         assert (found.status, found.objective, found.b) == ("optimal", -2.0, -1.0)
 
 
-def test_rows_beyond_those_of_the_sample() -> None:
+def test_rows_outside_of_the_first_sample_enter_the_answer() -> None:
     X, y = samples(20_000)
     X *= np.abs(np.random.default_rng(1).standard_t(2.5, (20_000, 1)))
     few = first_pass(blocks(X, y, 500))
@@ -1585,7 +1585,7 @@ def test_a_second_solve_counts_no_sample() -> None:
     assert again.stats.reads < first.stats.reads
 
 
-def test_what_vertices_do_besides() -> None:
+def test_vertices_have_limits_and_paths() -> None:
     X, y = samples(3000, 3)
     model = VERTICES["mpm"]
     large = ucm.solve(ucm.models.coherent_mm_mpm(3.0), blocks(X, y, 400))
@@ -1611,7 +1611,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "csr", "heavy tails", "ties", "weighted"])
-def test_losses_over_rows_are_those_in_memory(name: str, kind: str) -> None:
+def test_losses_over_rows_agree_with_memory(name: str, kind: str) -> None:
     X, y = samples(6000, 4)
     weight = (2.0, 0.7) if kind == "weighted" else None
     if kind == "heavy tails":
@@ -1786,7 +1786,7 @@ def test_other_losses_over_rows(name: str, weight: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["svm", "p = 2", "a sum", "kinks of classes"])
-def test_the_twin_of_losses_holds_the_rows_that_it_does_not_write(name: str) -> None:
+def test_verify_compares_losses_over_rows(name: str) -> None:
     X, y = samples(1500)
     plan = ucm.compile({**LOSSES, **OTHERS}[name], blocks(X, y, 200), class_weight=(2.0, 0.7))
     solution = plan.solve()
@@ -1858,7 +1858,7 @@ def test_many_samples_in_memory_are_solved_out_of_core(name: str) -> None:
 
 
 @pytest.mark.usefixtures("out_of_core")
-def test_what_an_active_set_in_memory_leaves_to_others() -> None:
+def test_the_out_of_core_active_set_in_memory_has_fallbacks() -> None:
     X, y = samples(600)
     model = MODELS["nu"]
     for rule in ("min_error", "means", "odds", "midpoint"):
@@ -2141,7 +2141,7 @@ def test_a_search_over_rows_scores_as_one_in_memory(name: str) -> None:
         ({"estimator": ucm.Classifier(kernel="rbf"), "param_range": [0.3]}, "gather"),
     ],
 )
-def test_what_a_search_over_rows_refuses(options: Any, words: str) -> None:
+def test_a_search_over_rows_refuses_invalid_options(options: Any, words: str) -> None:
     X, y = samples(200)
     with pytest.raises(ucm.UCMError, match=words):
         ucm.ClassifierCV(**{"estimator": MODELS["nu"], **options}).fit(blocks(X, y))

@@ -75,7 +75,7 @@ def test_a_size_may_be_negative() -> None:
     assert plan.solve().status == "optimal" and plan.verify()
 
 
-def test_what_stands_for_a_quantity() -> None:
+def test_expressions_of_parameters_follow_their_values() -> None:
     c = LAM * 2.0 / MU * (1.0 - 0.25)
     assert c.value == pytest.approx(2.0 * 0.4 / 0.6 * 0.75) == Numbers().of(c)
     scope = Parameters()

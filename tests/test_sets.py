@@ -243,7 +243,7 @@ class Stick(UncertaintySet):
 STICK = Stick(np.array([1.0, 2.0, -1.0]), Param("length", 0.2))
 
 
-def test_a_set_of_ones_own_passes_and_combines() -> None:
+def test_a_custom_set_satisfies_the_laws_and_combines() -> None:
     check_set(STICK)
     U = ucm.Hull(pos) - ucm.Hull(neg) + STICK
     check_set(U)

@@ -38,7 +38,7 @@ def _climb(source: RowSource, step: float) -> list[Any]:
     return found
 
 
-def test_shared_passes_give_what_each_computation_gives_alone() -> None:
+def test_shared_passes_equal_separate_passes() -> None:
     """Whatever number of passes each takes, over the rows and over a view of them, with states or without."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 2)), rng.choice(["a", "b"], 300)

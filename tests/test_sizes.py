@@ -96,7 +96,7 @@ OF_MOMENTS = [
 
 
 @pytest.mark.parametrize("model", [*MODELS, *OF_MOMENTS], ids=repr)
-def test_the_scores_are_those_of_fits_one_by_one(model: Any, cancer: Table) -> None:
+def test_scores_equal_separate_fits(model: Any, cancer: Table) -> None:
     X, y = cancer
     search = ucm.ClassifierCV(model, param_range=4, cv=3).fit(X, y)
     assert scores_of(search).shape == (4, 3)

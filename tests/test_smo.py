@@ -181,7 +181,7 @@ def test_nusvc_of_scikit_learn_has_a_slightly_larger_objective() -> None:
         assert np.abs(ours.decision(X) - scores).max() <= 2e-4
 
 
-def test_it_stops_when_asked_and_goes_on() -> None:
+def test_a_callback_stops_smo_and_a_warm_start_continues() -> None:
     X, y = samples()
     plan = ucm.compile(nu_svm(0.3), X, y, kernel="rbf", solver=SMO(**SMALL))
     with pytest.warns(ucm.errors.ConvergenceWarning):

@@ -320,7 +320,7 @@ def test_couplings_that_no_point_meets() -> None:
     assert not form.proves_empty([0.0 * r for r in residuals], units)
 
 
-def test_what_is_said_of_how_iterations_ended() -> None:
+def test_the_message_says_how_iterations_ended() -> None:
     said = {status: Answer().after(status, "raise max_iter").message for status in
             ("converged", "interrupted", "infeasible", "max_iter")}  # fmt: skip
     assert said == {
@@ -332,7 +332,7 @@ def test_what_is_said_of_how_iterations_ended() -> None:
 
 
 @pytest.mark.parametrize("tol", [1e-8, 0.1, 0.5])
-def test_what_counts_as_reached_and_as_zero(tol: float) -> None:
+def test_tolerance_and_zero_are_relative(tol: float) -> None:
     """A norm of 0 does not depend on the tolerance; a negative gap proves nothing, nor does NaN."""
     monitor = Monitor(tol)
     assert monitor.zero == 1e-9 == Monitor(tol, least=1e-9).zero
@@ -431,7 +431,7 @@ def test_duplicated_and_constant_features(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_duplicated_samples_change_no_classifier(name: str) -> None:
-    """Each sample three times is the same distribution: statistics and hulls stay."""
+    """Three copies of each sample have the same statistics and hulls."""
     model, X, y = prepared(name, "iris")
     (*values,) = model.params().items()
     if name in ("l2 nu-SVM", "biased"):  # the norm of k equal shares is smaller by sqrt(k)
@@ -552,7 +552,7 @@ class Lazy(Solver[MinNorm]):
         return Answer(form.centers())
 
 
-def test_a_solver_of_ones_own() -> None:
+def test_a_custom_solver_is_used_by_name_and_instance() -> None:
     X, y = load("iris")
     hulls = ucm.Hull(pos) - ucm.Hull(neg)
     with pytest.warns(ConvergenceWarning, match="lazy stopped with a relative gap of"):

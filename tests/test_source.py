@@ -282,7 +282,7 @@ def own() -> Iterator[Any]:
     del sys.modules["reader_of_sources"]
 
 
-def test_words_of_ones_own(own: Any) -> None:
+def test_the_source_of_custom_declarations_solves_the_model(own: Any) -> None:
     A = np.diag([1.0, 2.0, 3.0])
     for U in (
         ucm.AffineImage(A, own.Diamond(Param("r", 0.7)), [5.0, 6.0, 7.0]),
@@ -334,7 +334,7 @@ def test_parameters_stand_at_the_top_by_name() -> None:
     assert names["objective"] == pytest.approx(solution.objective, rel=1e-6)
 
 
-def test_names_that_mean_something_else_are_turned_aside() -> None:
+def test_reserved_names_are_replaced() -> None:
     for name in ("lambda", "X", "w", "np", "q_A", "constraints"):
         U = ucm.Ball([3.0, 4.0, 0.0], Param(name, 1.0))
         assert run(U, X, Y)["objective"] == pytest.approx(-4.0, rel=1e-6)
@@ -356,7 +356,7 @@ def test_names_that_mean_something_else_are_turned_aside() -> None:
         (lambda a, b: a**-b, "a ** (-b)"),
     ],
 )
-def test_expressions_are_written_as_they_bind(expression: Any, text: str) -> None:
+def test_expressions_are_written_with_the_needed_parentheses(expression: Any, text: str) -> None:
     found = expression(Text("a"), Text("b"))
     assert str(found) == text
     numbers = {"a": np.array([0.5, 2.0]), "b": np.array([1.0, 1.0]), "np": np}

@@ -177,7 +177,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused_when_written(text: str) -> None:
+def test_invalid_terms_are_refused_when_written(text: str) -> None:
     with pytest.raises(ucm.CompositionError, match=REFUSED[text]) as caught:
         eval(text, {"ucm": ucm, "Param": Param, "np": np})
     assert re.search(r"[:;]", str(caught.value))  # what and got; remedy
@@ -190,7 +190,7 @@ def test_a_parameter_out_of_range_is_refused_when_it_is_set() -> None:
             model.with_params(**bad)
 
 
-def test_a_factor_of_one_leaves_a_term_as_it_is() -> None:
+def test_a_factor_of_one_does_not_change_a_term() -> None:
     """Equal declarations have equal source text, and equal source text is of equal declarations."""
     for term in (
         ucm.Hinge(),

@@ -174,7 +174,7 @@ class _Soon(Monitor):
 @pytest.mark.parametrize(
     ("solver", "status"), [("CLARABEL", "user_limit"), ("SCS", "optimal_inaccurate")]
 )
-def test_a_program_in_other_hands_gets_what_is_left(solver: str, status: str) -> None:
+def test_an_external_solver_gets_the_remaining_time(solver: str, status: str) -> None:
     import cvxpy as cp
 
     v = cp.Variable(200)
@@ -281,7 +281,7 @@ def test_any_limit_gives_a_direction_where_zero_may_lie_in_the_set(name: str, li
 
 @pytest.mark.parametrize("name", ["nu", "hinge", "moments"])
 @pytest.mark.parametrize("limit", [0.001, 0.01, 0.05])
-def test_any_limit_gives_an_interval_behind_a_kernel(name: str, limit: float) -> None:
+def test_any_time_limit_gives_an_interval_with_a_kernel(name: str, limit: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = ucm.solve(ANYWHERE[name], FEW, OF_FEW, kernel="rbf", time_limit=limit)
@@ -327,7 +327,7 @@ def test_a_limit_is_a_positive_number(wrong: Any) -> None:
             call()
 
 
-def test_an_empty_set_is_told_in_time() -> None:
+def test_an_empty_set_is_reported_within_the_time_limit() -> None:
     ball = ucm.Ellipsoid(pos.mean, pos.cov, ucm.Param("kappa", 1e-3))
     far = ball & ucm.Ellipsoid(neg.mean, neg.cov, 1e-3)
     with warnings.catch_warnings():

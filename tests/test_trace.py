@@ -60,7 +60,7 @@ def test_every_kth_iterate_and_the_last(solver: str) -> None:
         assert found.objective == plain.objective
 
 
-def test_what_a_record_says_of_an_iterate() -> None:
+def test_a_record_has_the_numbers_of_an_iterate() -> None:
     X, y = load("breast_cancer")
     m = y.size
     found = ucm.solve(NU, X, y, solver="apg", trace=1, tol=1e-7)

@@ -286,7 +286,7 @@ def test_invalid_unions_are_refused(make: Any, words: str) -> None:
     assert words in str(error.value) and any(mark in str(error.value) for mark in ";?")
 
 
-def test_a_picture_is_the_hull_of_those_of_the_operands() -> None:
+def test_the_outline_of_a_union_is_the_hull_of_its_operands() -> None:
     pytest.importorskip("matplotlib")
     from scipy.spatial import ConvexHull
 

@@ -91,7 +91,7 @@ def test_whole_weights_are_repetitions(name: str) -> None:
 
 
 @pytest.mark.parametrize("U", SETS, ids=lambda U: str(U)[:40])
-def test_supports_of_the_catalogue_are_those_of_repetitions(U: Any) -> None:
+def test_supports_with_weights_equal_repeated_samples(U: Any) -> None:
     groups = np.resize(["A", "A", "B", "B"], len(Y))
     weighted = bind(X, Y, None, COPIES, groups)
     repeated = bind(X2, Y2, subgroup=np.repeat(groups, COPIES))
@@ -127,9 +127,7 @@ def test_relative_weights_are_what_a_divergence_counts(unit: float) -> None:
 
 @pytest.mark.parametrize("weights", [np.full(40, 0.01), np.linspace(0.005, 0.01, 40)])
 @pytest.mark.parametrize("rows", [False, True])
-def test_a_cap_below_what_samples_weigh_is_named_as_written(
-    weights: np.ndarray, rows: bool
-) -> None:
+def test_a_cap_below_the_weights_is_named_as_declared(weights: np.ndarray, rows: bool) -> None:
     given: Any = (ucm.open_rows(X, Y, sample_weight=weights),) if rows else (X, Y)
     with pytest.raises(
         EmptySetError, match=r"CappedSimplex\(0.2\): empty.*by their weights"
@@ -275,7 +273,7 @@ def test_class_weights_are_weights_of_the_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nu_svm", "mm_mpm", "biased_l2_nu_svm"])
-def test_guarantees_are_those_of_repetitions(name: str) -> None:
+def test_guarantees_with_weights_equal_repeated_samples(name: str) -> None:
     found = untyped.compile(NAMED[name], X, Y, sample_weight=COPIES).guarantees()
     wanted = untyped.compile(NAMED[name], X2, Y2).guarantees()
     assert [g.assumption for g in found] == [g.assumption for g in wanted]
@@ -315,7 +313,7 @@ def test_weights_that_are_none(case: str) -> None:
         ucm.Classifier(models.nu_svm(0.5)).fit(X, Y, sample_weight=weights)
 
 
-def test_what_weights_mean_nothing_for() -> None:
+def test_models_without_a_meaning_for_weights_refuse_them() -> None:
     class Fixed(ucm.extend.Domain):
         def support(self, g: Any) -> Any:
             return 0.0, 0.0 * g
@@ -485,7 +483,7 @@ def test_no_largest_penalty_where_b_meets_the_losses() -> None:
         assert np.isinf(ucm.admissible(model, X, Y)["lam"].upper)
 
 
-def test_groups_of_losses_are_those_of_the_samples() -> None:
+def test_groups_of_losses_agree_with_separate_samples() -> None:
     model = ucm.Hinge(on=pos.group("A")) + ucm.L2()
     with pytest.raises(ucm.DataError, match="enable_metadata_routing"):
         ucm.solve(model, X, Y)
@@ -503,7 +501,7 @@ def test_a_loss_of_one_class_alone_is_met_by_b() -> None:
     assert found.objective == pytest.approx(0.0, abs=1e-9) and found.b >= 1.0 - 1e-9
 
 
-def test_what_a_loss_may_be_on() -> None:
+def test_a_loss_refuses_other_samples_than_classes() -> None:
     for on in (signed, "pos", X, 1):
         with pytest.raises(CompositionError, match="on is pos or neg"):
             untyped.Hinge(on=on)

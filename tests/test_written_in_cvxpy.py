@@ -153,7 +153,7 @@ def test_a_domain_written_in_cvxpy_satisfies_the_laws() -> None:
     check_set(ucm.Hull(signed, weights=ucm.CvxpyDomain(ordered)), tol=1e-6)
 
 
-def test_it_is_the_same_as_the_domain_of_the_library() -> None:
+def test_a_domain_written_in_cvxpy_equals_the_built_in_domain() -> None:
     def ball(q: Any, radius: Any) -> list[Any]:
         return [cp.norm(q, 2) <= radius]
 
@@ -229,7 +229,7 @@ def test_json_takes_functions_of_imported_modules_only(tmp_path: Any) -> None:
         (ordered, ucm.EmptySetError, "unbounded, .*; bound"),
     ],
 )
-def test_what_is_no_domain_is_refused_before_any_work(
+def test_invalid_domains_are_refused_before_any_solve(
     build: Any, error: type[Exception], words: str
 ) -> None:
     U = ucm.AffineImage(np.eye(3), ucm.CvxpyDomain(build), center=pos.mean)

@@ -163,7 +163,7 @@ def project(h: Held, D: Any, tol: float) -> None:
         assert off <= tol * length + 1e-15 * size, f"not nearest: {off:.3g} of {length:.3g}"
 
 
-def test_domains_are_what_they_declare(record_property: Callable[[str, object], None]) -> None:
+def test_random_domains_satisfy_the_laws(record_property: Callable[[str, object], None]) -> None:
     fuzz(held, judge, record_property, few=80, many=3_000)
 
 

@@ -158,7 +158,7 @@ def beyond(c: Case, nearest: Nearest, sol: Any, told: str, size: float, tally: T
     return f"0 in U, {sol.status}"
 
 
-def test_answers_are_those_of_the_twin(record_property: Callable[[str, object], None]) -> None:
+def test_random_sets_agree_with_the_twin(record_property: Callable[[str, object], None]) -> None:
     fuzz(case, compare, record_property, few=20, many=10_000)
 
 

@@ -97,7 +97,7 @@ def compare(c: Case, tally: Tally) -> str:
     return f"{'convex' if convex else 'not convex'}, {sol.status}"
 
 
-def test_answers_are_those_of_definitions(
+def test_random_objectives_agree_with_their_definitions(
     record_property: Callable[[str, object], None],
 ) -> None:
     fuzz(objective, compare, record_property, few=20, many=3_000)
