@@ -242,6 +242,16 @@ def test_kappa_of_mm_fda_in_closed_form() -> None:
 
 
 # --- special cases ------------------------------------------------------------------------------
+def test_an_ellipsoid_that_shrinks_to_a_point_of_a_hull_has_the_lower_end_zero() -> None:
+    X, y = load("wine")
+    U = (ucm.Ellipsoid(pos.mean, pos.cov, Param("kappa", 0.3)) & ucm.Hull(pos)) - neg.mean
+    found = one(U, X, y)
+    assert found.lower == 0.0 and found.lower_closed
+    assert ucm.solve(U.with_params(kappa=0.0), X, y).objective == pytest.approx(
+        ucm.solve(ucm.Point(pos.mean - neg.mean), X, y).objective, rel=1e-5
+    )
+
+
 def test_an_interval_without_an_upper_end_is_infinite() -> None:
     # constant first feature per class: the difference of means leaves the range of the covariances
     X = np.array([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.5], [-1.0, 2.0]])

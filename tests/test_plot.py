@@ -385,6 +385,19 @@ def test_estimators_and_names_of_features() -> None:
         SetDisplay.from_estimator(kernel, X, Y)
 
 
+def test_pipelines_and_searches_are_drawn_over_the_samples_of_their_classifier() -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit_transform(X)
+    expected = SetDisplay.from_model(models.nu_svm(0.35), scaled, Y)
+    classifier = ucm.Classifier(models.nu_svm(0.5))
+    search = ucm.ClassifierCV(classifier, param_range=[0.35], cv=2)
+    for last in (ucm.Classifier(models.nu_svm(0.35)), search):
+        shown = SetDisplay.from_estimator(make_pipeline(StandardScaler(), last).fit(X, Y), X, Y)
+        np.testing.assert_allclose(shown.outline.vertices, expected.outline.vertices, atol=1e-6)
+
+
 def test_given_axes_are_drawn_into() -> None:
     shown = SetDisplay.from_model(models.nu_svm(0.35), X, Y)
     figure, ax = plt.subplots()

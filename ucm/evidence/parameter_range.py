@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _ADVICE = 5.0  # seconds for an interval in a message
+_ACCURACY = 1e-8  # of a conic program
 _INTERVALS = 4  # parts of the time left for one interval in a message
 _SEVERAL = "{} sets sizes of different kinds; not computed"
 
@@ -342,7 +343,8 @@ def _smallest_nonempty(
     time_limit: float,
 ) -> tuple[float, str]:  # fmt: skip
     """The smallest size at which U is not empty."""
-    least = smallest_feasible(at, data, as_size(grows, model.params()[name]), name)
+    present = as_size(grows, model.params()[name])
+    least = smallest_feasible(at, data, present, name)
     how = "closed form" if least > 0.0 else "any size has a point"
     # only a program can tell whether the operands of an intersection meet
     for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
@@ -351,7 +353,9 @@ def _smallest_nonempty(
             raise EmptySetError(
                 f"admissible: U is empty for every {name}, whatever its size; change another parameter"
             )
-        least = max(least, as_size(grows, end))
+        # interior points stop at a positive size; a size below their accuracy is 0
+        end = as_size(grows, end)
+        least = max(least, end if end > _ACCURACY * present else 0.0)
     return least, how
 
 

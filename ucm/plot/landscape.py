@@ -89,7 +89,10 @@ class LandscapeDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, n_starts: int = 12, solver: Any = "linearize", ax: Any = None
     ) -> LandscapeDisplay:  # fmt: skip
-        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`."""
+        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`.
+
+        The classifier may be the last step of a pipeline, or the best estimator of a search.
+        """
         problem = problem_of_estimator(estimator, X, y, "LandscapeDisplay")
         return cls._of_problem(problem, n_starts, solver).plot(ax)
 

@@ -107,6 +107,11 @@ def problem_of(
 def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     """Return the problem of a fitted `ucm.Classifier` over its training samples.
 
+    Parameters
+    ----------
+    estimator : a `ucm.Classifier`, or a pipeline or a search with one
+    X : samples as in the fit of the estimator
+
     Raises
     ------
     ParameterError
@@ -114,6 +119,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     DataError
         It has several classes.
     """
+    estimator, X = _classifier_of(estimator, X)
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise ParameterError(
@@ -126,8 +132,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     plan = getattr(estimator, "plan_", None)
     if not isinstance(plan, Plan):
         raise ParameterError(
-            f"{who}: expected a ucm.Classifier with its plan_, got {brief(estimator)}; of a pipeline give "
-            "the last step and the transformed samples, or use from_model"
+            f"{who}: expected a ucm.Classifier with its plan_, got {brief(estimator)}; use from_model"
         )
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
     groups = plan.data.groups
@@ -136,6 +141,14 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
         sample_weight=plan.data.weighing.given_weights,
         subgroup=None if groups is None else groups.labels,
     )  # fmt: skip
+
+
+def _classifier_of(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the last step of a pipeline, or the best estimator of a search, and the samples of its fit."""
+    if len(getattr(estimator, "steps", ())) > 1:
+        return _classifier_of(estimator[-1], estimator[:-1].transform(X))
+    best = getattr(estimator, "best_estimator_", None)
+    return (estimator, X) if best is None else _classifier_of(best, X)
 
 
 def subsample(y: NDArray[np.float64], weights: Any) -> NDArray[np.intp]:

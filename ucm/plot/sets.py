@@ -122,7 +122,10 @@ class SetDisplay(Display):
         cls, estimator: Any, X: Any, y: Any, *, plane: Any = None, panels: str = "both", rtol: float = 2e-3,
         ax: Any = None,
     ) -> SetDisplay:  # fmt: skip
-        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`."""
+        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`.
+
+        The classifier may be the last step of a pipeline, or the best estimator of a search.
+        """
         problem = problem_of_estimator(estimator, X, y, "SetDisplay")
         return cls._of_problem(problem, plane, rtol).plot(ax, panels=panels)
 

@@ -82,7 +82,10 @@ class WeightsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> WeightsDisplay:
-        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`."""
+        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`.
+
+        The classifier may be the last step of a pipeline, or the best estimator of a search.
+        """
         return cls._of_problems({"": problem_of_estimator(estimator, X, y, "WeightsDisplay")}).plot(
             ax
         )
