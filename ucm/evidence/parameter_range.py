@@ -397,6 +397,12 @@ def smallest_feasible(
             )
     if nonempty(0.0):
         return 0.0
+    # caps are mostly multiples of t, and leave weights where they add up to the mass
+    groups = (g for b in at(high).set.lower(data).blocks for g in b.groups or ())
+    full = (g.mass / float(np.broadcast_to(g.cap, g.size).sum()) for g in groups)
+    least = high * max(full, default=0.0)
+    if nonempty(least) and not nonempty(least * (1.0 - 1e-11)):
+        return least
     low = 0.0
     while low < (middle := 0.5 * (low + high)) < high and high - low > 4e-16 * high:
         low, high = (low, middle) if nonempty(middle) else (middle, high)

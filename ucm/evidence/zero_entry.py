@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ _GAP, _SHARPER = (
 _INNER = 50  # iterations of a solver
 _INWARD = 1.0001  # times the smallest size, where all weights are tied
 _LARGE = 1e7  # in units of the smallest size: as large as any
+_ROOT = 1e-10  # relative accuracy of a root
+_STRIDE = 100.0  # times the last step: the longest one of a secant
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def _root(
     """The largest size found at which w separates 0 from U; `low` where none does, inf where all do."""
     best, unit = low, start if start > 0.0 else 1.0
 
+    @cache
     def height(t: float) -> float:
         """`min over U(t) of w'x`; -1 beyond the range of the parameter."""
         nonlocal best
@@ -169,14 +172,16 @@ def _root(
 
     if not height(low) > 0.0:
         return low
-    step, high = 1e-3, low
-    while height(high) > 0.0:
-        high = high * (1.0 + step) + step * unit
-        step *= 8.0
-        if high > _LARGE * unit:
+    before, t = low, low + 1e-3 * (low + unit)
+    while height(t) > 0.0:
+        if t > _LARGE * unit:
             return math.inf
-    options: Any = {"xtol": 1e-300, "rtol": np.float64(1e-10), "disp": False}
-    end: Any = brentq(height, best, high, **options)
+        # the secant ends before the root where the height is convex
+        fall = height(before) - height(t)
+        ahead = height(t) * (t - before) / fall if fall > 0.0 else math.inf
+        before, t = t, t + min(max(ahead, _ROOT * t), _STRIDE * (t - before))
+    options: Any = {"xtol": 1e-300, "rtol": np.float64(_ROOT), "disp": False}
+    end: Any = brentq(height, best, t, **options)
     back = 1e-15 * end  # from the far side of the root
     while end - back > best and height(end - back) <= 0.0:
         back *= 4.0
