@@ -18,7 +18,6 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from scipy import sparse
 
 from ucm.cli.named_model import declare, defaults, model_names, parsed_values
 from ucm.cli.report import Section, page, write
@@ -159,12 +158,7 @@ def _fit(options: argparse.Namespace) -> int:
     out = console(quiet=options.json)
     if options.save and solution.b is not None:
         w = normal_in_features(plan.model, solution, plan.data.n)
-        columns = None if samples.columns is None else (samples.columns - 1).tolist()
-        proof = (solution.status, solution.objective, solution.certificate.relative_gap)
-        saved = Saved(
-            numbers, w, solution.b, samples.labels, samples.features, columns, samples.zero_based,
-            samples.names, *proof,
-        )  # fmt: skip
+        saved = Saved(numbers, w, solution.b, samples.labels, samples.zero_based, samples.names)
         say(out, f"for ucm predict: {saved.write(options.save)}")
     if options.report or options.open:
         title = f"{answer['model']} on {options.file}"
@@ -188,7 +182,6 @@ def _answer(
         "file": options.file,
         "samples": samples.X.m if isinstance(samples.X, RowSource) else samples.X.shape[0],
         "features": samples.features,
-        "columns": samples.columns,
         "labels": dict(zip(("-1", "+1"), samples.labels, strict=True)),
         "model": options.model or options.model_file,
         "parameters": solution.params,
@@ -212,12 +205,11 @@ def _print_answer(
     out, lines = console(), Table(show_header=False, box=None)
     if options.verbose:
         say(out, f"{plan.explain(True)}\n")
-    certificate, stats, columns = answer["certificate"], answer["stats"], answer["columns"]
+    certificate, stats = answer["certificate"], answer["stats"]
     for name, entry in {
         "model": answer["model"],
         "parameters": origins,
         "samples, features": f"{answer['samples']}, {answer['features']}",
-        "features that occur": None if columns is None else f"{columns.size}",
         "labels -1, +1": ", ".join(answer["labels"].values()),
         "status": answer["status"],
         "objective": f"{answer['objective']:.9g}",
@@ -226,8 +218,7 @@ def _print_answer(
         "solver": f"{stats['solver']}, {stats['iterations']} iterations",
         "seconds": f"{stats['setup_time'] + stats['solve_time']:.3g}",
     }.items():
-        if entry is not None:
-            lines.add_row(name, escape(entry))
+        lines.add_row(name, escape(entry))
     out.print(lines)
     if check is not None:
         out.print(str(check), markup=False, highlight=False)
@@ -255,7 +246,7 @@ def _predict(options: argparse.Namespace) -> int:
         scores, y = _scores_by_blocks(options, saved)
     else:
         X, y, _, names = read(
-            options.file, label=options.label, features=saved.features, zero_based=saved.zero_based
+            options.file, label=options.label, features=saved.w.size, zero_based=saved.zero_based
         )
         scores = saved.decision(X, names)
     labels = np.where(scores > 0.0, saved.labels[1], saved.labels[0])
@@ -303,7 +294,6 @@ class _Samples(NamedTuple):
     X, y : samples, and labels -1 and +1
     labels : of the file, for -1 and +1
     features : number of features in the file
-    columns : the indices, from 1, of the features in X if others never occur; else None
     zero_based : whether the indices of a LIBSVM file begin at 0
     names : of the features, or None
     """
@@ -312,7 +302,6 @@ class _Samples(NamedTuple):
     y: Any
     labels: list[str]
     features: int
-    columns: Any
     zero_based: bool | None
     names: list[str] | None
 
@@ -349,7 +338,7 @@ def _read_by_blocks(options: argparse.Namespace) -> _Samples:
     source = open_rows(options.file, options.label)
     labels = source.labels()
     text = _two_labels(options.file, labels)
-    return _Samples(Labelled(source, labels[1]), None, text, source.n, None, None, source.features)
+    return _Samples(Labelled(source, labels[1]), None, text, source.n, None, source.features)
 
 
 def _read(options: argparse.Namespace) -> _Samples:
@@ -359,14 +348,9 @@ def _read(options: argparse.Namespace) -> _Samples:
             "predict do; write its samples as CSV"
         )
     X, raw, zero_based, names = read(options.file, label=options.label)
-    features, columns = X.shape[1], None
-    if sparse.issparse(X) and X.nnz < features:
-        columns, indices = np.unique(X.indices, return_inverse=True)
-        X = sparse.csr_matrix((X.data, indices, X.indptr), shape=(X.shape[0], max(1, columns.size)))
-        columns += 1
     labels, y = np.unique(raw, return_inverse=True)
     text = _two_labels(options.file, labels)
-    return _Samples(X, 2 * y - 1, text, features, columns, zero_based, names)
+    return _Samples(X, 2 * y - 1, text, X.shape[1], zero_based, names)
 
 
 def _two_labels(file: str, labels: Any) -> list[str]:
@@ -406,7 +390,7 @@ def _scores_by_blocks(options: argparse.Namespace, saved: Saved) -> tuple[Any, A
         if options.label is not None:
             raise
         source, labelled = feature_rows(options.file, saved.names), False
-    scores, labels = scored(source, saved.normal[None, :], saved.names)
+    scores, labels = scored(source, saved.w[None, :], saved.names)
     return scores.ravel() + saved.b, labels if labelled else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -24,38 +23,28 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Saved:
-    """A classifier `w'x + b > 0` with its declaration and its proof.
+    """A classifier `w'x + b > 0` with its declaration.
 
     Attributes
     ----------
     model : the declaration
     w, b : normal and bias
     labels : of classes -1 and +1
-    features : number of features in the file of the fit
-    columns : the indices, from 0, of the features with a weight; None for all
     zero_based : whether the indices of a LIBSVM file begin at 0; None of a CSV file
     names : of the features, or None
-    status, objective, relative_gap : of the solution
     """
 
     model: Node
     w: Vec
     b: float
     labels: list[str]
-    features: int
-    columns: list[int] | None
     zero_based: bool | None
     names: list[str] | None
-    status: str
-    objective: float
-    relative_gap: float
 
     def write(self, path: str | Path) -> Path:
         """Write the file; the numbers are read back unchanged."""
         entries = {f.name: getattr(self, f.name) for f in fields(self)}
         entries |= {"model": json.loads(to_json(self.model)), "w": self.w.tolist()}
-        for name in ("objective", "relative_gap"):  # JSON has no infinite number
-            entries[name] = entries[name] if math.isfinite(entries[name]) else None
         path = Path(path)
         try:
             path.write_text(json.dumps({"ucm_fit": _FORMAT, **entries}, allow_nan=False) + "\n")
@@ -90,8 +79,6 @@ class Saved:
         try:
             tree["model"] = from_json(json.dumps(tree["model"]))
             tree["w"], tree["b"] = np.array(tree["w"], dtype=float), float(tree["b"])
-            for name in ("objective", "relative_gap"):
-                tree[name] = math.inf if tree[name] is None else float(tree[name])
             saved = Saved(**tree)
             saved._check()
         except (TypeError, ValueError, OverflowError) as error:
@@ -104,33 +91,24 @@ class Saved:
             raise ValueError("its labels are no list of two strings")
         names = self.names
         if names is not None and (
-            not all(isinstance(x, str) for x in names) or len(set(names)) != self.features
+            not all(isinstance(x, str) for x in names) or len(set(names)) != self.w.size
         ):
-            raise ValueError("its names do not fit its features")
-        size = self.features if self.columns is None else len(self.columns)
-        known = all(0 <= int(j) < self.features for j in self.columns or ())
-        if self.w.shape != (size,) or not (np.isfinite(self.w).all() and known):
-            raise ValueError("its normal does not fit its features")
-
-    @property
-    def normal(self) -> Vec:
-        """w over all features of the file, with 0 for features without a weight."""
-        w = np.zeros(self.features)
-        w[slice(None) if self.columns is None else self.columns] = self.w
-        return w
+            raise ValueError("its names do not fit its normal")
+        if self.w.ndim != 1 or not np.isfinite(self.w).all():
+            raise ValueError("its normal is no vector of finite numbers")
 
     def decision(self, X: Any, names: list[str] | None = None) -> Vec:
         """Return `w'x + b` of the rows of a table, with columns matched by name if both have names.
 
         In a sparse table missing features are 0, and further features have no weight.
         """
-        w = weights_of(self.normal, self.names, names)
+        w = weights_of(self.w, self.names, names)
         if sparse.issparse(X):
             shared = min(w.size, X.shape[1])
             return np.asarray(X[:, :shared] @ w[:shared]) + self.b
         if X.shape[1] != w.size:
             raise DataError(
-                f"{X.shape[1]} features, where the classifier was fitted on {self.features}; give the "
+                f"{X.shape[1]} features, where the classifier was fitted on {self.w.size}; give the "
                 "same columns"
             )
         return X @ w + self.b
