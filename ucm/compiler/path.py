@@ -37,7 +37,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["Path", "path"]
+__all__ = ["Path", "path", "solve_in_turn"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -347,7 +347,7 @@ def path(
     # nobody can change the samples between two solves, but what is called
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
-        found = _in_turn(in_order, ahead, compiled, solved, progress)
+        found = solve_in_turn(in_order, compiled, solved, progress, ahead)
     places = sorted(found)
     columns = getattr(X, "columns", None)
     return Path(
@@ -361,12 +361,12 @@ def path(
     )
 
 
-def _in_turn(
+def solve_in_turn(
     grid: Sequence[tuple[int, float]],
-    ahead: Sequence[Solution],
     compiled: Callable[[float], Plan | None],
-    solved: Callable[[Plan, Solution | None], Solution],
-    progress: Callable[[int, Solution], object] | None,
+    solved: Callable[[Plan, Solution | None], Solution | None],
+    progress: Callable[[int, Solution], object] | None = None,
+    ahead: Sequence[Solution] = (),
 ) -> dict[int, Solution]:
     """The solutions by their places in the grid, each from the ones before it: a solver keeps what it can in
     a session, and starts from the line through the last two dual vectors.
@@ -374,6 +374,7 @@ def _in_turn(
     Parameters
     ----------
     grid : places and values, in the order of solving
+    compiled, solved : the plan for a value, its solution from a start; None for none
     ahead : solutions of the first values that are known
     """
     found = {place: solution for (place, _), solution in zip(grid, ahead, strict=False)}
@@ -385,6 +386,9 @@ def _in_turn(
             continue
         session = sessions.setdefault(plan.solver.name, plan.solver.session())
         solution = solved(replace(plan, solver=session), _expected(known, value))
+        if solution is None:
+            sessions, known = {}, []  # of no use after a failure
+            continue
         found[place] = solution
         if progress is not None:
             progress(place, solution)

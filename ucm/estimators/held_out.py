@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ucm.compiler.compile import plan_of, with_kernel
 from ucm.compiler.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
-from ucm.compiler.path import path
+from ucm.compiler.path import solve_in_turn
+from ucm.compiler.plan import Plan
 from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
 from ucm.data.linear import Vec
@@ -220,7 +221,7 @@ def _by_paths(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) -
 def _solved(
     search: Search, train: NDArray[np.intp], pair: Pair, test: NDArray[np.intp], places: list[int]
 ) -> Scores:
-    """(test, places) decision values by solves: a path over the values, and one by one what it leaves."""
+    """(test, places) decision values by solves, each from the one before; NaN where there is no solution."""
     e, X, rows = search.estimator, search.X, pair.rows
     square = e.kernel == "precomputed"
 
@@ -233,50 +234,30 @@ def _solved(
     counts = counted(of_fold, search.labels, search.index[train])
     factors = side_weights(pair, class_weights(e.class_weight, search.labels, counts), counts)
     groups = None if search.groups is None else search.groups[rows]
-    of_samples: dict[str, Any] = {
-        "class_weight": factors, "sample_weight": given, "subgroup": groups,
-    }  # fmt: skip
-    of_solve = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": e.bias_rule}
-    part = among(rows, rows)
-    found: dict[int, Solution] = {}
-    left = places
-    if len(search.names) == 1 and e.read_as is None:
+    data = bind(among(rows, rows), pair.signs, factors, given, groups, square=square)
+    data, gram = with_kernel(kernel.pop("kernel"), data, kernel)
+
+    def compiled(value: float) -> Plan | None:
+        model = search.model.with_params(**dict.fromkeys(search.names, value))
         try:
-            moved: dict[str, Any] = {search.names[0]: search.values[places]}
-            path(
-                search.model, part, pair.signs, solver=e.solver, on_empty="skip",
-                progress=lambda place, solution: found.update({places[place]: solution}),
-                time_limit=limit_from(e.time_limit, search.began), **of_samples, **kernel, **of_solve,
-                **moved,
-            )  # fmt: skip
-            left = []
-        except UCMError:  # one value stops a path, but not the others
-            left = [k for k in places if k not in found]
-    if not left:
-        return _decisions(search, found, among(test, rows), places)
-    options = {name: x for name, x in kernel.items() if name != "kernel"}
-    data, gram = with_kernel(
-        kernel["kernel"], bind(part, pair.signs, **of_samples, square=square), options
-    )
-    for k in left:
-        try:
-            plan = plan_of(
-                search.at(k), data, gram, e.solver
-            )  # an interval of the data is found once
-            limit = limit_from(e.time_limit, search.began)
-            solution = plan.solve(time_limit=limit, **of_solve)
+            return plan_of(model, data, gram, e.solver)  # an interval of the data is found once
         except UCMError:
-            continue
-        found[k] = with_bias(search.model, plan, solution, e.bias_rule, e.read_as)
-    return _decisions(search, found, among(test, rows), places)
+            return None
 
+    def solved(plan: Plan, start: Solution | None) -> Solution | None:
+        limit = limit_from(e.time_limit, search.began)
+        options = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": e.bias_rule}
+        try:
+            solution = plan.solve(warm_start=start, time_limit=limit, **options)
+        except UCMError:
+            return None
+        return with_bias(search.model, plan, solution, e.bias_rule, e.read_as)
 
-def _decisions(search: Search, found: dict[int, Solution], X: Any, places: list[int]) -> Scores:
-    """(test, places) decision values; NaN where there is no solution."""
-    S = np.full((X.shape[0], len(places)), np.nan)
-    for j, k in enumerate(places):
-        if k in found:
-            S[:, j] = _decision(search, found[k], X)
+    grid = [(k, float(search.values[k])) for k in search.order if k in places]
+    S, held = np.full((test.size, len(places)), np.nan), among(test, rows)
+    with data.unchecked():
+        for k, solution in solve_in_turn(grid, compiled, solved).items():
+            S[:, places.index(k)] = _decision(search, solution, held)
     return S
 
 
