@@ -36,10 +36,9 @@ from ucm.evidence.certificate import at_zero, bracket, certify, fault, is_proven
 from ucm.evidence.inside import INSIDE
 from ucm.evidence.outside import both_sides, broken_rule, member, nearest_member, of_weights
 from ucm.evidence.parameter_range import advice
-from ucm.evidence.reference import twin
+from ucm.evidence.reference import linearised, twin
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
-from ucm.evidence.verify import Verification, verify
-from ucm.evidence.verify_unit import linearised, verify_stationary
+from ucm.evidence.verify import Verification, verify, verify_stationary
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import CROSSED, SEPARATED, ZERO, Monitor

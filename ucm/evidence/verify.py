@@ -1,4 +1,4 @@
-"""Compare an answer with the CVXPY twin of its declaration."""
+"""Compare an answer with the CVXPY problem of its declaration."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.errors import SolverError
-from ucm.evidence.reference import twin
+from ucm.evidence.reference import linearised, twin
 from ucm.forms.display import digits, sheet
 from ucm.forms.solution import Solution
+from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
 from ucm.solvers.programs import accuracy, attempt
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Solved", "Verification", "compared", "solved", "verify"]
+__all__ = ["Solved", "Verification", "compared", "solved", "verify", "verify_stationary"]
 
 _AGREED = 1e-6  # relative difference of two objectives that are the same
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
@@ -229,9 +230,9 @@ def verify(
         square = cp.Minimize(cp.sum_squares(300.0 * reference.z))
         second = cp.Problem(square, reference.unit.constraints)
     found = solved(reference.unit, options, reference.z, second)
-    x = reference.x
-    if x is None:
+    if reference.z.value is None:
         return compared(solution, found, tol)
+    x = reference.scale * reference.z.value
     norm = data.space.norm(x, model.dual)
     size, apart = 1e-12 * data.scale, math.nan
     if solution.status == "zero_in_set":
@@ -240,3 +241,28 @@ def verify(
         apart = data.space.norm(x - solution.x) / max(norm, 1e-300)
     point = replace(found, value=-norm)
     return compared(solution, point, tol, size=size, unit=reference.scale, apart=apart)
+
+
+def verify_stationary(
+    model: RobustMargin,
+    data: Data,
+    form: UnitNorm,
+    solution: Solution,
+    tol: float = 1e-6,
+    **options: Any,
+) -> Verification:
+    """Solve the program linearised at w with CVXPY: it gains nothing where w is stationary, and its value
+    is that of the declared problem at w. Global optimality it cannot confirm.
+
+    Raises
+    ------
+    SolverError
+        The reference solver failed.
+    """
+    reference = linearised(model, data, form, solution.answer)
+    found = solved(reference.unit, options)
+    size = max(1e-6 * solution.size, 1e-12 * data.scale)
+    if solution.certificate.primal <= max(tol, 1e-9) * solution.size:
+        size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
+    value = reference.scale * found.value
+    return compared(solution, replace(found, value=value), tol, size=size, unit=reference.scale)

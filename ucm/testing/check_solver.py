@@ -18,10 +18,9 @@ from ucm.errors import SolverError
 from ucm.evidence.certificate import certify
 from ucm.evidence.majorant import majorant
 from ucm.evidence.objective import InFeatures, certify_objective, tangent_plane
-from ucm.evidence.reference import twin
+from ucm.evidence.reference import linearised, twin
 from ucm.evidence.stationary import certify_unit
 from ucm.evidence.verify import solved
-from ucm.evidence.verify_unit import linearised
 from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
