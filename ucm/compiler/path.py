@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ucm.compiler.along import along
 from ucm.compiler.compile import bound_rows, in_its_space, plan_of, plan_of_rows, with_kernel
+from ucm.compiler.grid import chosen_names, simple_first
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
@@ -25,8 +26,7 @@ from ucm.data.source import RowSource, signed_rows
 from ucm.data.validation import table
 from ucm.data.weighing import SAMPLE_OPTIONS, by_sign
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.parameter_range import interval_of, sizes_of
+from ucm.evidence.parameter_range import interval_of
 from ucm.evidence.relative import intervals_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
@@ -194,7 +194,8 @@ def path(
     """Solve for each value of one parameter, with a warm start from the previous solution.
 
     The samples are bound once, and with them the Gram matrix and the covariances. The values are taken
-    from the smallest set to the largest, so for nu from large to small; of an objective from large to small.
+    from the smallest set to the largest, so for nu from large to small; of an objective from the largest
+    weight of the penalty to the smallest.
 
     Parameters
     ----------
@@ -203,8 +204,7 @@ def path(
     n_values : int, optional
         So many values over the admissible interval, in place of values: of a set at equal distances from the
         end that is closed, the open one left out; of an objective from lam_max down to a thousandth of it, at
-        equal ratios. Of the one parameter, or of all relative ones together, or of the one that has a
-        lam_max.
+        equal ratios. Of the parameters that `ClassifierCV` moves.
     eps : float in (0, 1), optional
         With `nu="all"`: the relative gap that is proven at every value of the interval. 1e-3 if left out.
     between : pair of floats, optional
@@ -317,9 +317,6 @@ def path(
     if n_values is not None:
         names, values = _spread(declared, in_its_space(data, gram), n_values)
 
-    order = np.argsort(values, kind="stable")
-    if not _grows(declared, names[0], data):
-        order = order[::-1]
     skipped: dict[float, str] = {}
 
     def compiled(value: float) -> Plan | None:
@@ -338,7 +335,8 @@ def path(
     def solved(plan: Plan, start: Solution | None) -> Solution:
         return plan.solve(warm_start=start, time_limit=limit_from(time_limit, began), **options)
 
-    in_order = [(place, float(values[place])) for place in order.tolist()]
+    order = simple_first(declared, data, names[0], np.array(values))
+    in_order = [(place, float(values[place])) for place in order]
     ahead: list[Solution] = []
     tol = options.get("tol", 1e-6)
     plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
@@ -465,15 +463,8 @@ def _spread(
     model: RobustMargin | Objective, data: Data, n_values: int
 ) -> tuple[list[str], list[float]]:
     """The parameters that move together, and `n_values` values over their admissible interval."""
-    names = list(model.relative_names() or model.params())
-    if not model.relative_names() and len(names) != 1:
-        tops = [n for n in names if isinstance(model, Objective) and lambda_max(model, data, n)]
-        if len(tops) != 1:
-            raise ParameterError(
-                f"path: n_values moves the one parameter of a model, which has {', '.join(names) or 'none'}; "
-                "write values, as nu=[0.2, 0.3], or make those that move relative"
-            )
-        names = tops
+    remedy = "write values, as nu=[0.2, 0.3]"
+    names = chosen_names(model, data, where="path: n_values", remedy=remedy)
     found = intervals_of(model, data) if model.relative_names() else None
     interval = interval_of(model, data, names[0]) if found is None else found[names[0]]
     if not math.isfinite(interval.lower):
@@ -530,11 +521,3 @@ def _grid(
             f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
         )
     return named[:1], values
-
-
-def _grows(model: RobustMargin | Objective, name: str, data: Data) -> bool:
-    """Whether the set grows with the parameter."""
-    if isinstance(model, Objective):
-        return False
-    found = sizes_of(model, data, name)
-    return bool(found) and found[0].grows

@@ -17,6 +17,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import in_its_space, with_kernel
+from ucm.compiler.grid import candidates, chosen_names, simple_first
 from ucm.compiler.moments import is_one_ellipsoid
 from ucm.data.bound import Data, bind
 from ucm.data.readers import is_stored, open_rows
@@ -27,7 +28,6 @@ from ucm.estimators.held_out import Search, held_out, left_out
 from ucm.estimators.multiclass import one_vs_one_scores, pairs_of
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
-from ucm.estimators.sizes import candidates, chosen_names, simple_first
 from ucm.estimators.validation import class_weights, counted, folds_of, labels_of, samples_of
 
 __all__ = ["ClassifierCV"]

@@ -1,4 +1,4 @@
-"""The parameters that `ClassifierCV` chooses, their candidate values, and the order of simplicity."""
+"""The parameters that a path or a search moves, their values, and the order in which they are solved."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ __all__ = ["candidates", "chosen_names", "simple_first"]
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
 
-def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> list[str]:
-    """Return the names of the parameters that the search changes together.
+def chosen_names(
+    model: RobustMargin | Objective, data: Data, param: Any = None, where: str = "ClassifierCV",
+    remedy: str = 'name it, as param_name="nu"',
+) -> list[str]:  # fmt: skip
+    """Return the names of the parameters that move together.
 
     The given name; else all relative parameters, the only parameter, the only parameter with a lam_max, or
     the only factor of a term.
@@ -52,8 +55,8 @@ def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> lis
         ]
     if len(names) != 1:
         raise ParameterError(
-            f"ClassifierCV: chooses one parameter, and the model has {', '.join(known) or 'none'}; "
-            'name it, as param_name="nu", or make those that move together relative'
+            f"{where}: moves one parameter, and the model has {', '.join(known) or 'none'}; "
+            f"{remedy}, or make those that move together relative"
         )
     return names
 
