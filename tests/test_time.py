@@ -295,7 +295,7 @@ def test_any_time_limit_gives_an_interval_with_a_kernel(name: str, limit: float)
 
 
 def test_no_span_is_computed_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many coordinates, as behind a kernel, it takes longer than most limits."""
+    """Of many coordinates, as with a kernel, it takes longer than most limits."""
     spans: list[int] = []
     span = sphere._span
     monkeypatch.setattr(robust, "_SPANNED", 5)

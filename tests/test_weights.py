@@ -393,7 +393,7 @@ def test_two_losses_of_one_class_are_class_weights(penalty: Any) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}], ids=str)
 def test_two_hinges_of_one_class_each_are_one_of_pairs(options: dict[str, Any]) -> None:
-    """Multipliers changed in pairs, linear and behind a kernel."""
+    """Multipliers changed in pairs, linear and with a kernel."""
     apart = ucm.Hinge(on=pos) + 3 * ucm.Hinge(on=neg) + 0.5 * ucm.L2()
     plan = untyped.compile(apart, X, Y, solver="smo", sample_weight=GENERAL, **options)
     found = plan.solve()

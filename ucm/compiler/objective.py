@@ -171,7 +171,7 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
 
     @property
     def _features(self) -> Any:
-        """Return the root of the Gram matrix, the samples of a reference problem behind a kernel."""
+        """Return the root of the Gram matrix, the samples of a reference problem with a kernel."""
         return None if self.data.gram is None else self.data.gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
@@ -187,7 +187,7 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
 
 
 def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
-    """Return the normal, or its coefficients behind a kernel, and the bias of an external answer.
+    """Return the normal, or its coefficients with a kernel, and the bias of an external answer.
 
     Raises
     ------

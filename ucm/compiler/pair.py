@@ -1,4 +1,4 @@
-"""Lowering of `C * Hinge(p) + lam * L2()`, the pSVM of Sun (2024), to its dual, linear or behind a kernel."""
+"""Lowering of `C * Hinge(p) + lam * L2()`, the pSVM of Sun (2024), to its dual, linear or with a kernel."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class HingeDualLowering(Lowering[HingeDual]):
 
     @property
     def _features(self) -> Any:
-        """Return the root of the Gram matrix, the samples of a reference problem behind a kernel."""
+        """Return the root of the Gram matrix, the samples of a reference problem with a kernel."""
         return None if self.gram is None else self.gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:

@@ -335,8 +335,8 @@ class _Fitted:
 
     Attributes
     ----------
-    data : in the coordinates of the samples, behind a kernel, or of means and covariances alone
-    solution : w is None behind a kernel, where `||w||_2 = 1`; b where it has no meaning
+    data : samples, with a kernel in coordinates of their span; or means and covariances alone
+    solution : w is None with a kernel, where `||w||_2 = 1`; b where it has no meaning
     """
 
     data: Data

@@ -41,7 +41,7 @@ def majorant(
     Parameters
     ----------
     w : None for 0; the twin of a convex objective is the same everywhere
-    features : (m, r) in place of the samples: behind a kernel any root of the Gram matrix
+    features : (m, r) in place of the samples: with a kernel any root of the Gram matrix
     scaled : whether the variable is w times max |X|
     others : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
     """
@@ -118,7 +118,7 @@ def verify_objective(
 
     Parameters
     ----------
-    features : (m, r) any root of the Gram matrix, for a solution behind a kernel
+    features : (m, r) any root of the Gram matrix, for a solution with a kernel
     options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
 
     Raises

@@ -47,7 +47,7 @@ _NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective of 0, the ro
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
-# --- the normal: in features, or behind a kernel ---------------------------------------------------
+# --- the normal: in features, or with a kernel ---------------------------------------------------
 class Normal(ABC):
     """The normal w, with what a certificate asks of it."""
 
@@ -222,7 +222,7 @@ def certify_objective(
 
     Parameters
     ----------
-    normal : w, in features or behind a kernel
+    normal : w, in features, or with a kernel as coefficients
     slopes : (m,) minus the slopes of the convex losses, a dual point; None takes those at (w, b)
     """
     G, H = model.dc()

@@ -57,12 +57,12 @@ class Answer:
     ----------
     q : the parameters, block by block, of a set
     w : (n,) the normal. Over sets a dual vector of any length, None to take that of x, and in a start as
-        long as the nearest point is expected to be; over losses None behind a kernel
+        long as the nearest point is expected to be; over losses None with a kernel
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
     multipliers : of the couplings, scaled to `||w||_p = 1`
     status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted" (by the
-        monitor), or "indefinite" behind a kernel
+        monitor), or "indefinite" for a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
     rows : over a row source, what the last pass over it told; a pickle leaves it out

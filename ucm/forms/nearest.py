@@ -192,7 +192,7 @@ class NearestPoint(Solver[MinNorm]):
                 return "it knows one cap for a class"
         if isinstance(form.space, GramSpace):
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):
-                return "a hull is not made of the samples behind the kernel"
+                return "a hull is not made of the samples of the kernel"
             uses = np.zeros(form.n, dtype=np.intp)
             for b in form.blocks:
                 uses[b.samples] += 1

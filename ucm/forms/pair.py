@@ -35,7 +35,7 @@ class HingeDual:
     C : (m,) weights of the samples' losses
     p : exponent, at least 1
     gram : inner products of the samples
-    X : (m, n) the samples themselves, or None behind a kernel
+    X : (m, n) the samples themselves, or None with a kernel
     """
 
     y: Vec

@@ -137,10 +137,10 @@ class Solution:
     Attributes
     ----------
     w : (n,) normal of the classifier, `||w||_p = 1`, or shorter than lam of a generalised nu-SVM whose bound
-        `||w|| <= lam` is inactive; 0 when 0 lies in U; None behind a kernel, and of
+        `||w|| <= lam` is inactive; 0 when 0 lies in U; None with a kernel, and of
         features in place of one that of these
     b : bias, or None where it has no meaning
-    x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
+    x : (n,) point of U nearest to 0; None with a kernel, and for `loss + lam * penalty`
     weights : (m,) weights of the samples, where U is made of samples; else None. Not negative but for
         losses that grow on both sides (`LeastSquares`)
     objective : value of the declared problem: minus the distance of U from 0; where 0 lies in U
@@ -173,7 +173,7 @@ class Solution:
         that did not tell); pickles leave it out, as it holds the data
     """
 
-    w: Any  # None behind a kernel
+    w: Any  # None with a kernel
     b: float | None
     x: Any
     weights: Vec | None
@@ -205,7 +205,7 @@ class Solution:
     def summand_points(self) -> tuple[Vec, ...] | None:
         """The point of every summand of U that x is made of, in the order in which U is written: of
         `A - B` a point of A and one of B, whose difference is x. Of sums in sums and of multiples the points
-        of the sets that are neither. None behind a kernel, for `loss + lam * penalty`, where there is no
+        of the sets that are neither. None with a kernel, for `loss + lam * penalty`, where there is no
         answer, and after pickling unless asked for before."""
         return None if self.make_summand_points is None else self.make_summand_points()
 

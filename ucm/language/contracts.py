@@ -5,7 +5,7 @@ penalties have a page of their own, `ucm.language.terms`.
 A set *lowers* to a `LoweredSet`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
 A hull *binds* its domain to the weights and classes of its samples; the answer is a `BoundDomain`.
 Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `MassMultipliers`), asked by `isinstance`;
-a `RotationInvariant` node has a meaning behind a kernel. A set that is made of other sets by sums, multiples
+a `RotationInvariant` node has a meaning with a kernel. A set that is made of other sets by sums, multiples
 and matrices is a `Combination`, which states its terms only.
 
 Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in

@@ -426,7 +426,7 @@ class RotationInvariant(Node):
     """A node whose meaning does not depend on the coordinates of the samples, so that it has a kernel form.
 
     For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: what it takes
-    of the samples are combinations and inner products. Such a declaration has a meaning behind a kernel,
+    of the samples are combinations and inner products. Such a declaration has a meaning with a kernel,
     and keeps it where many features are replaced by coordinates of the span of the samples.
 
     A node answers for what it adds itself, those below it for themselves: a sum is coordinate-free, a

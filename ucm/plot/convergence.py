@@ -176,6 +176,8 @@ class ConvergenceDisplay(Display):
         low, high = float(numbers.min()), float(numbers.max())
         scale = "log" if low > 0.0 else "linear"
         with self._axes(ax, 1, 1, (7.4, 5.0)) as (a,):
+            from matplotlib.ticker import LogFormatterSciNotation
+
             colours = palette(a)
             a.set(xscale="log", yscale=scale, xlabel=_WORK[self.x], ylabel=self._label())
             a.set_xlim(0.6 * least, 2.0 * max(least, float(work.max())))
@@ -189,17 +191,20 @@ class ConvergenceDisplay(Display):
                 a.plot(*steps.T, color=colour, ls=LINES[k % len(LINES)], zorder=3)
                 mark = "o" if self.status[name] == "optimal" else "X"
                 a.plot(x[-1], y[-1], marker=mark, ms=9, color=colour, mec=colours.paper, zorder=4)
-                curves[name] = (_resampled(steps, scale == "log"), colour)
+                curves[name] = (steps, colour)
             settle(self.figure_)
-            labels = Labels(a)
-            for curve, _ in curves.values():
-                labels.avoid(curve)
+            labels, to_pixels = Labels(a), a.transData
+            for name, (steps, colour) in curves.items():
+                pixels = resampled(to_pixels.transform(steps), 250)
+                curves[name] = (to_pixels.inverted().transform(pixels), colour)
+                labels.avoid(curves[name][0])
             if self.tol is not None:
                 a.axhline(self.tol, color=colours.soft, lw=1.2, ls=LINES[3], zorder=1)
                 left, right = a.get_xlim()
                 line = np.c_[np.geomspace(left, right, 150), np.full(150, self.tol)]
                 labels.avoid(line)
-                labels.on_line(f"tolerance ${_power(self.tol)}$", line[[0, 60]], colours.soft)
+                tol = LogFormatterSciNotation(labelOnlyBase=False)(self.tol)
+                labels.on_line(f"tolerance {tol}", line[[0, 60]], colours.soft)
             for name, (curve, colour) in curves.items():
                 status = self.status[name]
                 text = name if status == "optimal" else f"{name} ({status})"
@@ -213,13 +218,6 @@ class ConvergenceDisplay(Display):
         if len(self.distances) == len(self.runs):
             return "distance of the objective"
         return "proven relative gap" + (" (or distance)" if self.distances else "")
-
-
-def _resampled(curve: NDArray[np.float64], logarithmic: bool) -> NDArray[np.float64]:
-    """Return 250 points of a curve at equal distances in the picture."""
-    x, y = curve.T
-    points = resampled(np.c_[np.log(x), np.log(y) if logarithmic else y], 250)
-    return np.c_[np.exp(points[:, 0]), np.exp(points[:, 1]) if logarithmic else points[:, 1]]
 
 
 def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict[str, Any]]]:
@@ -247,14 +245,6 @@ def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) ->
         )
     values = np.array([float(record[y]) for record in kept])
     return _work(kept, x), values if y == "objective" else np.maximum(np.abs(values), _FLOOR)
-
-
-def _power(x: float) -> str:
-    """Return a number as mathematics, as `10^{-6}`."""
-    exponent = int(np.floor(np.log10(x) + 1e-12))
-    mantissa = x / 10.0**exponent
-    factor = "" if abs(mantissa - 1.0) < 1e-9 else rf"{mantissa:.2g} \cdot "
-    return f"{factor}10^{{{exponent}}}"
 
 
 def _work(records: Sequence[Mapping[str, Any]], x: str) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ class Labels:
         self._unit = ax.figure.dpi / 72.0  # pixels of a point
         self._points: Points = np.zeros((0, 2))
         self._weights: Points = np.zeros(0)
-        self._boxes: list[Points] = []
+        self._boxes: list[Any] = []
 
     def avoid(self, points: Any, weight: float = 3.0) -> None:
         """Add points of the data that labels should not cover."""
@@ -95,6 +95,9 @@ class Labels:
         """Draw a label at the cheapest place; over a crowd of points on a ground of its own."""
         if self._silent:
             return None
+        from matplotlib.path import Path
+        from matplotlib.patheffects import withStroke
+
         half = self._half(text, size)
         window = self.ax.get_window_extent()
         best: Any = None
@@ -108,13 +111,12 @@ class Labels:
             covered = float(self._weights[inside].sum())
             cost += 100.0 + 0.5 * float(outside) if outside > 0.0 else 0.0
             cost += 40.0 * (1.0 - np.exp(-covered / 30.0))
-            cost += 60.0 * sum(_intersect(box, other) for other in self._boxes)
+            outline = Path(np.vstack([box, box[:1]]))
+            cost += 60.0 * sum(map(outline.intersects_path, self._boxes))
             if best is None or cost < best[0]:
-                best = (cost, point, offset, turn, box, covered)
-        _, point, offset, turn, box, covered = best
-        self._boxes.append(box)
-        from matplotlib.patheffects import withStroke
-
+                best = (cost, point, offset, turn, outline, covered)
+        _, point, offset, turn, outline, covered = best
+        self._boxes.append(outline)
         label = self.ax.annotate(
             text, point, xytext=offset, textcoords="offset points", ha="center", va="center", color=color,
             rotation=turn, rotation_mode="anchor", fontsize=size, zorder=9, annotation_clip=False,
@@ -138,16 +140,6 @@ class Labels:
 def settle(figure: Any) -> None:
     """Compute the layout of a figure, so that pixel coordinates are final."""
     figure.canvas.figure.draw_without_rendering()  # of the whole figure of a subfigure
-
-
-def _intersect(a: Points, b: Points) -> bool:
-    """True if two rectangles, given by their corners, intersect: no edge direction separates them."""
-    for c in (a, b):
-        for edge in (c[1] - c[0], c[2] - c[1]):
-            p, q = a @ edge, b @ edge
-            if p.max() <= q.min() or q.max() <= p.min():
-                return False
-    return True
 
 
 def resampled(curve: Any, count: int = 120) -> Points:

@@ -394,7 +394,7 @@ def as_matrix(
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     """F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
-    implicitly; behind a kernel always those, which lead back to coefficients."""
+    implicitly; with a kernel always those, which lead back to coefficients."""
     few = min(data.m, _ORDER)
     if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
         return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))

@@ -1,4 +1,4 @@
-"""Sequential minimal optimisation (SMO) for reduced convex hulls and hinge losses, mostly behind a kernel.
+"""Sequential minimal optimisation (SMO) for reduced convex hulls and hinge losses, mostly with a kernel.
 
 Pairs of variables move in compiled code on float32 rows of the Gram matrix (`ucm/native/smo.c`). Then the
 gradient is brought up to date in float64 by the variables that moved; where the gap is still too large, the
