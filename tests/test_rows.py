@@ -743,7 +743,7 @@ def test_the_terms_of_the_bound() -> None:
 def test_a_sample_has_both_classes() -> None:
     X, y = samples(20_000, part=0.001)
     data = first_pass(blocks(X, y))
-    assert sum(data.sizes) == 20_000 and data.sizes[0] == (y > 0).sum()
+    assert sum(data.class_sizes) == 20_000 and data.class_sizes[0] == (y > 0).sum()
     assert data.scale == np.abs(X).max()
     assert 500 <= data.sample[1].size <= 2000
     assert set(data.sample[1]) == {-1.0, 1.0}
@@ -1468,7 +1468,7 @@ def test_rows_outside_of_the_first_sample_enter_the_answer() -> None:
     X, y = samples(20_000)
     X *= np.abs(np.random.default_rng(1).standard_t(2.5, (20_000, 1)))
     few = first_pass(blocks(X, y, 500))
-    few = replace(few, sample=(few.sample[0][:800], few.sample[1][:800]))
+    few.sample = few.sample[0][:800], few.sample[1][:800]
     model = ucm.Hull(pos, weights=ucm.KLBall(0.9)) - ucm.Hull(neg, weights=ucm.KLBall(0.9))
     found = plan_of_rows(ucm.RobustMargin(model), few, "auto").solve()
     memory = ucm.solve(model, X, y)
@@ -1506,7 +1506,7 @@ def test_rows_that_overflow_are_named() -> None:
     X, y = samples(4000)
     X[:20] *= 1e200
     few = first_pass(blocks(X[20:], y[20:], 500))
-    few = replace(few, source=blocks(X, y, 500))
+    few.source = blocks(X, y, 500)
     with (
         np.errstate(all="ignore"),
         pytest.warns(ucm.ConvergenceWarning, match="scale the features"),
@@ -1734,7 +1734,7 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
                 weights.append(q)
             losses, all_heights, totals, at, means = map(np.array, zip(*sums, strict=True))
             scale, shift = form.within(totals, all_heights)
-            shifts = shift * form.data.totals
+            shifts = shift * form.data.counts
             points = scale[:, None] * at + shifts[:, None] * means
             found = hulls_proven(form, HullProof(w, mu, t, losses, points))
             assert found.primal >= optimum - 1e-8 and found.dual <= optimum + 1e-8
@@ -1801,7 +1801,7 @@ def test_an_exponential_of_rows_that_the_sample_missed() -> None:
     X[:5] *= 2000.0  # exp of their margins is no number
     model = ucm.Exponential() + ucm.L2()
     few = first_pass(blocks(X, y, 500))
-    few = replace(few, sample=(X[100:900], y[100:900]))
+    few.sample = X[100:900], y[100:900]
     found = plan_of_rows(model, few, "auto").solve()
     memory = ucm.solve(model, X, y)
     assert found.status == memory.status == "optimal"

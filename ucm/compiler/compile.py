@@ -248,7 +248,7 @@ def bound_rows(
     class_weight: ClassWeight,
     kernel: Any,
     options: dict[str, Any],
-) -> RowData | Data:
+) -> Data:
     """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
 
     An approximate kernel takes one more pass, which draws samples.
@@ -267,15 +267,13 @@ def bound_rows(
     if isinstance(model, RobustMargin):
         check_features(model.set)
     data = _bound_rows(model, rows.mapped(features), class_weight)
-    if isinstance(data, RowData):
-        return replace(data, approx=features)
     data.approx = features
     return data
 
 
 def _bound_rows(
     model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
-) -> RowData | Data:
+) -> Data:
     terms: Any = ()
     if isinstance(model, Objective):
         terms = None if model.those(MatrixNode) else loss_terms(model)
@@ -288,9 +286,9 @@ def _bound_rows(
     if isinstance(model, RobustMargin) and _has_hulls_and_moments(model):
         return of_moments(rows, class_weight, factors=factors)
     data = first_pass(rows, factors)
-    if class_weight is None:
-        return data
-    return replace(data, weighing=SampleWeights(factors_of(data.whole, class_weight)))
+    if class_weight is not None:
+        data.weighing = SampleWeights(factors_of(data.whole, class_weight))
+    return data
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
@@ -322,21 +320,19 @@ def _has_hulls_and_moments(model: RobustMargin) -> bool:
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
-def plan_of_rows(
-    model: RobustMargin | Objective, data: RowData | Data, solver: str | Solver[Any]
-) -> Plan:
+def plan_of_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver[Any]) -> Plan:
     """Return the plan of a model over rows read block by block, after the pass of `bound_rows`."""
     check_asked(solver)
     began = time.perf_counter()
     if isinstance(model, Objective):
         terms: Any = loss_terms(model)
         lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
-    elif isinstance(data, Data) and _has_hulls_and_moments(model):
-        lowering = ColumnGenerationLowering(model, data, solver)
-    elif isinstance(data, Data):
-        lowering = _lower_set(model, data, None, solver)
-    else:
+    elif isinstance(data, RowData):
         lowering = OutOfCoreHullsLowering(model, data, solver)
+    elif _has_hulls_and_moments(model):
+        lowering = ColumnGenerationLowering(model, data, solver)
+    else:
+        lowering = _lower_set(model, data, None, solver)
     if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
         refuse_gathering(data.source, f"{model!r} with {data.n} features")
     return Plan.of((lowering,), began)

@@ -116,10 +116,10 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
         refuse_gathering(data.source, what)
     model.set.dimension(data.n)
-    why = model.set.infeasibility(data)  # type: ignore[arg-type]
+    why = model.set.infeasibility(data)
     if why is not None:
         raise EmptySetError(why)
-    image = model.set.lower(data)  # type: ignore[arg-type]
+    image = model.set.lower(data)
     found: dict[str, tuple[float, float, float, int]] = {}  # factor, mass, share, place of the ball
     balls: list[tuple[ConvexLoss, float]] = []
     for b in image.blocks:
@@ -154,7 +154,7 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
 def _below_caps(form: RowHulls) -> RowHulls | None:
     """The form with caps, if each ball holds all weights below the steepest slope of its loss."""
     room, caps = form.radii.copy(), []
-    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.totals, strict=True):
+    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.counts, strict=True):
         loss = form.balls[k][0]
         cap = min(share * loss.steepest(), mass / form.data.least)
         full, last = min(mass / cap * (1.0 + 1e-14), m), 0.0
@@ -197,7 +197,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         whole: Data | None = None,
     ) -> None:
         self.model, self.asked, self.rows = model, asked, rows
-        self.data: Any = rows if whole is None else whole
+        self.data = rows if whole is None else whole
         self.form = row_hulls(model, rows)
         if whole is None:
             refuse_squares(rows.scale, "hulls of rows")
@@ -206,8 +206,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
     @functools.cached_property
     def memory(self) -> DistanceLowering | None:
         """The lowering over samples in memory."""
-        whole = self.data
-        return DistanceLowering(self.model, whole) if isinstance(whole, Data) else None
+        return None if self.data is self.rows else DistanceLowering(self.model, self.data)
 
     def describe(self) -> list[str]:
         data, form = self.rows, self.form
@@ -218,7 +217,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         hulls = ", ".join(
             f"{size} samples of class {sign}, {where}, Σ q = {mass:g}"
             for size, sign, where, mass in zip(
-                data.sizes, ("+1", "-1"), each, form.masses, strict=True
+                data.class_sizes, ("+1", "-1"), each, form.masses, strict=True
             )
         )
         return [
@@ -228,7 +227,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         ]
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        if not isinstance(self.data, Data):
+        if self.data is self.rows:
             return None
         if proof is None:  # who watches sees the iterations
             watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
@@ -285,7 +284,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         of_rows = functools.partial(found.rows.weights, form.factors)
         make = functools.partial(spread, self.rows.source, of_rows)
         parts = functools.partial(self._parts, points)
-        weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.rows.given, make)
+        weights: Any = LazyVector(self.rows.given, make) if self.data is self.rows else make()
         if bias_rule not in _RULES and self.memory is not None:
             image = self.memory.image
             b, rule, _ = bias(

@@ -134,7 +134,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.asked, self.bias_rules = model, asked, ("auto",)
-        self.data: Any = data  # of rows elsewhere
+        self.data = data
         for penalty in model.those(ForFeatures):
             penalty.check_features(data.n)
         if groups_in(model):  # what the rows weigh says in which group they are

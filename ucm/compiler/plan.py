@@ -119,7 +119,7 @@ class Plan:
         ----------
         verbose : every route, with why it is refused
         """
-        scales = scale_hint(self.data.X) if isinstance(self.data, Data) else ""
+        scales = scale_hint(self.data.X)
         lines = [
             str(self.model),
             *self.lowering.describe(),
@@ -622,7 +622,7 @@ class Plan:
             not isinstance(model, Objective)
             or w is None
             or solution.b is None
-            or not isinstance(self.data, Data)
+            or self.data.source is not None
         ):
             raise ParameterError(
                 f"certify_local: expected a loss plus a penalty in the features of samples in memory, got "

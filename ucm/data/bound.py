@@ -205,8 +205,8 @@ class Data:
     approx : None, or the features in place of a kernel that X holds
     seal : tells whether the samples that were given are still what they were
     groups : the group of every sample, where they have one
-    source, counts, origin : of means and covariances alone, the rows that they are of, what class +1 and
-        class -1 weigh, and the point from which the means are; then X holds the means
+    source, counts, origin : of rows that are read block by block, where they are, what class +1 and class -1
+        weigh, and the point from which the means are; then X holds the means, or a sample of the rows
 
     The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
     group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...

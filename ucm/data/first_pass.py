@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.approx import KernelFeatures
-from ucm.data.bound import Data, EuclideanSpace
-from ucm.data.gram import Gram
+from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.readers import open_rows
 from ucm.data.row_metadata import Factors
@@ -114,58 +110,43 @@ class OutOfCoreMap(LinearMap):
         refuse_gathering(self.source, "this model")
 
 
-@dataclass(frozen=True)
-class RowData:
-    """The statistics of a row source after one pass; a set lowers with them as with
-    `ucm.data.bound.Data`, its samples elsewhere.
+class RowData(Data):
+    """The statistics of a row source after one pass; of its samples only some rows are in memory.
 
     Attributes
     ----------
-    source : where they are
-    sizes : of class +1 and class -1, those that count
-    totals : the sums of their weights, the class left out
+    class_sizes : of class +1 and class -1, those that count
+    counts : the sums of their weights, the class left out
     whole : of those of all groups
     least : the least weight
     scale : the largest absolute entry, 1 where all are 0
     stored : entries
-    sample : some rows of each class and their labels
+    sample : some rows of each class and their labels times weights
     weighing : factors of the classes
-    approx : the features in place of a kernel that they have
     """
 
-    source: RowSource
-    sizes: tuple[int, int]
-    totals: tuple[float, float]
-    whole: tuple[float, float]
-    least: float
-    scale: float
-    stored: int
-    sample: tuple[Any, Vec]
-    weighing: SampleWeights = UNWEIGHTED
-    gram: Gram | None = None
-    approx: KernelFeatures | None = None
-    seal: None = None
-    _cache: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    source: RowSource  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    @property
-    def m(self) -> int:
-        return self.source.m
-
-    @property
-    def n(self) -> int:
-        return self.source.n
-
-    @property
-    def kernel(self) -> str:
-        return self.source.mapping
+    def __init__(
+        self,
+        source: RowSource,
+        class_sizes: tuple[int, int],
+        counts: tuple[float, float],
+        whole: tuple[float, float],
+        least: float,
+        scale: float,
+        stored: int,
+        sample: tuple[Any, Vec],
+        weighing: SampleWeights = UNWEIGHTED,
+    ) -> None:
+        super().__init__(*sample, weighing, source=source)
+        self.m, self.class_sizes, self.counts, self.whole = source.m, class_sizes, counts, whole
+        self.least, self.scale, self.stored, self.sample = least, scale, stored, sample
+        self.total = sum(whole)
 
     @property
     def given(self) -> int:
         return given_rows(self.source)
-
-    @property
-    def total(self) -> float:
-        return sum(self.whole)
 
     @property
     def plain(self) -> bool:
@@ -175,36 +156,20 @@ class RowData:
     @property
     def means(self) -> tuple[float, float]:
         """The mean weight in class +1 and class -1."""
-        plus, minus = (t / max(m, 1) for t, m in zip(self.totals, self.sizes, strict=True))
+        plus, minus = (t / max(m, 1) for t, m in zip(self.counts, self.class_sizes, strict=True))
         return plus, minus
 
-    @property
-    def space(self) -> EuclideanSpace:
-        return EuclideanSpace(self.n)
-
-    def overflow_guard(self) -> AbstractContextManager[None]:
-        """As for `ucm.data.bound.Data`, which keeps products and looks after seals and overflow."""
-        return nullcontext()
-
-    unchecked = products = overflow_guard
-
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return `make()`, computed at the first call with this key."""
-        if key not in self._cache:
-            self._cache[key] = make()
-        return self._cache[key]
-
     def _size(self, kind: str) -> int:
-        return {"pos": self.sizes[0], "neg": self.sizes[1]}.get(kind, self.m)
+        return {"pos": self.class_sizes[0], "neg": self.class_sizes[1]}.get(kind, self.m)
 
-    def rows(self, kind: str, group: Any = None) -> None:
+    def rows(self, kind: str, group: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return None: the places of the samples of a class are unknown."""
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """Labels of `signed`, in an order of their own."""
         if kind != "signed":
             return None
-        return self.once("signs", lambda: np.repeat([1.0, -1.0], self.sizes))
+        return self.once("signs", lambda: np.repeat([1.0, -1.0], self.class_sizes))
 
     def samples(self, kind: str, group: Any = None) -> LinearMap:
         """Their shape."""
@@ -216,24 +181,21 @@ class RowData:
         if plus == minus == 1.0:
             return None
         if kind == "signed":
-            return np.repeat([plus, minus], self.sizes)
+            return np.repeat([plus, minus], self.class_sizes)
         return np.broadcast_to(plus if kind == "pos" else minus, self._size(kind))
 
     def count(self, kind: str, group: Any = None) -> float:
         """The sum of their weights."""
-        parts = zip(("pos", "neg"), self.totals, self.weighing.classes, strict=True)
+        parts = zip(("pos", "neg"), self.counts, self.weighing.classes, strict=True)
         return float(sum(total * factor for k, total, factor in parts if kind in (k, "signed")))
 
     def number(self, kind: str, group: Any = None) -> float:
         """Their number, each as often as its own weight says."""
-        parts = zip(("pos", "neg"), self.totals, strict=True)
+        parts = zip(("pos", "neg"), self.counts, strict=True)
         return float(sum(total for k, total in parts if kind in (k, "signed")))
 
     def mean(self, kind: str, group: Any = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
-
-    def covariance(self, kind: str, group: Any = None) -> NoReturn:
-        refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
 
     def covariance_factor(self, kind: str, group: Any = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
-from ucm.data.bound import Data
+from ucm.data.first_pass import RowData
 from ucm.data.groups import groups_of
 from ucm.data.linear import Vec
 from ucm.data.source import as_double
@@ -198,14 +198,11 @@ def warn_if_turned(
         )
         if normal is None or normal.size != plan.data.n:
             return
-        if isinstance(plan.data, Data) and "X" not in vars(plan.data):
+        if isinstance(plan.data, RowData) or "X" not in vars(plan.data):
             plus, minus = (float(np.mean(X[rows] @ normal)) for rows in few)
             apart = plus - minus
-        elif isinstance(plan.data, Data):
-            apart = float(normal @ (plan.data.mean("pos") - plan.data.mean("neg")))
         else:
-            scores = np.asarray(X @ normal).ravel()
-            apart = float(scores[signs > 0].mean() - scores[signs < 0].mean())
+            apart = float(normal @ (plan.data.mean("pos") - plan.data.mean("neg")))
     else:
         plus, minus = (float(solution.decision(X[rows]).mean()) for rows in few)
         apart = plus - minus

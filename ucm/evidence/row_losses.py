@@ -81,7 +81,7 @@ def _of_square(form: RowLosses, proof: LossProof, lam: float) -> float:
     """The lower bound of convex losses with `lam ||w||_2^2`."""
     conjugates = np.zeros(2)
     for loss, C in form.losses:
-        conjugates += np.array(C) * form.data.totals * float(loss.conjugate(np.zeros(1))[0])
+        conjugates += np.array(C) * form.data.counts * float(loss.conjugate(np.zeros(1))[0])
     dual = -float(conjugates.sum())
     if proof.slopes is not None and proof.points is not None:
         f = _balance(np.asarray(proof.slopes, dtype=np.float64))
@@ -151,6 +151,6 @@ def tangent_gap(form: RowLosses, at: LossProof, proof: LossProof) -> float:
 def at_rest(form: RowLosses) -> float:
     """The objective at w = 0 and b = 0."""
     return sum(
-        float(np.dot(C, form.data.totals)) * float(loss.each(np.zeros(1))[0])
+        float(np.dot(C, form.data.counts)) * float(loss.each(np.zeros(1))[0])
         for loss, C in form.losses
     )

@@ -72,7 +72,7 @@ class RowHulls(_OfRows):
         found = self.radii.copy()
         sizes = np.maximum(np.abs(found), 1.0)
         for c, k in enumerate(self.of):
-            whole = self.shares[c] * self.data.totals[c]
+            whole = self.shares[c] * self.data.counts[c]
             uniform = np.array([self.masses[c] / whole])
             found[k] -= whole * float(self.balls[k][0].conjugate(uniform)[0])
         return np.where(found > 1e-13 * sizes, found, 0.0)
@@ -101,7 +101,7 @@ class RowHulls(_OfRows):
         ----------
         totals, heights : by class the sums of q_i, and of `share_c c_i l_k*(q_i / (share_c c_i))`
         """
-        masses, totals_of = np.array(self.masses), np.array(self.data.totals)
+        masses, totals_of = np.array(self.masses), np.array(self.data.counts)
         wholes, end, top = totals_of * self.shares, np.zeros(2), np.zeros(2)
         for c, k in enumerate(self.of):
             loss = self.balls[k][0]

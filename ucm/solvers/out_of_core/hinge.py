@@ -432,7 +432,7 @@ class _Run:
         own, sign = np.abs(y), np.sign(y)
         shares = [
             total / float(own[sign == s].sum())
-            for total, s in zip(form.data.totals, _SIGNS, strict=True)
+            for total, s in zip(form.data.counts, _SIGNS, strict=True)
         ]
         weights = np.where(sign > 0.0, *shares) * own
         problem = self.composite(form, X, sign, weights)

@@ -197,7 +197,7 @@ class _Run:
     def _sample(self) -> None:
         """w, theta and reach from a sample."""
         form = self.form
-        sizes = form.data.sizes
+        sizes = form.data.class_sizes
         X, y = form.data.sample
         least = 4 * form.n + 10
         counts = [int((y > 0.0).sum()), int((y < 0.0).sum())]
@@ -207,7 +207,7 @@ class _Run:
             self.monitor.passes += 1.0
             self.monitor.reads += 1
         tables, weights = [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
-        totals = form.data.totals
+        totals = form.data.counts
         shares = [total / float(c.sum()) for total, c in zip(totals, weights, strict=True)]
         caps = [cap * s for cap, s in zip(form.shares, shares, strict=True)]
         if form.data.plain:

@@ -144,11 +144,11 @@ class NewtonBalls(Solver[RowHulls]):
 
         X, y = form.data.sample
         counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
-        shares = [s * m / k for s, m, k in zip(form.shares, form.data.totals, counts, strict=True)]
+        shares = [s * m / k for s, m, k in zip(form.shares, form.data.counts, counts, strict=True)]
         each = np.where(y > 0.0, *shares)
         z = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
         found: RowSums | None = None
-        wholes = form.shares[0] * form.data.totals[0], form.shares[1] * form.data.totals[1]
+        wholes = form.shares[0] * form.data.counts[0], form.shares[1] * form.data.counts[1]
         for _ in range(_FETCHES):
             own = each[y > 0.0], each[y < 0.0]
             part = y.size / form.data.m

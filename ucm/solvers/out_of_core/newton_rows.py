@@ -192,7 +192,7 @@ def _of_sample(form: RowLosses, monitor: Monitor) -> Vec:
     """Normal and bias of the sample, each of its rows for as many as it stands for."""
     X, y = form.data.sample
     counts = [float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())]
-    parts = [m / k if k else 0.0 for m, k in zip(form.data.totals, counts, strict=True)]
+    parts = [m / k if k else 0.0 for m, k in zip(form.data.counts, counts, strict=True)]
     losses = tuple((loss, (C[0] * parts[0], C[1] * parts[1])) for loss, C in form.losses)
     z = np.zeros(form.n + 1)
     before = z, np.inf
