@@ -25,7 +25,10 @@ def model_names() -> list[str]:
 
 
 def defaults(name: str) -> dict[str, float | None]:
-    """Return the parameters of a named model with their defaults, without alternatives; None without."""
+    """Return the parameters of a named model with their default values, None for a required parameter.
+
+    Alternative parameters, which are keyword-only, are left out.
+    """
     return {
         parameter: None if p.default is p.empty else p.default
         for parameter, p in _signature(name).items()

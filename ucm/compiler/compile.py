@@ -181,7 +181,7 @@ def _compile_within(
     pos_label: Any = None,
     **kernel_params: Any,
 ) -> Plan:
-    """Compile with a time limit for the intervals of relative sizes."""
+    """Compile a model; the intervals of its relative sizes have a time limit."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if is_stored(X):
         rows = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)

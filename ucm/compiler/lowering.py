@@ -287,7 +287,7 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        """Compare a solution, of relative gap `tol`, with the reference problem."""
+        """Compare a solution with the reference problem; `tol` is the relative gap of the solution."""
 
 
 def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) -> Verdict:

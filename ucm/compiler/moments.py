@@ -200,7 +200,7 @@ def radii_of(models: Sequence[RobustMargin]) -> Matrix:
 
 
 def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the points x, in columns, and s for every row of radii."""
+    """Return the nearest points x, in columns, and the scalars s for every row of radii."""
     if len(S) == 1:
         if not S[0].trace > 0.0:
             radii = np.zeros_like(radii)

@@ -94,7 +94,7 @@ class _RobustLowering(Lowering[Form]):
     image: MinNorm
 
     def describe_image(self) -> list[str]:
-        """Return the lines of `explain()` about the lowered set."""
+        """Return the lines of `explain()` on the lowered set."""
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
         kernel = ""
@@ -684,7 +684,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         )
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """Return the program linearised at the w of a solution."""
+        """Return the CVXPY program that is linearised at the w of a solution."""
         if at is None or at.answer is None or at.answer.w is None:
             raise ParameterError(
                 "reference: where 0 lies in U it is the program around a solution; "

@@ -277,7 +277,7 @@ def label(solver: Solver[Any]) -> str:
 
 
 def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
-    """Return the solvers with a name that take a form, in order, or the given instance."""
+    """Return the solvers of a name that take a form, in order; of an instance the instance."""
     if isinstance(asked, Solver):
         return [asked] if issubclass(form, asked.takes) else []
     return [r.solver for r in ROUTES if _has_name(r, asked) and form in r.solver.takes]

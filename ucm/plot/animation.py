@@ -52,7 +52,7 @@ class SetAnimation(Display):
         cls, model: Any, X: Any, y: Any, *, plane: Any = None, n_frames: int = 4, panels: str = "both",
         rtol: float = 4e-3, ax: Any = None, **options: Any,
     ) -> SetAnimation:  # fmt: skip
-        """Solve for every value, compute the outlines, and draw `n_frames` pictures side by side.
+        """Solve a model for every value of a parameter, and draw `n_frames` pictures side by side.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class SetAnimation(Display):
         return f"${LATEX.symbol(self.name)} = {self.values[k]:.3g}$"
 
     def plot(self, ax: Any = None, *, n_frames: int = 4, panels: str = "both") -> SetAnimation:
-        """Draw some of the pictures side by side.
+        """Draw the pictures of some values side by side.
 
         Parameters
         ----------

@@ -168,7 +168,7 @@ class ConvergenceDisplay(Display):
         return cls.from_solution(named, x=x, y=y, tol=estimator.tol if y == "gap" else None, ax=ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw again."""
+        """Draw the curves into a new figure, or into given axes."""
         work = np.concatenate([w for w, _ in self.runs.values()])
         numbers = np.concatenate([g for _, g in self.runs.values()])
         least = float(np.min(work, where=work > 0.0, initial=np.inf))
@@ -236,7 +236,7 @@ def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict[str, Any
 
 
 def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) -> Curve:
-    """Return the work and the number y of the records that have one."""
+    """Return the work, and the number y of the records, for the records with such a number."""
     kept = [record for record in records if np.ndim(record.get(y, [])) == 0]
     if not kept:
         raise ParameterError(

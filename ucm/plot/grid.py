@@ -1,4 +1,4 @@
-"""Solutions over given values of a parameter, or over its admissible interval and beyond."""
+"""Paths for pictures: over given values of a parameter, or over its admissible interval and beyond."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class LandscapeDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, n_starts: int = 12,
         solver: Any = "linearize", ax: Any = None, **options: Unpack[SampleOptions],
     ) -> LandscapeDisplay:  # fmt: skip
-        """Solve, descend from several starts if 0 lies in U, draw.
+        """Draw the worst case in every direction, with descents from several starts if 0 lies in U.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class LandscapeDisplay(Display):
         return np.argmin(distances, axis=1) if len(ends) else np.zeros(0, dtype=np.intp)
 
     def plot(self, ax: Any = None) -> LandscapeDisplay:
-        """Draw f over the angle again, with the descents, the minima and the bound."""
+        """Draw f over the angle, with the descents, the minima and the bound."""
         low, height = float(self.heights.min()), float(np.ptp(self.heights))
         with self._axes(ax, 1, 1, (8.0, 5.0)) as (a,):
             a.set(

@@ -62,7 +62,7 @@ class PathDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, X_test: Any = None, y_test: Any = None, names: Any = None,
         panels: Sequence[str] = _PANELS, ax: Any = None, **options: Any,
     ) -> PathDisplay:  # fmt: skip
-        """Solve for every value, draw.
+        """Solve a model for every value of a parameter, and draw the path.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class PathDisplay(Display):
         ).plot(ax, panels=panels)
 
     def plot(self, ax: Any = None, *, panels: Sequence[str] = _PANELS) -> PathDisplay:
-        """Draw again, the panels for which the model has values; `ax` and `panels` as in `from_path`."""
+        """Draw the panels for which the model has values; `ax` and `panels` as in `from_path`."""
         if not panels or any(panel not in _PANELS for panel in panels):
             raise ParameterError(
                 f"PathDisplay: panels is among {', '.join(_PANELS)}, got {brief(panels)}; "

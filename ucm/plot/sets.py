@@ -83,7 +83,7 @@ class SetDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, plane: Any = None,
         panels: str = "both", rtol: float = 2e-3, ax: Any = None, **options: Unpack[SampleOptions],
     ) -> SetDisplay:  # fmt: skip
-        """Solve if no solution is given, compute the outlines, draw.
+        """Draw the sets of a model over its samples, after a solve if no solution is given.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class SetDisplay(Display):
         return self.solution.certificate.residual is not None or not np.any(self.normal)
 
     def plot(self, ax: Any = None, *, panels: str = "both") -> SetDisplay:
-        """Draw again.
+        """Draw the panels into new axes, or into given axes.
 
         Parameters
         ----------

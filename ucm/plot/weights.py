@@ -46,7 +46,7 @@ class WeightsDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, ax: Any = None,
         **options: Unpack[SampleOptions],
     ) -> WeightsDisplay:  # fmt: skip
-        """Solve if no solution is given, draw.
+        """Draw the worst-case weights of a model, or of several, after a solve if no solution is given.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class WeightsDisplay(Display):
         return cls(weights, support)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
-        """Draw again; `ax` as in `from_model`."""
+        """Draw the weights; `ax` as in `from_model`."""
         count = len(self.weights)
         with self._axes(ax, 1, count, (5.6, 4.2) if count == 1 else (3.9, 3.9)) as axes:
             for (name, by_class), a in zip(self.weights.items(), axes):
