@@ -14,10 +14,8 @@ from ucm.evidence.relative import resolved
 from ucm.evidence.support import Heights
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.parameter import Numbers, value
+from ucm.language.parameter import Numbers
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets.combination import Combination, is_number
-from ucm.language.sets.union import ConvexUnion
 
 __all__ = ["worst_case"]
 
@@ -65,10 +63,9 @@ def worst_case(
 
     Notes
     -----
-    The support function of U at -w, of a union the largest of those of its operands, dualised by
-    `cvxpy.suppfunc` from the constraints of the twin. A p-norm
-    with p other than 1, 2 and inf is written in second-order cones, p as a fraction with a denominator up to
-    1024.
+    The support function of U at -w, dualised by `cvxpy.suppfunc` from the constraints of the CVXPY form of U.
+    A p-norm with p other than 1, 2 and inf is written in second-order cones, p as a fraction with a
+    denominator up to 1024.
 
     Examples
     --------
@@ -108,11 +105,6 @@ def worst_case(
 
 def _height(U: UncertaintySet, data: Data, d: Any) -> Any:
     """The support function at an affine expression."""
-    if isinstance(U, Combination):
-        parts = [_height(V, data, value(L) * d if is_number(L) else L.T @ d) for V, L in U.terms()]
-        return sum(parts[1:], start=parts[0])
-    if isinstance(U, ConvexUnion):
-        return cp.maximum(*(_height(V, data, d) for V in U.sets))
     x, constraints = U.cvxpy(data, Numbers())
     z = cp.Variable(x.shape[0])
     own = [c for given in (*constraints, z == x / data.scale) for c in _in_cones(given)]
