@@ -66,30 +66,11 @@ class LossProof:
 
 def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
     """The certificate of a pass."""
-    lam, w = form.lam, proof.w
-    primal = form.penalty.value(w) + float(proof.loss) - float(proof.tail)
-    primal -= sum(h.value(w) for h in form.taken)
-    if lam is None:
-        dual, missed = _tilted(form, proof)
-        kind = "global" if form.convex else "local"
-    else:
-        dual, missed, kind = _of_square(form, proof, lam), 0.0, "global"
+    primal = form.penalty.value(proof.w) + float(proof.loss) - float(proof.tail)
+    primal -= sum(h.value(proof.w) for h in form.taken)
+    dual, missed = _lower_bound(form, proof)
+    kind = "global" if form.convex else "local"
     return of_objective(primal, dual, missed, at_rest(form), kind=kind, wrong=PASS)
-
-
-def _of_square(form: RowLosses, proof: LossProof, lam: float) -> float:
-    """The lower bound of convex losses with `lam ||w||_2^2`."""
-    conjugates = np.zeros(2)
-    for loss, C in form.losses:
-        conjugates += np.array(C) * form.data.counts * float(loss.conjugate(np.zeros(1))[0])
-    dual = -float(conjugates.sum())
-    if proof.slopes is not None and proof.points is not None:
-        f = _balance(np.asarray(proof.slopes, dtype=np.float64))
-        d = f[0] * proof.points[0] - f[1] * proof.points[1]
-        gain, cost = float(f @ (proof.gains + conjugates)), float(d @ d) / (4.0 * lam)
-        part = float(np.clip(gain / (2.0 * cost), 0.0, 1.0)) if cost > 0.0 else float(gain > 0.0)
-        dual += part * gain - part * part * cost
-    return dual
 
 
 def _balance(A: Vec) -> Vec:
@@ -97,25 +78,35 @@ def _balance(A: Vec) -> Vec:
     return A[np.abs(A).argmin()] / A if A[0] * A[1] > 0.0 else np.zeros(2)
 
 
-def _tilted(form: RowLosses, proof: LossProof) -> tuple[float, float]:
+def _lower_bound(form: RowLosses, proof: LossProof) -> tuple[float, float]:
     """The lower bound of the convex problem in which what is subtracted is its tangent at w and b, and by how
     much its dual point misses the domain of R*.
 
     With `g_i` the slopes of the losses that are subtracted, which the one that is left can have, and parts
     f_c of `a_i - g_i` for which `y'(a - g) = 0`,
 
-        o sum_i (g_i + f (a_i - g_i))  -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent at 0,
+        sum_i o g_i + sum_c f_c (O_c - B_c + Z_c - o sum_i g_i) - Z_c
+        -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent at 0,
 
-    u a subgradient of h at w; straight sides have a conjugate of 0.
+    u a subgradient of h at w; where something is subtracted, losses have straight sides and `B = Z = 0`.
     """
-    loss, w = form.losses[0][0], proof.w
-    slopes, points = (np.zeros(2), np.zeros((2, form.n)))
+    offset, w = form.losses[0][0].offset, proof.w
+    slopes, points, gains = np.zeros(2), np.zeros((2, form.n)), np.zeros(2)
     own, at = slopes, points
     if proof.rest is not None:
         own, at = proof.rest
+    at_zero = sum(
+        np.array(C) * form.data.counts * float(loss.conjugate(np.zeros(1))[0])
+        for loss, C in form.losses
+    )
     if proof.slopes is not None and proof.points is not None:
         slopes, points = np.asarray(proof.slopes) - own, proof.points - at
+        gains = proof.gains - offset * own + at_zero
     f = _balance(slopes)
+    if form.lam is not None:  # the best multiple is known
+        d = f[0] * points[0] - f[1] * points[1]
+        gain, cost = float(f @ gains), float(d @ d) / (2.0 * form.lam)
+        f = f * (np.clip(gain / cost, 0.0, 1.0) if cost > 0.0 else float(gain > 0.0))
     u = sum((h.subgradient(w) for h in form.taken), start=np.zeros(form.n))
     z = f[0] * points[0] - f[1] * points[1]
 
@@ -123,11 +114,11 @@ def _tilted(form: RowLosses, proof: LossProof) -> tuple[float, float]:
         return form.data.scale * float((np.abs(slopes) + np.abs(own)).sum())
 
     height, share, missed = form.penalty.bound(z, u, size, w)
-    bound = loss.offset * float((own + share * f * slopes).sum()) - height
-    if not form.taken:  # f = 0 is a dual point too, as penalties are not negative
-        least = loss.offset * float(own.sum())
-        if missed > INSIDE or not bound > least:
-            bound, missed = least, 0.0
+    least = offset * float(own.sum()) - float(np.sum(at_zero))
+    bound = least + share * float(f @ gains) - height
+    # f = 0 is a dual point too, as penalties are not negative
+    if not form.taken and (missed > INSIDE or not bound > least):
+        bound, missed = least, 0.0
     tangent = proof.tangent + sum(h.value(w) for h in form.taken) - float(u @ w)
     return bound - tangent, missed
 
@@ -145,7 +136,7 @@ def tangent_gap(form: RowLosses, at: LossProof, proof: LossProof) -> float:
     value += float(own[0] - own[1]) * proof.b + float((sums[0] - sums[1]) @ proof.w)
     for h in form.taken:
         value -= h.value(at.w) + float(h.subgradient(at.w) @ (proof.w - at.w))
-    return (value - _tilted(form, at)[0]) / max(abs(value), 1e-300)
+    return (value - _lower_bound(form, at)[0]) / max(abs(value), 1e-300)
 
 
 def at_rest(form: RowLosses) -> float:
