@@ -108,11 +108,14 @@ class _RobustLowering(Lowering[Form]):
             f"q in {sizes or 'none'}",
         ]
         if form.couplings:
-            lines.append(
-                f"coupled   {len(form.couplings)} intersection(s), {form.coupled} equations"
-            )
-        cost = f"A q and A'w cost {form.pass_cost():.3g} passes"
-        return [*lines, f"cost      1 pass is X'q and X w, {2 * data.stored:,} operations; {cost}"]
+            count = len(form.couplings)
+            many = "s" if count > 1 else ""
+            lines.append(f"coupled   {count} intersection{many}, {form.coupled} equations")
+        cost = f"A q and A'w take {form.pass_cost():.3g} passes"
+        return [
+            *lines,
+            f"cost      a pass, X w and X'q, has {2 * data.stored:,} operations; {cost}",
+        ]
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         model, data, form = self.model, self.data, self.image
@@ -458,8 +461,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         gram = self.data.gram
         if self.by_rows and gram is not None and not gram.fits:
             return (
-                f"The sizes that would do take the whole Gram matrix, {gram.megabytes:.0f} MB, for which "
-                "cache_size has no room: raise it to be told, or take features in place of the kernel, "
+                f"The admissible sizes need the whole Gram matrix, {gram.megabytes:.0f} MB, more than "
+                "cache_size: raise cache_size, or take features in place of the kernel, "
                 "kernel_approx=500"
             )
         return advice(self.model, self.data.in_coordinates, monitor, empty=empty)

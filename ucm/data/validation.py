@@ -198,7 +198,11 @@ def scale_hint(X: Any) -> str:
     ratio = float(ranges.max() / ranges.min()) if ranges.size else 1.0
     if ratio <= _UNSCALED:
         return ""
-    return f"features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
+    # a power of ten: the folds of a cross-validation have the same text, which Python warns of once
+    power = f"{10.0 ** np.floor(np.log10(ratio)):.0e}"
+    return (
+        f"ranges of features differ by more than {power}; a StandardScaler changes the classifier"
+    )
 
 
 def as_double(X: Any) -> Any:

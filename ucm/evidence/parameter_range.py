@@ -472,7 +472,7 @@ def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = F
     names = list(model.params())
     if not names:
         change = "one of the sets that meet larger" if empty else "the set smaller"
-        return f"Make {change}: name its size with a Param to be told how far."
+        return f"Make {change}: name its size with a Param to get its admissible range."
     words = []
     data = _in_their_span(model, data)
     for name in names:
