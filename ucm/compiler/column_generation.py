@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
 from ucm.compiler.robust import DistanceLowering
 from ucm.data.bound import Data
-from ucm.data.first_pass import refuse_gathering, some_rows
+from ucm.data.first_pass import drawn, refuse_gathering
 from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
 from ucm.data.source import as_double, gathered, given_rows, spread
@@ -56,12 +56,6 @@ def of_vertices(U: Node) -> bool:
     return not isinstance(U, SampleNode) and all(
         of_vertices(x) for x in U.below() if isinstance(x, Node)
     )
-
-
-def _begin(X: Any, y: Any, step: int) -> Any:
-    y = np.asarray(y, dtype=np.float64)
-    rows = some_rows(X, y > 0.0, y < 0.0, (step, step))
-    return as_double(X[rows]), y[rows], rows, y.size
 
 
 def _beyond(X: Any, y: Any, D: Any, sides: Vec, tops: Vec) -> Any:
@@ -142,7 +136,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
 
     def _sample(self, vertices: _Vertices, size: int) -> None:
         step = max(1, self.source.m // size)
-        self._lower(vertices.added(self.source.map_reduce(_begin, step)))
+        self._lower(vertices.added(self.source.map_reduce(drawn, (step, step))))
         self.untold += 1  # a pass that no solve has counted
 
     def _lower(self, vertices: _Vertices) -> None:

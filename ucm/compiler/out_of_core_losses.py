@@ -96,22 +96,12 @@ def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], .
     return Factors(*sides, named)
 
 
-class _Ends(NamedTuple):
-    """A sample of class +1 and one of class -1, with their weights; as `ucm.data.bound.Data`."""
-
-    y: Vec
-    factors: Vec
-    weights: Vec | None
-    groups: None = None
-
-
 def _form(terms: Terms, data: RowData) -> RowLosses:
-    factors = np.array(data.weighing.classes)
-    ends = _Ends(np.array([1.0, -1.0]), factors, None if data.weighing.plain else factors)
+    ends = Data(np.zeros((2, data.n)), np.array([1.0, -1.0]), data.weighing)  # one of each class
 
     def by_kind(losses: tuple[ConvexLoss, ...]) -> Weighed:
         found: dict[ConvexLoss, Vec] = {}
-        for loss, C in zip(*weighed(losses, ends), strict=True):  # type: ignore[arg-type]
+        for loss, C in zip(*weighed(losses, ends), strict=True):
             c, base = split_scalar(loss)
             found[base] = found.get(base, np.zeros(2)) + c * (np.ones(2) if C is None else C)
         return tuple((base, (float(C[0]), float(C[1]))) for base, C in found.items())

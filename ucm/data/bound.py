@@ -38,7 +38,9 @@ from ucm.data.weighing import (
 )
 from ucm.errors import DataError, SolverError, UCMError
 
-__all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
+__all__ = [
+    "Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of", "without_constant",
+]  # fmt: skip
 
 _KEPT = 3  # sizes of vectors, and one more
 _MANY = 2000  # samples of a sum whose norm is not worth all their inner products
@@ -514,7 +516,11 @@ class Data:
 
 def covariance_of(factor: LinearMap, mean: Vec) -> NDArray[np.float64]:
     """F F', exactly 0 for a feature that varies by rounding of its mean only."""
-    S = factor.weighted_gram(np.ones(factor.shape[1]))
+    return without_constant(factor.weighted_gram(np.ones(factor.shape[1])), mean)
+
+
+def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
+    """Set the covariances S of features that vary by rounding of their mean only to 0, in place."""
     constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
     S[constant], S[:, constant] = 0.0, 0.0
     return S

@@ -24,11 +24,11 @@ __all__ = [
     "FEATURES",
     "OutOfCoreMap",
     "RowData",
+    "drawn",
     "first_pass",
     "in_memory",
     "refuse_gathering",
     "rows_here",
-    "some_rows",
     "taken",
 ]
 
@@ -38,39 +38,36 @@ _FEWEST = 1500  # rows of a sample, or all
 
 def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[Look, Any]:
     found, X, y, _ = look(X, y, factors)
-    part = some_rows(X, y > 0.0, y < 0.0, (step, step))
-    return found, (as_double(X[part]), y[part])
+    return found, drawn(X, y, (step, step))[:2]
 
 
-def some_rows(X: Any, plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
-    """One of every `steps` rows of each class, at places without a period, which differ between blocks: few
-    rows of a class in each are met in some."""
-    chosen = []
+def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.intp], int]:
+    """Draw one of every `steps` rows of class +1 and of class -1 from a block: the rows, their labels, their
+    places, and the number of all rows.
+
+    The places have no period and differ between blocks: few rows of a class in each are met in some.
+    """
+    y = np.asarray(y, dtype=np.float64)
     first = X[:1].data if sparse.issparse(X) else X[:1]
-    rng = np.random.default_rng(zlib.crc32(first.tobytes()))
-    for rows, step in zip((plus, minus), steps, strict=True):
+    rng, chosen = np.random.default_rng(zlib.crc32(first.tobytes())), []
+    for rows, step in zip((y > 0.0, y < 0.0), steps, strict=True):
         index = np.flatnonzero(rows)
         shift = rng.random(-(-index.size // step))
         at = ((np.arange(shift.size) + shift) * step).astype(np.intp)
         chosen.append(index[at[at < index.size]])
-    return np.sort(np.concatenate(chosen))
-
-
-def _take(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Any]:
-    y = np.asarray(y, dtype=np.float64)
-    part = some_rows(X, y > 0.0, y < 0.0, steps)
-    return as_double(X[part]), y[part]
+    part = np.sort(np.concatenate(chosen))
+    return as_double(X[part]), y[part], part, y.size
 
 
 def taken(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
     """One of every `steps` rows of class +1 and of class -1, in memory; all of a class of which that met
     none."""
-    X, y = gathered(source.map_reduce(_take, steps))
+    X, y = gathered([part[:2] for part in source.map_reduce(drawn, steps)])
     met = (y > 0.0).any(), (y < 0.0).any()
     if all(met):
         return X, y
     every = tuple(step if some else 1 for step, some in zip(steps, met, strict=True))
-    return gathered(source.map_reduce(_take, every))
+    return gathered([part[:2] for part in source.map_reduce(drawn, every)])
 
 
 _OTHERS = (
@@ -212,7 +209,7 @@ def in_memory(data: Data) -> RowData:
     plus = int(np.count_nonzero(data.y > 0.0))
     source = open_rows(data.table, data.y)
     step = _step(source)
-    sample = _take(data.table, data.y, (step, step))
+    sample = drawn(data.table, data.y, (step, step))[:2]
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
     sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.bound import Data
+from ucm.data.bound import Data, without_constant
 from ucm.data.linear import Vec
 from ucm.data.rows import weighted_sums
 
 __all__ = ["Moments", "known_by", "without_each"]
-
-_CONSTANT = 1e-14  # of the mean of a feature, as for `Data.covariance`
 
 
 class Moments(NamedTuple):
@@ -52,10 +50,7 @@ class Moments(NamedTuple):
     @property
     def covariance(self) -> NDArray[np.float64]:
         """The 1/m covariance; exactly 0 for a feature that varies by rounding only."""
-        S = self.scatter / self.total
-        constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(self.mean)
-        S[constant], S[:, constant] = 0.0, 0.0
-        return S
+        return without_constant(self.scatter / self.total, self.mean)
 
 
 def _together(parts: Sequence[Moments | None]) -> list[Moments | None]:

@@ -41,6 +41,7 @@ from ucm.solvers.out_of_core.active_set import (
     stacked,
 )
 from ucm.solvers.out_of_core.by_rounds import by_rounds
+from ucm.solvers.out_of_core.row_derivatives import margins
 
 __all__ = ["OutOfCoreHinge", "TiltedRows"]
 
@@ -85,18 +86,14 @@ def _split(
     if not planes:
         return state, _Told(screened, (0.0, 0.0), points, counts, np.inf)
     positive, c = y > 0.0, np.abs(y).astype(np.float64)
-    off = _margins(X, y, *at) - end
+    off = margins(X, y, *at) - end
     near, tail = float(np.abs(off).min(initial=np.inf)), below(off, positive, c)
     for k, plane in enumerate(planes):
-        under = (state == HELD) & (_margins(X, y, *plane) < end)
+        under = (state == HELD) & (margins(X, y, *plane) < end)
         own = np.stack([np.where(under & side, c, 0.0) for side in (positive, ~positive)])
         points[k] = (X.T @ own.T).T
         counts[k] = own.sum(axis=1)
     return state, _Told(screened, tail, points, counts, near)
-
-
-def _margins(X: Any, y: Any, w: Vec, b: float) -> Vec:
-    return np.sign(y) * (np.asarray(X @ w).ravel() + b)
 
 
 def _table(
@@ -104,7 +101,7 @@ def _table(
 ) -> tuple[Any, Vec]:
     """The slopes of the held rows, by class and side of the tail."""
     y = np.asarray(y)
-    under = (_margins(as_double(X), y, *plane) < end).astype(np.intp)
+    under = (margins(X, y, *plane) < end).astype(np.intp)
     side = (y <= 0.0).astype(np.intp)
     return state, np.where(state == HELD, np.abs(y) * slopes[side, under], 0.0)
 
@@ -130,7 +127,7 @@ class TiltedRows:
         """The rows of the band, their labels times weights, slopes less those of what is subtracted, and what
         the bound gains by them."""
         X, y = self.rows.band.table()
-        p, t = np.concatenate(self.p), _margins(X, y, *self.plane)
+        p, t = np.concatenate(self.p), margins(X, y, *self.plane)
         steep = np.where(t < self.end, np.abs(y) * np.where(y > 0.0, *self.D), 0.0)
         under = steep > 0.0
         gain = kink * float((p + steep).sum()) - float(steep[under].sum()) * max(self.end, -1e300)

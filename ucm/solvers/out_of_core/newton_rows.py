@@ -21,12 +21,12 @@ from ucm.evidence.row_losses import LossProof, at_rest, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
-from ucm.forms.rows import RowLosses
+from ucm.forms.rows import RowLosses, Weighed
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.by_rounds import by_rounds
-from ucm.solvers.out_of_core.row_derivatives import scaled_solve
+from ucm.solvers.out_of_core.row_derivatives import margins, scaled_solve
 
 __all__ = ["NewtonRows"]
 
@@ -34,8 +34,6 @@ _LIMIT = 40  # steps
 _BIAS = 1e-12  # of the curvature in b
 _COARSE = 1e-8  # relative gap over the sample
 _SHORTER = 0.25  # part of a step that leads up
-
-Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 
 
 class _Sums(NamedTuple):
@@ -48,14 +46,10 @@ class _Sums(NamedTuple):
     hessian: NDArray[np.float64]
 
 
-def _margins(X: Any, y: Vec, w: Vec, b: float) -> Vec:
-    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
-
-
 def curve(X: Any, y: Any, w: Vec, b: float, losses: Weighed) -> _Sums:
     """The kernel of a step."""
     X, y, n = as_double(X), np.asarray(y, dtype=np.float64), w.size
-    t = _margins(X, y, w, b)
+    t = margins(X, y, w, b)
     values = [loss.each(t) for loss, _ in losses]
     rows: Any = slice(None)
     if not any(loss.lowest() < 0.0 for loss, _ in losses):
@@ -86,7 +80,7 @@ def _added(a: _Sums, b: _Sums) -> _Sums:
 
 def _slopes(X: Any, y: Any, w: Vec, b: float, losses: Weighed) -> Vec:
     y = np.asarray(y, dtype=np.float64)
-    t, positive = _margins(X, y, w, b), y > 0.0
+    t, positive = margins(X, y, w, b), y > 0.0
     return sum(
         (np.where(positive, *C) * np.abs(y) * loss.gradient(loss.offset - t) for loss, C in losses),
         start=np.zeros(t.size),

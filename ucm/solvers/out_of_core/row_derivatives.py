@@ -24,6 +24,7 @@ __all__ = [
     "RowSums",
     "added",
     "gradient_hessian",
+    "margins",
     "row_derivatives",
     "scaled_solve",
     "slopes",
@@ -45,6 +46,11 @@ class RowSums(NamedTuple):
 
 
 Message = tuple[Vec, Vec, Vec, tuple[float, float], Any, tuple[ConvexLoss, ...]]
+
+
+def margins(X: Any, y: Any, w: Vec, b: float) -> Vec:
+    """`y_i (w'x_i + b)`, for labels times weights too."""
+    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
 
 
 def slopes(scores: Vec, c: int, mu: Vec, t: Vec, factors: Any, losses: Any) -> tuple[Vec, Vec]:
