@@ -199,10 +199,8 @@ def scale_hint(X: Any) -> str:
     if ratio <= _UNSCALED:
         return ""
     # a power of ten: the folds of a cross-validation have the same text, which Python warns of once
-    power = f"{10.0 ** np.floor(np.log10(ratio)):.0e}"
-    return (
-        f"ranges of features differ by more than {power}; a StandardScaler changes the classifier"
-    )
+    power = 10.0 ** np.floor(np.log10(ratio))
+    return f"ranges of features differ by a factor of {power:.0e}; a StandardScaler changes the classifier"
 
 
 def as_double(X: Any) -> Any:
