@@ -141,6 +141,11 @@ class Monitor:
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
+    def count_read(self) -> None:
+        """Count a pass that read all rows of a row source."""
+        self.passes += 1.0
+        self.reads += 1
+
     @property
     def late(self) -> bool:
         """Whether the time is over. What may take long between two reports asks it before each product,

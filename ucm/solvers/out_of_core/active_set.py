@@ -126,6 +126,14 @@ class ActiveSet:
                 self.p[c], self.c[c] = np.concatenate(weights), np.concatenate(counts)
         return sum(part.y.size for part in found)
 
+    def put(self, blocks: list[Vec], values: list[Vec]) -> None:
+        """Write a value for each row that came into the vectors of the blocks."""
+        for places, own in zip(self.places, values, strict=True):
+            at = 0
+            for block, rows in places:
+                blocks[block][rows] = own[at : at + rows.size]
+                at += rows.size
+
     @property
     def nbytes(self) -> int:
         return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
@@ -163,11 +171,8 @@ class ActiveSetWeights:
         known = np.split(found, np.cumsum([s.size for s in states[:-1]]))
         for v, s in zip(known, states, strict=True):
             np.multiply(np.where(s > 0, plus, -minus), s, out=v)
-        for c, factor in enumerate(factors):
-            at = 0
-            for block, rows in self.band.places[c]:
-                known[block][rows] = abs(factor) * self.band.p[c][at : at + rows.size]
-                at += rows.size
+        own = [abs(f) * p for f, p in zip(factors, self.band.p, strict=True)]
+        self.band.put(known, own)
         return found
 
 

@@ -134,14 +134,9 @@ class TiltedRows:
         return X, y, p, gain
 
     def weights(self) -> Vec:
-        band, rows = self.rows.band, self.rows
         message = self.slopes, self.plane, self.end
-        found = rows.source.map_reduce(_table, *message, states=rows.states)
-        for c in range(2):
-            at = 0
-            for block, rows in band.places[c]:
-                found[block][rows] = self.p[c][at : at + rows.size]
-                at += rows.size
+        found = self.rows.source.map_reduce(_table, *message, states=self.rows.states)
+        self.rows.band.put(found, self.p)
         return np.concatenate(found)
 
 
@@ -332,8 +327,7 @@ class _Run:
         kinks = self.kink, self.end
         message = self.at, self.reach, kinks, planes
         told = self.form.data.source.map_reduce(_split, *message, states=self.states)
-        self.monitor.passes += 1.0
-        self.monitor.reads += 1
+        self.monitor.count_read()
         screened = [part.screened for part in told]
         new = self.band.add(screened, (float(self.C[0]), float(self.C[1])))
         self.first = self.first or new

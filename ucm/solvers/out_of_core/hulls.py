@@ -145,8 +145,7 @@ class _Run:
             found = form.data.source.map_reduce(
                 screen, self.w, self.theta, self.reach, form.factors, states=states
             )
-            monitor.passes += 1.0
-            monitor.reads += 1
+            monitor.count_read()
             new = band.add(found, form.shares)
             proof = self._proof(states, band, found, solved)
             certificate = hulls_proven(form, proof)
@@ -204,8 +203,7 @@ class _Run:
         if any(c < min(least, size) for c, size in zip(counts, sizes, strict=True)):
             steps = [max(1, size // max(least, c)) for c, size in zip(counts, sizes, strict=True)]
             X, y = taken(form.data.source, (steps[0], steps[1]))
-            self.monitor.passes += 1.0
-            self.monitor.reads += 1
+            self.monitor.count_read()
         tables, weights = [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
         totals = form.data.counts
         shares = [total / float(c.sum()) for total, c in zip(totals, weights, strict=True)]
@@ -276,8 +274,7 @@ class _Run:
         whether there is such a reach."""
 
         def sums(*message: Any) -> RowSums:
-            self.monitor.passes += 1.0
-            self.monitor.reads += 1
+            self.monitor.count_read()
             return self.form.data.source.map_reduce(row_derivatives, *message, merge=added)
 
         row = band.nbytes / sum(T.shape[0] for T in band.X if T is not None)

@@ -138,8 +138,7 @@ class NewtonBalls(Solver[RowHulls]):
     def _solve(self, form: RowHulls, monitor: Monitor) -> Answer:
 
         def over_rows(*message: Any, kernel: Any = row_derivatives, merge: Any = added) -> Any:
-            monitor.passes += 1.0
-            monitor.reads += 1
+            monitor.count_read()
             return form.data.source.map_reduce(kernel, *message, merge=merge)
 
         X, y = form.data.sample

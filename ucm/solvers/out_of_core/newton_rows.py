@@ -141,8 +141,7 @@ class NewtonRows(Solver[RowLosses]):
         for k in range(monitor.limit(_LIMIT) + 1):
             message = (z[:-1], float(z[-1]), form.losses)
             sums = source.map_reduce(curve, *message, merge=_added)
-            monitor.passes += 1.0
-            monitor.reads += 1
+            monitor.count_read()
             proof = LossProof(*message[:2], *sums[:4], rows=_Slopes(source, message))
             certificate = losses_proven(form, proof)
             if np.isnan(certificate.primal):  # rows that were none when they were looked at
