@@ -198,9 +198,7 @@ def scale_hint(X: Any) -> str:
     ratio = float(ranges.max() / ranges.min()) if ranges.size else 1.0
     if ratio <= _UNSCALED:
         return ""
-    # a power of ten: the folds of a cross-validation have the same text, which Python warns of once
-    power = 10.0 ** np.floor(np.log10(ratio))
-    return f"ranges of features differ by a factor of {power:.0e}; a StandardScaler changes the classifier"
+    return f"ranges of features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
 
 
 def as_double(X: Any) -> Any:
