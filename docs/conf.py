@@ -178,7 +178,7 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
         latex = model.problem_latex()
         extra = ["", ".. math::", "", *(f"   {line}" for line in latex.splitlines()), ""]
     elif example is not None and name == f"ucm.{short}":
-        formula = LATEX.grown(example.formula(LATEX))
+        formula = LATEX.sized_delimiters(example.formula(LATEX))
         extra = ["", ".. math::", "", f"   {formula}", ""]
         if (STATIC / "pictures" / f"{short}-light.svg").exists():
             for shade in ("light", "dark"):

@@ -23,10 +23,10 @@ from ucm.errors import (
     SolverError,
     UCMError,
 )
-from ucm.forms.answer import Answer, Witness
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 
@@ -359,7 +359,7 @@ NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "its own grade": (lambda form: _centers(form, status="optimal"), "a status among"),
     "a message": (lambda form: _centers(form, message=3), "text"),
     "multipliers": (lambda form: _centers(form, multipliers=[np.zeros(3)]), "multipliers with 0"),
-    "a witness": (lambda form: _centers(form, witness=3), "Witness"),
+    "a witness": (lambda form: _centers(form, witness=3), "LowerBoundProof"),
     "far outside": (lambda form: Answer([v + 1.0 for v in form.centers()]), "in their domains"),
     "zeros": (lambda form: Answer([0.0 * v for v in form.centers()]), "in their domains"),
     "infeasibility": (lambda form: Answer(status="infeasible"), "the centre of U lies in U"),
@@ -393,7 +393,7 @@ def test_invalid_answers_for_losses_are_refused(name: str) -> None:
 
 def test_answers_of_inner_solvers_are_validated() -> None:
     class Nothing(Session):
-        def solve(self, form: Composite, tilt: Tilt, tol: float) -> Any:
+        def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Any:
             return np.zeros(3)
 
         def place(self, w: Any, b: float) -> None:
@@ -492,6 +492,7 @@ def test_answers_over_the_sphere() -> None:
     def at(form: UnitNorm, w: Any, **parts: Any) -> Answer:
         return Answer(form.image.centers(), w, **parts)
 
+    proof = LowerBoundProof
     half = solved(HULLS, MIXED, lambda form: Answer(best.answer.q, 0.5 * best.w))
     assert half.objective == pytest.approx(best.objective)
     assert np.linalg.norm(half.w) == pytest.approx(1.0, rel=1e-12)
@@ -501,9 +502,9 @@ def test_answers_over_the_sphere() -> None:
         (MIXED, lambda form: at(form, np.zeros(3)), "got 0"),
         (MIXED, lambda form: Answer(w=best.w), "q with 2 blocks"),
         (MIXED, lambda form: best.w, "Answer"),
-        (MIXED, lambda form: at(form, best.w, witness=Witness("points", [[np.zeros(2)]])), "witness"),
-        (MIXED, lambda form: at(form, best.w, witness=Witness("vertices", [[]])), "2 blocks"),
-        (MIXED, lambda form: at(form, best.w, witness=Witness("vertices")), "among points, rule, sphere"),
+        (MIXED, lambda form: at(form, best.w, witness=proof("points", [[np.zeros(2)]])), "witness"),
+        (MIXED, lambda form: at(form, best.w, witness=proof("vertices", [[]])), "2 blocks"),
+        (MIXED, lambda form: at(form, best.w, witness=proof("vertices")), "among points, rule, sphere"),
         (flat, lambda form: at(form, aside), "a part outside"),
     ]  # fmt: skip
     for X, answer, words in refused:
@@ -511,7 +512,7 @@ def test_answers_over_the_sphere() -> None:
             solved(HULLS, X, answer)
     cube = ucm.RobustMargin(HULLS, np.inf)
     with pytest.raises(SolverError, match="among points, rule, vertices"):
-        solved(cube, MIXED, lambda form: at(form, np.ones(3), witness=Witness("sphere")))
+        solved(cube, MIXED, lambda form: at(form, np.ones(3), witness=LowerBoundProof("sphere")))
 
 
 # --- the references ----------------------------------------------------------------------------------

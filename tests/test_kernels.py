@@ -203,8 +203,8 @@ def test_where_0_lies_in_the_set_coordinates_take_over() -> None:
     assert beyond.objective > 0.0 and beyond.stats.solver == features.stats.solver
     assert beyond.objective == pytest.approx(features.objective, rel=1e-6)
     assert plan.solve().objective == beyond.objective  # from the coordinates at once
-    stays = ucm.solve(models.nu_svm(0.4), X, y, kernel="linear", solver="smo")
-    assert stays.status == "zero_in_set"
+    stays_inside = ucm.solve(models.nu_svm(0.4), X, y, kernel="linear", solver="smo")
+    assert stays_inside.status == "zero_in_set"
 
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "linear", "sigmoid"])

@@ -17,7 +17,7 @@ from ucm import neg, pos
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.errors import ParameterError
 from ucm.evidence.bounds import lower_bound
-from ucm.forms.answer import Answer, Witness
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.trust_region import least_on_sphere
 from ucm.solvers import Facets
@@ -61,8 +61,8 @@ def sphere_of(model: Any, X: np.ndarray, y: np.ndarray) -> SphereLowering:
     return SphereLowering(lowering, -1.0)
 
 
-def proven(found: SphereLowering, witness: Witness | str) -> float:
-    assert isinstance(witness, Witness), witness
+def proven(found: SphereLowering, witness: LowerBoundProof | str) -> float:
+    assert isinstance(witness, LowerBoundProof), witness
     return lower_bound(found.model, found.data, found.form, witness)
 
 
@@ -206,7 +206,7 @@ def test_a_rule_that_leaves_its_domain_proves_nothing() -> None:
     X, y = drawn(0, 30, 3, 0.1)
     found = sphere_of(hulls(0.3), X, y)
     honest = quick_rule(found.form, Monitor())
-    assert isinstance(honest, Witness) and proven(found, honest) > 0.0
+    assert isinstance(honest, LowerBoundProof) and proven(found, honest) > 0.0
     V, (q,) = honest.slopes, honest.points
     pushed = [V[0].copy(), V[1]]
     pushed[0][0] += 1e-3
@@ -316,7 +316,11 @@ def test_where_0_lies_outside_nothing_is_claimed(kind: str) -> None:
     least = ucm.solve(model, X, y).objective
     assert least < -1.0
     blocks = [farthest(found, w) for w in CIRCLE[::2000]]
-    witness = Witness("points", blocks) if kind == "points" else Witness("sphere", multiplier=-0.1)
+    witness = (
+        LowerBoundProof("points", blocks)
+        if kind == "points"
+        else LowerBoundProof("sphere", multiplier=-0.1)
+    )
     assert proven(found, witness) <= least
 
 

@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer
 
 import ucm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Tilt
-from ucm.language.losses.hinge import RampPart
+from ucm.forms.objective import Composite, LinearTerm
+from ucm.language.losses.hinge import ShiftedHinge
 from ucm.native.binding import library
 from ucm.solvers import ActiveSet, sample_layout
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
@@ -29,15 +29,22 @@ def _tilted(seed: int) -> tuple[Any, ...]:
     tops = rng.uniform(0.2, 2.0, m) if seed % 2 else np.where(y > 0.0, 1.5, 0.7)
     margin = -rng.uniform(0.1, 0.9, m) * tops if seed % 3 else np.zeros(m)
     normal = rng.standard_normal(n) if seed % 4 else np.zeros(n)
-    return X, y, tops, 10.0 ** rng.uniform(-1.0, 1.0), rng.uniform(0.5, 1.0), Tilt(margin, normal)
+    return (
+        X,
+        y,
+        tops,
+        10.0 ** rng.uniform(-1.0, 1.0),
+        rng.uniform(0.5, 1.0),
+        LinearTerm(margin, normal),
+    )
 
 
 def _form(X: Any, y: Any, tops: Any, c: float, offset: float) -> Composite:
     """`sum tops max(0, offset - t) + c ||w||^2`."""
-    return Composite(X, y, (RampPart(offset),), (c * ucm.L2(),), (offset * tops,))
+    return Composite(X, y, (ShiftedHinge(offset),), (c * ucm.L2(),), (offset * tops,))
 
 
-def _clarabel(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: Tilt) -> float:
+def _clarabel(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTerm) -> float:
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     t = cp.multiply(y, X @ w + b)
     value = c * cp.sum_squares(w) + tops @ cp.pos(offset - t) - tilt.margin @ t - tilt.normal @ w

@@ -16,7 +16,7 @@ from ucm.data.kernels import Kernel
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows
+from ucm.forms.nearest import KernelHulls
 from ucm.solvers import GSK, MDM, SMO, ClipGSK, ClipMDM
 
 NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "smo")
@@ -224,7 +224,7 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
     for solver in (ClipMDM("paper", 1e-4), GSK("paper", 1e-4)):
         sol = quietly(model, X, y, kernel="rbf", solver=solver, tol=1e-9)
         plan: Any = ucm.compile(model, X, y, kernel="rbf", solver=solver)
-        hulls = HullsByRows.of(plan.form)
+        hulls = KernelHulls.of(plan.form)
         a = hulls.start(sol.answer.q)
         # the least <W, Z> over extreme points, from the support function of the declaration
         scores = hulls.s * (hulls.gram.whole() @ (hulls.s * a))

@@ -20,7 +20,7 @@ from ucm.compiler.route import routes
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
 from ucm.evidence.bounds import _in_box
-from ucm.forms.answer import Answer, Witness
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
@@ -280,7 +280,7 @@ class Liar(UnitSolver):
         raw = Rapminos().solve(form, monitor)
         honest = known(Facets().solve(form, Monitor()).witness)
         large = [[3.0 * block for block in q] for q in honest.points]
-        raw.witness = Witness(self.kind, large, 1e3)
+        raw.witness = LowerBoundProof(self.kind, large, 1e3)
         return raw
 
 

@@ -204,8 +204,8 @@ def test_ellipsoids_at_extreme_exponents(norm: float) -> None:
 def test_a_growing_ball_agrees_with_the_default_route(name: str, norm: float) -> None:
     X, y = apart()
     model = ucm.RobustMargin(SETS[name], norm)
-    grown = LevelSetNewton((SSNAL(), APG(), ALM(APG())))
-    sol = ucm.solve(model, X, y, solver=grown)
+    sized_delimiters = LevelSetNewton((SSNAL(), APG(), ALM(APG())))
+    sol = ucm.solve(model, X, y, solver=sized_delimiters)
     assert sol.status == "optimal", sol.message
     assert sol.stats.iterations <= 12
     other = ucm.solve(model, X, y)

@@ -22,10 +22,10 @@ from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp,
 from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning
 from ucm.evidence.majorant import majorant
-from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
+from ucm.evidence.objective import InFeatures, certify_objective, is_unattained
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
+from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, LinearTerm, Session
 from ucm.solvers import (
     DCA,
     Conic,
@@ -152,7 +152,7 @@ def test_tilts_of_the_normal_and_features_beyond_samples(loss: Any, m: int, n: i
             v, u = np.zeros(m), scale * np.linspace(-1.0, 1.0, n)
             if loss.slope() is not None:
                 v = -form.caps * (np.arange(m) % 5 == 0)
-            tilt = Tilt(v, u)
+            tilt = LinearTerm(v, u)
             session.place(0.1 * generator.standard_normal(n), 0.0)
             answer = session.solve(form, tilt, 1e-8)
             assert answer.status == "converged" and answer.slopes is not None
@@ -621,7 +621,7 @@ class Failing(InnerSolver):
             def place(self, w: Any, b: float) -> None:
                 inner.place(w, b)
 
-            def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+            def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
                 point = inner.solve(form, tilt, tol)
                 if next(count) < outer.k:
                     return point
@@ -660,7 +660,9 @@ def test_the_last_good_iterate_comes_back_when_a_program_fails(status: str) -> N
 def test_an_unbounded_program_is_named(solver: Any) -> None:
     X, y = noisy(30, 3)
     form = Composite(X, y, (ucm.Hinge(),), (0.5 * ucm.L1(),))
-    tilt = Tilt(np.zeros(30), np.full(3, 200.0))  # no subgradient of any H: it outweighs the loss
+    tilt = LinearTerm(
+        np.zeros(30), np.full(3, 200.0)
+    )  # no subgradient of any H: it outweighs the loss
     point = solver.open(form, Monitor()).solve(form, tilt, 1e-8)
     assert point.status == "unbounded"
     assert "scale the features" in point.message
@@ -735,7 +737,7 @@ def test_class_weights_count_where_an_objective_falls_for_ever(
     objective, place = ucm.Logistic() + ucm.CappedL1(1.0), np.array([w])
     data = bind(X, y, weights)
     assert (objective.value(y * (X @ place), place, y, data.factors) > 1.0) is endless
-    assert (falls_forever(objective, data, place, 0.0) is not None) is endless
+    assert (is_unattained(objective, data, place, 0.0) is not None) is endless
 
 
 def test_a_callback_stops_the_solve() -> None:
@@ -990,7 +992,10 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     rng = np.random.default_rng(3)
     m, n = 40, 5
     X, y = rng.standard_normal((m, n)), np.where(np.arange(m) % 3 > 0, 1.0, -1.0)
-    c, tilt = rng.uniform(0.5, 2.0, m), Tilt(-rng.uniform(0.0, 0.2, m), rng.uniform(-0.1, 0.1, n))
+    c, tilt = (
+        rng.uniform(0.5, 2.0, m),
+        LinearTerm(-rng.uniform(0.0, 0.2, m), rng.uniform(-0.1, 0.1, n)),
+    )
     upper = rng.uniform(0.5, 3.0, n)
     declared = Logistic() if loss == "logistic" else Hinge(2)
     penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())

@@ -12,7 +12,7 @@ from scipy import sparse
 import ucm
 from ucm.data.bound import bind
 from ucm.errors import CompositionError, EmptySetError, ParameterError
-from ucm.evidence.objective import Along, InFeatures, certify_along, certify_objective
+from ucm.evidence.objective import BatchPoints, InFeatures, certify_batch, certify_objective
 
 GRIDS = {
     "nu": (ucm.models.nu_svm(0.3), [0.2, 0.5, 0.3]),
@@ -113,7 +113,9 @@ def test_bounds_on_a_path_equal_those_of_single_solves() -> None:
     for loss in (ucm.Logistic(), ucm.SquaredHinge(), ucm.Exponential()):
         for lam, ridge in ((1.0, 0.0), (0.5, 2.0), (1e-6, 30.0)):
             walls = np.full((size, n), lam)
-            found = certify_along(loss, data, Along(W, b, bad, -walls, walls, np.full(size, ridge)))
+            found = certify_batch(
+                loss, data, BatchPoints(W, b, bad, -walls, walls, np.full(size, ridge))
+            )
             penalty = lam * ucm.L1()
             model = loss + (penalty + ridge * ucm.L2() if ridge else penalty)
             optimum = ucm.solve(model, X, y, tol=1e-9).objective

@@ -21,7 +21,7 @@ import ucm
 from ucm.data.bound import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
-from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
+from ucm.evidence.objective import InFeatures, KernelNormal, certify_objective
 from ucm.language.models import psvm
 from ucm.native.binding import library
 from ucm.solvers import PSMO, SMO, ProxALM
@@ -199,7 +199,7 @@ def test_the_certificate_of_a_kernel_equals_that_in_feature_space() -> None:
             slopes = rng.uniform(0.0, 0.5, y.size)
             slopes[y > 0] *= slopes[y < 0].sum() / slopes[y > 0].sum()
             c = slopes * y / (2.0 * lam) + away * rng.standard_normal(y.size)
-            behind = certify_objective(model, data, BehindKernel(gram, c), 0.1, slopes)
+            behind = certify_objective(model, data, KernelNormal(gram, c), 0.1, slopes)
             plain = certify_objective(model, data, InFeatures(root, root @ c), 0.1, slopes)
             assert_allclose(
                 [behind.primal, behind.dual], [plain.primal, plain.dual], rtol=1e-9, atol=1e-9
@@ -208,7 +208,7 @@ def test_the_certificate_of_a_kernel_equals_that_in_feature_space() -> None:
 
 def test_a_certificate_with_a_kernel_needs_the_squared_norm() -> None:
     X, y = sample(20)
-    normal = BehindKernel(Gram(kernel_of("rbf", X)[0], X), np.ones(20))
+    normal = KernelNormal(Gram(kernel_of("rbf", X)[0], X), np.ones(20))
     for penalty in (ucm.L1(), ucm.L2() + ucm.LInf(), ucm.L2() + ucm.CappedL1(1.0)):
         with pytest.raises(ucm.SolverError, match=r"no multiple of L2\(\), and a kernel hides"):
             certify_objective(ucm.Hinge() + penalty, bind(X, y), normal, 0.0, None)

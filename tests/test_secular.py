@@ -35,13 +35,13 @@ def test_both_ways_against_the_twin(
     top = ucm.admissible(make(1.0), X, y)["kappa"].upper
     model = make(share * min(top, 5.0))
     formed = ucm.solve(model, X, y, solver=TrustRegionSecular(max_forming=1e9))
-    grown = ucm.compile(model, X, y, solver=TrustRegionSecular(max_forming=0.0))
-    found = grown.solve()
+    sized_delimiters = ucm.compile(model, X, y, solver=TrustRegionSecular(max_forming=0.0))
+    found = sized_delimiters.solve()
     for sol in (formed, found):
         assert sol.status == "optimal" and sol.stats.solver == "secular"
         assert sol.certificate.violation <= 1e-12
     assert found.objective == pytest.approx(formed.objective, rel=2e-6)
-    assert grown.verify().agrees
+    assert sized_delimiters.verify().agrees
     # the sum of two sets of blocks that lie in the span of the samples: never more directions
     assert found.stats.passes <= 2.5 * min(shape) + 5.0
 

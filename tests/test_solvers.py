@@ -161,9 +161,9 @@ def test_images_follow_the_momentum_and_steps_lie_below_their_model() -> None:
             assert run.p is run.z and run.theta == 1.0
         np.testing.assert_allclose(run.p.x, A @ run.p.q[0] + c, atol=1e-12)
     assert run.restarts > 0
-    grown = round(np.log(run.L) / np.log(1.5))
+    sized_delimiters = round(np.log(run.L) / np.log(1.5))
     # the start, the steps, and those that lie too high
-    assert run.f.counts["products"] == 1 + 400 + grown
+    assert run.f.counts["products"] == 1 + 400 + sized_delimiters
     np.testing.assert_allclose(run.new.q[0], nnls(A, -c)[0], atol=1e-8)
 
 

@@ -11,7 +11,7 @@ from ucm.data.source import BlockSource, RowSource
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session
 from ucm.forms.solver import Solver
 from ucm.language.contracts import (
     Block,
@@ -56,6 +56,7 @@ __all__ = [
     "InnerSolver",
     "Jacobian",
     "LinearMap",
+    "LinearTerm",
     "Loss",
     "LoweredSet",
     "MassMultipliers",
@@ -78,7 +79,6 @@ __all__ = [
     "SimplexDomain",
     "Size",
     "Solver",
-    "Tilt",
     "UncertaintySet",
     "value",
 ]

@@ -24,7 +24,7 @@ SOLVERS: tuple[dict[str, Any], ...] = (
 """In this order, until one proves its answer or two of them agree."""
 AGREE = 1e-8
 """Optimal values that differ by less, relative to 1 plus their size, are the same."""
-Twin = tuple[Any, list[Any]]
+ReferenceProblem = tuple[Any, list[Any]]
 
 
 def solve(problem: cp.Problem) -> str:
@@ -222,7 +222,7 @@ def weighed(
 
 
 # --- sets -----------------------------------------------------------------------------------------
-def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> Twin:
+def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> ReferenceProblem:
     """An expression for the points of t times a set in R^dim, and the constraints on its variables."""
     kind = type(U).__name__
     if kind == "Point":

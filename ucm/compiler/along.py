@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ucm.compiler.plan import Plan
 from ucm.data.linear import Vec
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import Along, certify_along
+from ucm.evidence.objective import BatchPoints, certify_batch
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
@@ -68,8 +68,8 @@ def along(
     session.monitor = monitor
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, steps = session.along(walls, at)
-        known = Along(Z[:, :-1], Z[:, -1], slopes, *(each[: len(Z)] for each in walls))
-        proofs = certify_along(loss, data, known)  # type: ignore[arg-type]
+        known = BatchPoints(Z[:, :-1], Z[:, -1], slopes, *(each[: len(Z)] for each in walls))
+        proofs = certify_batch(loss, data, known)  # type: ignore[arg-type]
     weights = np.maximum(slopes, form.floors)
     weights = weights if data.weighing.kept is None else map(data.weighing.spread, weights)
     seconds = monitor.seconds / max(1, len(proofs))

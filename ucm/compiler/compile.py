@@ -18,9 +18,9 @@ from ucm.compiler.objective import ObjectiveLowering
 from ucm.compiler.out_of_core_hulls import (
     OutOfCoreHullsLowering,
     hull_factors,
+    is_translation_invariant,
     of_hulls,
     of_statistics,
-    stays,
 )
 from ucm.compiler.out_of_core_losses import (
     OutOfCoreLossesLowering,
@@ -79,7 +79,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_sums import split_scalar
-from ucm.language.terms import ForFeatures
+from ucm.language.terms import FixedDimension
 from ucm.solvers import SMO
 
 __all__ = [
@@ -276,13 +276,13 @@ def _bound_rows(
 ) -> Data:
     terms: Any = ()
     if isinstance(model, Objective):
-        terms = None if model.those(MatrixNode) else loss_terms(model)
+        terms = None if model.nodes_of_type(MatrixNode) else loss_terms(model)
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
     factors = _factors(model, rows, terms)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
-        return of_moments(rows, class_weight, stays(model.set), factors)
+        return of_moments(rows, class_weight, is_translation_invariant(model.set), factors)
     if isinstance(model, RobustMargin) and _has_hulls_and_moments(model):
         return of_moments(rows, class_weight, factors=factors)
     data = first_pass(rows, factors)
@@ -470,12 +470,14 @@ def plan_of(
     check_asked(solver)
     began = time.perf_counter()
     given = {}
-    for samples in model.those(SampleNode):
+    for samples in model.nodes_of_type(SampleNode):
         samples.rows(data)  # refuses a group without samples before any computation
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram), time_limit)
-        if isinstance(model, RobustMargin) and any(by_lam(ball) for ball in model.those(LossBall)):
+        if isinstance(model, RobustMargin) and any(
+            by_lam(ball) for ball in model.nodes_of_type(LossBall)
+        ):
             declared, given, space = model, model.params(), in_its_space(data, gram)
             conversion = radius_from_lambda(declared, space)
             model = conversion.model
@@ -502,7 +504,7 @@ def _lower_objective(
     hidden = gram is not None and gram.kernel.name != "linear"
     if not hidden:
         model = replace(model, penalty=evaluated(model.penalty, data))
-    terms = None if hidden and model.those(ForFeatures) else _hinge_terms(model, data)
+    terms = None if hidden and model.nodes_of_type(FixedDimension) else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
     if gram is None or not hidden:
         rules = HingeDualLowering.bias_rules if pairs else ("auto",)

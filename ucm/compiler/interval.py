@@ -31,7 +31,7 @@ from ucm.language.sets.combination import summands
 from ucm.solvers import ActiveSet
 from ucm.solvers.distance.active_set import HullChain
 
-__all__ = ["Between", "ErrorCurve", "OverInterval", "over_interval"]
+__all__ = ["ErrorCurve", "InterpolatedPoint", "IntervalPath", "path_over_interval"]
 
 
 _EACH = 0.25  # of eps, for a solve
@@ -44,7 +44,7 @@ _LEAST = 0.05  # of the distance of the smallest set: where the path ends before
 
 
 @dataclass(frozen=True)
-class Between:
+class InterpolatedPoint:
     """The solution and bounds at one value between solved ones.
 
     Attributes
@@ -128,7 +128,7 @@ class _Found(Solver[MinNorm]):
 
 
 @dataclass(frozen=True)
-class _Break:
+class _Knot:
     """A value that was solved: its number, its c, the weights by hull, and what is known there."""
 
     value: float
@@ -137,7 +137,7 @@ class _Break:
     ends: Ends
 
 
-class OverInterval(Sequence[Solution]):
+class IntervalPath(Sequence[Solution]):
     """The solutions of the solved values, and what is proven between neighbours, the smallest set first.
 
     Attributes
@@ -148,7 +148,7 @@ class OverInterval(Sequence[Solution]):
     """
 
     def __init__(
-        self, hulls: _Hulls, breaks: list[_Break], pieces: list[Proven], eps: float
+        self, hulls: _Hulls, breaks: list[_Knot], pieces: list[Proven], eps: float
     ) -> None:
         self._hulls, self.breaks, self.pieces, self.eps = hulls, breaks, pieces, eps
         self._solutions: dict[int, Solution] = {}
@@ -172,7 +172,7 @@ class OverInterval(Sequence[Solution]):
             self._solutions[k] = self._hulls.solution(self.breaks[k], self.eps)
         return self._solutions[k]
 
-    def at(self, value: float) -> Between:
+    def at(self, value: float) -> InterpolatedPoint:
         """Return the solution and bounds at a value of the interval."""
         if isinstance(value, bool) or not isinstance(value, Real):
             raise ParameterError(
@@ -192,7 +192,9 @@ class OverInterval(Sequence[Solution]):
             length, norm = float(np.linalg.norm(ends.w)), float(np.linalg.norm(ends.x))
             least = float(ends.least(self._hulls.members, np.array([c]))[0]) / length
             b = self.solution(0).b
-            return Between(value, ends.w / length, b, ends.x, -norm, -least, (norm - least) / norm)
+            return InterpolatedPoint(
+                value, ends.w / length, b, ends.x, -norm, -least, (norm - least) / norm
+            )
         k = min(max(bisect.bisect_left(known, c) - 1, 0), len(self.pieces) - 1)
         piece = self.pieces[k]
         x, w, least = piece.at(c)
@@ -200,7 +202,7 @@ class OverInterval(Sequence[Solution]):
         t = (c - piece.low) / (piece.high - piece.low)
         _, (b1, b2) = self.lines(k)
         b = None if b1 is None or b2 is None else ((1.0 - t) * b1 + t * b2) / length
-        return Between(value, w / length, b, x, -norm, -least, (norm - least) / norm)
+        return InterpolatedPoint(value, w / length, b, x, -norm, -least, (norm - least) / norm)
 
     def lines(self, k: int) -> tuple[NDArray[np.float64], tuple[float | None, float | None]]:
         """w at both ends of a piece, as long as x, and b in the same scale."""
@@ -360,16 +362,16 @@ class _Hulls:
             whole[entries] = part
         return [whole]
 
-    def solution(self, found: _Break, tol: float) -> Solution:
+    def solution(self, found: _Knot, tol: float) -> Solution:
         """A solved value, certified and recovered as by `Plan.solve`."""
         lowering = DistanceLowering(self.at(found.value), self.data)
         return Plan(lowering, _Found(Answer(self.blocks(found.q), found.ends.w))).solve(tol=tol)
 
 
-def over_interval(
+def path_over_interval(
     model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
     progress: Callable[[int, Any], object] | None, left: Callable[[], float | None],
-) -> OverInterval:  # fmt: skip
+) -> IntervalPath:  # fmt: skip
     """Solve from the smallest set to the largest, each from the one before, so closely that what lies between
     is proven to a relative gap of `eps`."""
     hulls = _Hulls(model, data, name)
@@ -379,14 +381,14 @@ def over_interval(
     monitor = Monitor(_EACH * eps, time_limit=left(), least=_ZERO)
     chain = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
 
-    def known(c: float, w: Vec) -> _Break | None:
+    def known(c: float, w: Vec) -> _Knot | None:
         """The value whose c was solved; None where 0 has entered."""
         if not w.any():
             return None
         q = chain.weights()
-        return _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, w))
+        return _Knot(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, w))
 
-    def solved(c: float) -> _Break | None:
+    def solved(c: float) -> _Knot | None:
         return known(c, chain.at([h.share * c for h in hulls.members]))
 
     with monitor.alarm(), data.overflow_guard():
@@ -394,9 +396,9 @@ def over_interval(
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.ends.x))
-        ahead: list[_Break] = []
+        ahead: list[_Knot] = []
         breaks, pieces = [current], []
-        over = OverInterval(hulls, breaks, pieces, eps)
+        over = IntervalPath(hulls, breaks, pieces, eps)
         step = 0.5 * math.sqrt(eps)
         while current.c < high * (1.0 - 1e-12):
             if monitor.late:

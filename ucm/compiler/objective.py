@@ -22,7 +22,7 @@ from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
-from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
+from ucm.evidence.objective import InFeatures, certify_objective, is_local, is_unattained
 from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
@@ -31,7 +31,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
-from ucm.language.terms import ForFeatures
+from ucm.language.terms import FixedDimension
 from ucm.solvers import DCA
 from ucm.solvers.threads import blas_threads
 
@@ -55,7 +55,7 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
     ) -> None:
         self.model, self.data, self.asked, self.bias_rules = model, data, asked, bias_rules
         for node in model.walk():
-            if isinstance(node, ForFeatures):
+            if isinstance(node, FixedDimension):
                 node.check_features(data.n)
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
@@ -138,7 +138,7 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
         if convex and is_proven(proof.certificate, monitor.tol):
             return None
         w, b = proof.answer.plane
-        endless = falls_forever(self.model, self.data, w, b)
+        endless = is_unattained(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
         if convex:

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 __all__ = [
     "OutOfCoreHullsLowering",
     "hull_factors",
+    "is_translation_invariant",
     "of_hulls",
     "of_statistics",
     "row_hulls",
-    "stays",
 ]
 
 _RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
@@ -70,7 +70,7 @@ def of_statistics(U: Node) -> bool:
     )
 
 
-def stays(U: UncertaintySet) -> bool:
+def is_translation_invariant(U: UncertaintySet) -> bool:
     """Whether a set stays where it is while all samples move by one vector."""
     if any(isinstance(V, LinearImage | AffineImage) for V in U.walk()):
         return False

@@ -21,7 +21,7 @@ from ucm.data.gram import Expansion, Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
-from ucm.evidence.objective import BehindKernel, InFeatures, Normal, certify_objective
+from ucm.evidence.objective import InFeatures, KernelNormal, Normal, certify_objective
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -99,7 +99,7 @@ class HingeDualLowering(Lowering[HingeDual]):
         a = np.zeros(form.m) if answer.slopes is None else answer.slopes
         c = a * data.y
         w = None if X is None else np.asarray(X.T @ c).ravel()
-        normal = BehindKernel(form.gram, c) if w is None else InFeatures(X, w)
+        normal = KernelNormal(form.gram, c) if w is None else InFeatures(X, w)
         f = normal.scores
         biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
         loss = self.model.loss
@@ -114,7 +114,7 @@ class HingeDualLowering(Lowering[HingeDual]):
         if form.X is None:
             given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
             c, b = normal_of(given, data, "coefficients")
-            normal: Normal = BehindKernel(form.gram, c)
+            normal: Normal = KernelNormal(form.gram, c)
         else:
             given.refuse("there are features; give w and b", "x", "coefficients")
             w, b = normal_of(given, data)

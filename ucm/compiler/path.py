@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ucm.compiler.along import along
 from ucm.compiler.compile import bound_rows, in_its_space, plan_of, plan_of_rows, with_kernel
 from ucm.compiler.grid import chosen_names, simple_first
-from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
+from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
 from ucm.data.first_pass import refuse_gathering
@@ -63,12 +63,12 @@ class Path(Sequence[Solution]):
     model: RobustMargin | Objective
     data: Data | None = None
     features: tuple[str, ...] | None = None
-    over: OverInterval | None = None
+    over: IntervalPath | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}
 
-    def at(self, value: float) -> Between:
+    def at(self, value: float) -> InterpolatedPoint:
         """w, b and the proof at any value of the interval, without a solve: the points and the dual vectors
         of the two solved values next to it, on the line between them.
 
@@ -104,7 +104,7 @@ class Path(Sequence[Solution]):
             )
         return over.validation(X, y.astype(np.float64))
 
-    def _whole(self, what: str) -> OverInterval:
+    def _whole(self, what: str) -> IntervalPath:
         if self.over is None:
             raise ParameterError(
                 f"Path.{what}: expected a path over an interval, got {len(self)} values of {self.name}; "
@@ -420,7 +420,7 @@ def _over_all(
             "that is not"
         )
     data = bind(X, y, *(options.get(word) for word in SAMPLE_OPTIONS))
-    found = over_interval(
+    found = path_over_interval(
         model,
         data,
         name,

@@ -37,9 +37,9 @@ from ucm.evidence.inside import INSIDE
 from ucm.evidence.outside import both_sides, broken_rule, member, nearest_member, of_weights
 from ucm.evidence.parameter_range import advice
 from ucm.evidence.reference import linearised, twin
-from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
+from ucm.evidence.stationary import at_kink, certify_unit, has_full_rank, proven
 from ucm.evidence.verify import Verification, verify, verify_stationary
-from ucm.forms.answer import Answer, Witness
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import CROSSED, SEPARATED, ZERO, Monitor
 from ucm.forms.solution import Certificate, Solution
@@ -546,7 +546,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers
 
-    def _bound(self, witness: Witness | str) -> None:
+    def _bound(self, witness: LowerBoundProof | str) -> None:
         """Store the lower bound of a witness, or the reason for none."""
         if isinstance(witness, str):
             self.unbounded = witness
@@ -661,7 +661,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             and residual <= tol * max(size, 1e-300)
         ):
             what, kink = f"0 lies in U; {residual:.2g} from stationary", at_kink(form, w)
-            if pinned(form, w):
+            if has_full_rank(form, w):
                 edge = "; the norm has a kink there" if kink else ""
                 status = "stationary" if kink else "local"
                 return Verdict(

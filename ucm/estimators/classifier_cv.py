@@ -24,7 +24,7 @@ from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier, fitted_anew
-from ucm.estimators.held_out import Search, held_out, left_out
+from ucm.estimators.held_out import Search, held_out, leave_one_out_scores
 from ucm.estimators.multiclass import one_vs_one_scores, pairs_of
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
@@ -194,7 +194,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         )
         score = self._scorer(classes, clf)
         folds = folds_of(self.cv, y, index, "ClassifierCV", given)
-        S = left_out(search) if one_out else None
+        S = leave_one_out_scores(search) if one_out else None
         parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
         # here, because filters of warnings hold for all threads
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):

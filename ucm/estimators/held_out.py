@@ -37,7 +37,7 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["Search", "held_out", "left_out"]
+__all__ = ["Search", "held_out", "leave_one_out_scores"]
 
 Scores = NDArray[np.float64]
 
@@ -111,7 +111,7 @@ class Search:
         )  # no data in it
 
 
-def left_out(search: Search) -> Scores | None:
+def leave_one_out_scores(search: Search) -> Scores | None:
     """(m, problems, values) decision values of every sample by the models without it, in closed form; None
     where there is none."""
     if not search.by_moments or not is_one_ellipsoid(search.model) or search.given is not None:

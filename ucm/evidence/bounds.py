@@ -11,8 +11,8 @@ from scipy.spatial import ConvexHull, QhullError
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import SolverError, brief
-from ucm.forms.answer import Witness
-from ucm.forms.rules import stays
+from ucm.forms.answer import LowerBoundProof
+from ucm.forms.rules import stays_inside
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere
 from ucm.language.robust import RobustMargin
@@ -28,7 +28,7 @@ _KINDS = {
 _ROUNDING = 1e-13  # of the size of U
 
 
-def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:
+def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
     """A lower bound of `min f(w)` over `||w||_p = 1` in the span of U; -inf when nothing is proven.
 
     * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
@@ -47,7 +47,7 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witnes
     if witness.kind not in known:
         raise SolverError(
             f"witness: expected a kind among {', '.join(known)} for p = {form.norm:g}, got "
-            f"{brief(witness.kind)}; see ucm.forms.answer.Witness"
+            f"{brief(witness.kind)}; see ucm.forms.answer.LowerBoundProof"
         )
     if witness.kind == "sphere":
         return _sphere(model, data, form, witness.multiplier)
@@ -73,7 +73,7 @@ def _points(
     return np.array(points) if points else None
 
 
-def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:
+def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
     """x0 and the columns of M from the declaration, at u = 0 and at the units; that the rule stays in its
     domains between them by what is known of each."""
     V, blocks = witness.slopes, form.image.blocks
@@ -83,7 +83,9 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> 
     q0 = witness.points[0]
     if [q.shape for q in q0] != [S.shape[:1] for S in V]:
         return -np.inf
-    if not all(np.isfinite(x).all() for x in (*q0, *V)) or not all(map(stays, blocks, q0, V)):
+    if not all(np.isfinite(x).all() for x in (*q0, *V)) or not all(
+        map(stays_inside, blocks, q0, V)
+    ):
         return -np.inf
     units = ([q + S[:, j] for q, S in zip(q0, V, strict=True)] for j in range(form.rank))
     points = _points(model, data, form, itertools.chain([q0], units))

@@ -27,15 +27,15 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
 __all__ = [
-    "Along",
-    "BehindKernel",
+    "BatchPoints",
     "InFeatures",
+    "KernelNormal",
     "Normal",
     "Tangent",
-    "certify_along",
+    "certify_batch",
     "certify_objective",
-    "falls_forever",
     "is_local",
+    "is_unattained",
     "of_objective",
     "tangent_plane",
     "weights_in",
@@ -118,7 +118,7 @@ class InFeatures(Normal):
 
 
 @dataclass(frozen=True)
-class BehindKernel(Normal):
+class KernelNormal(Normal):
     """`w = sum_i c_i phi(x_i)`: only its inner products are known, hence penalties `lam ||w||_2^2` only.
 
     Parameters
@@ -305,7 +305,7 @@ def _of_losses(loss: _Counted, c: Vec, a: Vec) -> float:
 
 
 @dataclass(frozen=True)
-class Along:
+class BatchPoints:
     """Points of `loss + R_k` for boxes R_k of slopes and multiples of the squared l2 norm, one a row.
 
     Attributes
@@ -322,11 +322,11 @@ class Along:
     upper: Table
     ridge: Vec
 
-    def __getitem__(self, rows: slice) -> Along:
-        return Along(*(each[rows] for each in vars(self).values()))
+    def __getitem__(self, rows: slice) -> BatchPoints:
+        return BatchPoints(*(each[rows] for each in vars(self).values()))
 
 
-def certify_along(loss: ConvexLoss, data: Data, at: Along) -> list[Certificate]:
+def certify_batch(loss: ConvexLoss, data: Data, at: BatchPoints) -> list[Certificate]:
     """`certify_objective` of each point, for one convex loss of all samples: products with all of them at
     once."""
     step = max(1, _CHUNK // data.m)
@@ -334,7 +334,7 @@ def certify_along(loss: ConvexLoss, data: Data, at: Along) -> list[Certificate]:
     return [found for part in parts for found in _certified(loss, data, part)]
 
 
-def _certified(loss: ConvexLoss, data: Data, at: Along) -> list[Certificate]:
+def _certified(loss: ConvexLoss, data: Data, at: BatchPoints) -> list[Certificate]:
     c, W = data.factors, at.W
     margin = np.ascontiguousarray(_rows_times(data.X, W))
     margin += at.b[:, None]
@@ -474,7 +474,7 @@ def _balance(signed: Vec) -> Vec:
 
 
 # --- what else a point can be ----------------------------------------------------------------------
-def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
+def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     """Why no minimum is attained near (w, b); None where this is not known.
 
     A loss that falls for every margin (logistic, exponential) tends to 0 along s (w, b), s to infinity, when

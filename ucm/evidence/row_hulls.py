@@ -21,7 +21,7 @@ from ucm.data.linear import Vec
 from ucm.evidence.certificate import fault, interval
 from ucm.forms.rows import RowHulls
 from ucm.forms.solution import Certificate
-from ucm.language.simplex_projection import snap
+from ucm.language.simplex_projection import round_violation
 
 __all__ = ["PASS", "HullProof", "below", "hulls_proven"]
 
@@ -77,4 +77,4 @@ def hulls_proven(form: RowHulls, proof: HullProof) -> Certificate:
     size = form.data.space.norm(np.array(form.factors) @ proof.points)
     if norm == 0.0:  # no direction yet
         return Certificate(np.inf, -size, np.inf, np.inf, 0.0, "none")
-    return interval(primal, size, snap(proof.violation), form.data.scale, wrong=PASS)
+    return interval(primal, size, round_violation(proof.violation), form.data.scale, wrong=PASS)

@@ -10,13 +10,13 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.evidence.outside import member
-from ucm.forms.faces import least_norm
+from ucm.forms.faces import min_norm_point
 from ucm.forms.solution import Certificate
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Splits
 from ucm.language.robust import RobustMargin
 
-__all__ = ["at_kink", "certify_unit", "normal_near", "pinned", "proven"]
+__all__ = ["at_kink", "certify_unit", "has_full_rank", "normal_near", "proven"]
 
 
 def certify_unit(
@@ -62,7 +62,7 @@ def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
     points = np.concatenate(kinks)
     group = np.repeat(np.arange(len(kinks)), [k.shape[0] for k in kinks])
     ones = np.ones(points.shape[0])
-    _, rest = least_norm(base - target, points, ones, group, np.ones(len(kinks)))
+    _, rest = min_norm_point(base - target, points, ones, group, np.ones(len(kinks)))
     return target + rest
 
 
@@ -71,7 +71,7 @@ def at_kink(form: UnitNorm, w: Vec) -> bool:
     return any(points.shape[0] > 1 for points in form.normals(form.lower(w))[1])
 
 
-def pinned(form: UnitNorm, w: Vec) -> bool:
+def has_full_rank(form: UnitNorm, w: Vec) -> bool:
     """Whether `{z_i - z_j : i, j tied in one group}` has the rank n - 1 that a local minimum needs.
 
     Below that, a direction orthogonal to the ties and to the normal descends on both sides.

@@ -15,7 +15,7 @@ from ucm.data.linear import Vec
 from ucm.data.validation import finite
 from ucm.errors import SolverError, brief
 
-__all__ = ["STATUSES", "Answer", "Expected", "Posed", "Witness", "checked"]
+__all__ = ["STATUSES", "Answer", "Expected", "LowerBoundProof", "Posed", "checked"]
 
 STATUSES = (
     "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
@@ -30,7 +30,7 @@ _SAID = {
 
 
 @dataclass(frozen=True)
-class Witness:
+class LowerBoundProof:
     """The data that prove a lower bound of `UnitNorm`; `evidence.bounds` computes the bound.
 
     Attributes
@@ -75,7 +75,7 @@ class Answer:
     multipliers: list[Vec] = field(default_factory=list)
     status: str = "converged"
     message: str = ""
-    witness: Witness | None = None
+    witness: LowerBoundProof | None = None
     rows: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -163,8 +163,8 @@ def checked(answer: Any, expected: Expected, solver: str) -> Answer:
     if b is not None and not (isinstance(b, Real) and math.isfinite(b)):
         _refuse(solver, "a finite number b", brief(b))
     if answer.witness is not None:
-        if not isinstance(answer.witness, Witness):
-            _refuse(solver, "a ucm.forms.answer.Witness or None", brief(answer.witness))
+        if not isinstance(answer.witness, LowerBoundProof):
+            _refuse(solver, "a ucm.forms.answer.LowerBoundProof or None", brief(answer.witness))
         for blocks in answer.witness.points:
             _check_blocks(solver, "a point of the witness", blocks, expected.q or ())
         slopes, sizes = answer.witness.slopes, expected.q or ()

@@ -19,7 +19,7 @@ from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
 
-__all__ = ["SumOfHulls", "Tied", "least_norm"]
+__all__ = ["Face", "SumOfHulls", "min_norm_point"]
 
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
@@ -29,7 +29,7 @@ _ROUNDS = 20  # of both
 
 
 @dataclass(frozen=True)
-class Tied:
+class Face:
     """The face of U in the direction -w.
 
     Attributes
@@ -140,7 +140,7 @@ class SumOfHulls:
     def scores(self, w: Vec) -> Vec:
         return -(self.points @ w)
 
-    def face(self, w: Vec, scores: Vec | None = None, count: int = 0) -> Tied:
+    def face(self, w: Vec, scores: Vec | None = None, count: int = 0) -> Face:
         """The face of U where `-w'x` is largest. With a count, a larger one: of every group that many
         samples nearest to the threshold are taken as tied, an epsilon-subdifferential."""
         s = self.scores(w) if scores is None else scores
@@ -170,7 +170,7 @@ class SumOfHulls:
                 group.append(np.full(at.size, len(rest), dtype=np.int64))
                 rest.append(left)
         used = np.flatnonzero(weight)
-        return Tied(
+        return Face(
             value,
             self.center + weight[used] @ self.points[used],
             np.concatenate([np.zeros(0, dtype=np.intp), *index]),
@@ -179,7 +179,7 @@ class SumOfHulls:
             weight,
         )
 
-    def differences(self, face: Tied) -> NDArray[np.float64]:
+    def differences(self, face: Face) -> NDArray[np.float64]:
         """`z_i - z_j` of the tied samples, within the groups: rows that span the face."""
         parts = [np.zeros((0, self.n))]
         for g in range(face.rest.size):
@@ -241,7 +241,7 @@ def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     return rows[first[order]], rank[inverse.ravel()], count[order].astype(float)
 
 
-def least_norm(
+def min_norm_point(
     fixed: Vec,
     points: NDArray[np.float64],
     caps: Vec,

@@ -19,11 +19,11 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["HullsByRows", "NearestPoint"]
+__all__ = ["KernelHulls", "NearestPoint"]
 
 
 @dataclass(frozen=True)
-class HullsByRows:
+class KernelHulls:
     """`min ||W||^2 / 2`, `W = c + sum_i a_i z_i` over `0 <= a_i <= cap_i`, `sum a_i = mass_g` per group.
 
     A group is one reduced convex hull. `z_i = s_i x_i`, where the x_i are the samples of a Gram matrix;
@@ -38,7 +38,7 @@ class HullsByRows:
     group : (n,) the group of each variable
     cap : (n,) the bounds
     mass : of each group
-    pull : (n,) `<c, z_i>`
+    center_products : (n,) `<c, z_i>`
     square : `||c||^2`
     resolution : the part of the size of U below which ||W|| counts as 0
     """
@@ -50,12 +50,12 @@ class HullsByRows:
     group: NDArray[np.int64]
     cap: Vec
     mass: Vec
-    pull: Vec
+    center_products: Vec
     square: float
     resolution: float
 
     @classmethod
-    def of(cls, form: MinNorm) -> HullsByRows:
+    def of(cls, form: MinNorm) -> KernelHulls:
         """The hulls of a form that `NearestPoint.refuse` accepts."""
         group, cap, mass = [], [], []
         for b in form.blocks:
@@ -70,20 +70,20 @@ class HullsByRows:
             index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
             s: Vec = np.concatenate([_factors(b) for b in form.blocks])
             scores = form.space.scores(form.center) if form.center.any() else form.center
-            pull, square = s * scores[index], float(form.center @ scores)
+            center_products, square = s * scores[index], float(form.center @ scores)
         else:
             Z: Any = [b.map.matrix().T for b in form.blocks]
             thin = any(sparse.issparse(A) for A in Z)
             stacked: Any = sparse.vstack(Z).tocsr() if thin else np.ascontiguousarray(np.vstack(Z))
             gram = Gram(Kernel("linear"), stacked)
             index, s = np.arange(stacked.shape[0]), np.ones(stacked.shape[0])
-            pull = np.asarray(stacked @ form.center).ravel()
+            center_products = np.asarray(stacked @ form.center).ravel()
             square = float(form.center @ form.center)
         order = np.argsort(index)
         groups = np.concatenate(group).astype(np.int64)
         return cls(
             gram, order, index[order], s[order], groups[order], np.concatenate(cap)[order], np.array(mass),
-            pull[order], square, form.space.resolution,
+            center_products[order], square, form.space.resolution,
         )  # fmt: skip
 
     @property
@@ -100,7 +100,7 @@ class HullsByRows:
 
     def scores(self, a: Vec) -> Vec:
         """F, computed afresh."""
-        return self.pull + self.s * self.products(a)[self.index]
+        return self.center_products + self.s * self.products(a)[self.index]
 
     def products(self, a: Vec) -> Vec:
         """`<sum a_i z_i, x_j>` for all samples."""
@@ -117,7 +117,9 @@ class HullsByRows:
 
     def norm(self, a: Vec, F: Vec) -> float:
         """`||W||`."""
-        return float(np.sqrt(max(self.square + float(a @ self.pull) + float(a @ F), 0.0)))
+        return float(
+            np.sqrt(max(self.square + float(a @ self.center_products) + float(a @ F), 0.0))
+        )
 
     def gaps(self, a: Vec, F: Vec) -> Vec:
         """`<W, Z_g> - min <W, Z>` over the extreme points Z of every reduced hull. Their sum is the

@@ -17,7 +17,7 @@ from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.losses.hinge import RampPart
+from ucm.language.losses.hinge import ShiftedHinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.term_sums import ScaledPenalty, of_all
@@ -29,8 +29,16 @@ from ucm.language.terms import (
 
 __all__ = [
     "INNER",
-    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "SessionSolver", "Tilt", "curvature",
-    "hinged", "unit_of", "weighed",
+    "Composite",
+    "DifferenceOfConvex",
+    "InnerSolver",
+    "LinearTerm",
+    "Session",
+    "SessionSolver",
+    "curvature",
+    "hinged",
+    "unit_of",
+    "weighed",
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -42,7 +50,7 @@ _SAME = 1e-12  # of an objective
 
 
 @dataclass(frozen=True)
-class Tilt:
+class LinearTerm:
     """A linear function `<margin, t> + <normal, w>` that is subtracted from a composite problem.
 
     Attributes
@@ -92,7 +100,7 @@ class Composite:
         """w, and 0 in place of the entries that move no margin but by rounding, where slopes of the penalty
         have walls at 0: solvers that end at a vertex or inside of a cone leave such entries."""
         used = np.flatnonzero(w)
-        if used.size == 0 or not self.penalty.without_forms[1].walled:
+        if used.size == 0 or not self.penalty.without_forms[1].is_box_plus_ridge:
             return w
         X = self.X if used.size == w.size else self.X[:, used]
         ends = X.max(axis=0), -X.min(axis=0)
@@ -144,14 +152,14 @@ class Composite:
             total += end(loss) if c is None else _times(c, end(loss))
         return total
 
-    def flat(self) -> Tilt:
+    def flat(self) -> LinearTerm:
         """No tilt."""
-        return Tilt(np.zeros(self.m), np.zeros(self.n))
+        return LinearTerm(np.zeros(self.m), np.zeros(self.n))
 
     def margins(self, w: Vec, b: float) -> Vec:
         return self.y * (self.X @ w + b)
 
-    def pull(self, beta: Vec) -> Vec:
+    def adjoint(self, beta: Vec) -> Vec:
         """`sum_i beta_i y_i x_i`."""
         return np.asarray(self.X.T @ (self.y * beta))
 
@@ -169,7 +177,7 @@ class Composite:
         """The total loss at the margins."""
         return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
 
-    def value(self, margin: Vec, w: Vec, tilt: Tilt | None = None) -> float:
+    def value(self, margin: Vec, w: Vec, tilt: LinearTerm | None = None) -> float:
         """The objective at the margins and the normal."""
         total = self.loss(margin) + self.penalty.value(w)
         if tilt is not None:
@@ -221,7 +229,7 @@ class Composite:
         return float(abs(self.X).max())
 
     def lower_bound(
-        self, slopes: Vec, margin: Vec | None, tilt: Tilt, w: Vec | None = None
+        self, slopes: Vec, margin: Vec | None, tilt: LinearTerm, w: Vec | None = None
     ) -> tuple[float, float]:
         """A lower bound of the tilted problem from any dual point, by Fenchel's inequality, and by how
         much that point still misses its constraints, relative.
@@ -243,7 +251,7 @@ class Composite:
         if up > 0.0 and down > 0.0:
             less_up, less_down = min(1.0, down / up), min(1.0, up / down)
         keep = (less_up - less_down) * (signed > 0.0) + less_down
-        z = self.pull(np.multiply(keep, beta))
+        z = self.adjoint(np.multiply(keep, beta))
         conjugate, share, violation = self.penalty.bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
         )
@@ -352,7 +360,7 @@ class DifferenceOfConvex:
     def convex(self) -> bool:
         return not self.losses and not self.penalties
 
-    def relaxed(self) -> Composite:
+    def convex_surrogate(self) -> Composite:
         """The convex problem with the losses of G."""
         return replace(self.G, penalties=self.start)
 
@@ -376,12 +384,12 @@ class DifferenceOfConvex:
         folded = all(h.each(np.zeros(1)) is not None for h in self.penalties)
         return smooth and folded and bool(self.penalties) and self.G.penalty.boxed is not None
 
-    def best_apart(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
+    def coordinate_moves(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
         """What each weight gains by itself, in a quadratic model of the losses with its penalty, at 0 or
         where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls
         with each of them, a unit further."""
         G, (lower, upper, c) = self.G, self.G.penalty.boxed or (0.0, 0.0, 0.0)
-        g, h = -G.pull(G.gradient(margin)), G.curvature(margin)
+        g, h = -G.adjoint(G.gradient(margin)), G.curvature(margin)
         squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
         mass = float(h.sum()) or 1.0
         mean = np.asarray(G.X.T @ h) / mass
@@ -444,10 +452,10 @@ class DifferenceOfConvex:
                 low, high = places[max(k - 1, 0)], places[min(k + 1, _GRID - 1)]
         return Answer(w=np.zeros(G.n), b=best)
 
-    def tilt(self, margin: Vec, w: Vec) -> Tilt:
+    def tilt(self, margin: Vec, w: Vec) -> LinearTerm:
         """A subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
-        return Tilt(-slopes_of(self.parts, margin), normal)
+        return LinearTerm(-slopes_of(self.parts, margin), normal)
 
 
 def hinged(
@@ -468,7 +476,7 @@ def hinged(
 
 def unit_of(losses: Iterable[ConvexLoss]) -> float:
     """mu, where all losses are ramps of one mu < 1; else 1."""
-    units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in losses}
+    units = {loss.offset if isinstance(loss, ShiftedHinge) else 1.0 for loss in losses}
     return units.pop() if len(units) == 1 else 1.0
 
 
@@ -485,7 +493,7 @@ class Session(ABC):
     monitor: Monitor
 
     @abstractmethod
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         """Solve the tilted problem. `form` has the samples and losses that the session was opened
         with; the weights of its penalties may differ."""
 

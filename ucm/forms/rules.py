@@ -14,7 +14,7 @@ from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.simplex_projection import greedy
 
-__all__ = ["inner_radius", "rooms", "stays"]
+__all__ = ["inner_radius", "rooms", "stays_inside"]
 
 _HALVINGS = 60
 _INSIDE = 1e-9  # of a cap
@@ -64,7 +64,7 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
     return (1.0 - _INSIDE) * low
 
 
-def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
+def stays_inside(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
     """Whether `q + V u`, finite, is in the domain of a block for all `||u||_2 <= 1`, as far as is known of
     its class and but for rounding.
 

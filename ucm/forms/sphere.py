@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.distance import MinNorm
-from ucm.forms.faces import SumOfHulls, least_norm
+from ucm.forms.faces import SumOfHulls, min_norm_point
 from ucm.forms.solver import Solver
 from ucm.language.robust import dual_exponent
 
@@ -199,7 +199,7 @@ class UnitNorm:
         rows = [self.hulls.points[face.index], *(f * k for k in kinks)]
         caps = [self.hulls.caps[face.index], *(np.ones(k.shape[0]) for k in kinks)]
         group = [face.group, *(np.full(k.shape[0], first + j) for j, k in enumerate(kinks))]
-        shares, rest = least_norm(
+        shares, rest = min_norm_point(
             face.fixed + f * base,
             np.concatenate(rows),
             np.concatenate(caps),

@@ -38,7 +38,7 @@ from ucm.language.node import (
 )
 from ucm.language.parameter import Kind, Scope, Size
 from ucm.language.sample_weights import SampleWeights
-from ucm.language.simplex_projection import Jacobian, snap, vector
+from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
 __all__ = [
     "OPERATORS",
@@ -154,7 +154,7 @@ class BoundDomain(metaclass=Kind):
         q = vector(q)
         near = self.project(q)
         size = max(float(np.linalg.norm(x)) for x in (near, self.center(q.size)))
-        return snap(float(np.linalg.norm(q - near)) / (size or 1.0))
+        return round_violation(float(np.linalg.norm(q - near)) / (size or 1.0))
 
     def infeasibility(self, dim: int) -> str | None:
         """Why the domain is empty in this dimension, with the admissible range; None if not."""

@@ -141,8 +141,8 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
             return Exponential()
         if isinstance(D, LossBall):
             return D.loss
-    reduced = [hull for hull in U.those(Hull) if isinstance(hull.weights, CappedSimplex)]
-    if len(reduced) == 2 and set(U.those(SampleNode)) == {pos, neg}:
+    reduced = [hull for hull in U.nodes_of_type(Hull) if isinstance(hull.weights, CappedSimplex)]
+    if len(reduced) == 2 and set(U.nodes_of_type(SampleNode)) == {pos, neg}:
         return Hinge()
     raise CompositionError(
         f"{U!r}: no loss is known for it; a loss belongs to Hull(signed, weights=...) with a capped "

@@ -252,12 +252,12 @@ class Node(metaclass=Kind):
         for x in self.below():
             yield from x.walk() if isinstance(x, Node) else (x,)
 
-    def those(self, kind: type[Sort]) -> tuple[Sort, ...]:
+    def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
         """The nodes of one kind, this one and those below it; they are looked for once."""
 
         def make() -> tuple[Sort, ...]:
             own = (self,) if isinstance(self, kind) else ()
-            below = (x.those(kind) for x in self.below() if isinstance(x, Node))
+            below = (x.nodes_of_type(kind) for x in self.below() if isinstance(x, Node))
             return (*own, *(x for each in below for x in each))
 
         return self.once(kind, make)
@@ -416,7 +416,7 @@ class Node(metaclass=Kind):
 
     def to_latex(self) -> str:
         """The declaration as mathematics in LaTeX, with the values of its parameters; no dollar signs."""
-        return LATEX.grown(_with_values(self, LATEX))
+        return LATEX.sized_delimiters(_with_values(self, LATEX))
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.to_latex()}$"

@@ -203,7 +203,7 @@ class _Latex(Notation):
         return rf"\ \text{{{text}}}"
 
     @staticmethod
-    def grown(text: str) -> str:
+    def sized_delimiters(text: str) -> str:
         """The text with its parentheses as tall as what they hold."""
         opened: list[int] = []
         pieces = list(text)

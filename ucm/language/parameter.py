@@ -89,7 +89,7 @@ class Expression(metaclass=Kind):
     def _repr_latex_(self) -> str:
         each = ",\\ ".join(dict.fromkeys(p.shown(LATEX) for p in self.leaves()))
         known = each if isinstance(self, Param) else f"{self.formula(LATEX)},\\quad {each}"
-        return f"${LATEX.grown(known)}$"
+        return f"${LATEX.sized_delimiters(known)}$"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """NumPy's arithmetic and square root."""

@@ -270,7 +270,9 @@ def problem_latex(model: Any) -> str:
     values = [rf"{LATEX.symbol(name)} = {x:.6g}" for name, x in model.params().items()]
     if values:
         rows["with"] = r",\quad ".join(values)
-    lines = (rf"\text{{{name}}} \quad & {LATEX.grown(text)}" for name, text in rows.items())
+    lines = (
+        rf"\text{{{name}}} \quad & {LATEX.sized_delimiters(text)}" for name, text in rows.items()
+    )
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 

@@ -20,7 +20,7 @@ __all__ = [
     "jacobian",
     "kinks",
     "order_interval",
-    "snap",
+    "round_violation",
     "soft_to_mass",
     "vector",
 ]
@@ -34,7 +34,7 @@ def vector(x: Any) -> Vec:
     return np.ascontiguousarray(x, dtype=np.float64)
 
 
-def snap(violation: float) -> float:
+def round_violation(violation: float) -> float:
     """Return 0 for a violation within rounding."""
     return 0.0 if violation <= ROUNDING else float(violation)
 

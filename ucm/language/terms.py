@@ -36,16 +36,16 @@ __all__ = [
     "Conic",
     "ConvexLoss",
     "Differentiable",
-    "Excess",
+    "FixedDimension",
     "FoldedConcave",
-    "ForFeatures",
     "Loss",
-    "OfSamples",
     "Penalty",
     "PointwiseLoss",
     "ProximalPenalty",
     "Scope",
     "Semismooth",
+    "SubsetLoss",
+    "SubtractedPart",
     "SubtractedPenalty",
     "Term",
     "box_cone",
@@ -93,7 +93,7 @@ class Loss(Term, RotationInvariant):
     @functools.cached_property
     def counted(self) -> Samples | None:
         """The samples whose loss counts; None for all."""
-        return next((node.on for node in self.walk() if isinstance(node, OfSamples)), None)
+        return next((node.on for node in self.walk() if isinstance(node, SubsetLoss)), None)
 
     def counts(self, y: Vec | None, subgroup: Any = None) -> NDArray[np.bool_] | None:
         """(m,) whether each sample counts; None where all do.
@@ -132,7 +132,7 @@ def _counted(on: Any, where: str = "") -> Samples | None:
     )
 
 
-class OfSamples(Node):
+class SubsetLoss(Node):
     """A loss that counts all samples, or those of one class or group.
 
     Parameters
@@ -356,7 +356,7 @@ class ProximalPenalty(Penalty):
         """`factor R(w)` in CVXPY."""
 
 
-class ForFeatures(Penalty):
+class FixedDimension(Penalty):
     """A penalty that may be written for one number of features."""
 
     @abstractmethod
@@ -428,7 +428,7 @@ class Boxed(Conic):
 
     def value(self, w: Vec, /) -> float:
         w = np.asarray(w, dtype=float)
-        if isinstance(self, ForFeatures):
+        if isinstance(self, FixedDimension):
             self.check_features(w.size)
         lower, upper = self.box()
         wall = np.where(w > 0.0, upper, lower)
@@ -456,7 +456,7 @@ class FoldedConcave(Penalty):
     """
 
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self.tangent(),), (Excess(self),)
+        return (self.tangent(),), (SubtractedPart(self),)
 
     def value(self, w: Vec, /) -> float:
         return float(self.profile(np.abs(np.asarray(w, dtype=float))).sum())
@@ -482,7 +482,7 @@ class FoldedConcave(Penalty):
         return f"({self.tangent().formula(notation)} - {self.formula(notation)})"
 
 
-class Excess(SubtractedPenalty):
+class SubtractedPart(SubtractedPenalty):
     """`sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty: convex, as r is concave.
 
     Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations

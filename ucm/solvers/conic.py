@@ -19,7 +19,7 @@ from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session
 from ucm.language.parameter import Numbers
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
@@ -181,7 +181,7 @@ class _Built(Session):
             self.problems[form.penalties] = (problem, w, b, v, u, size, equation)
         return self.problems[form.penalties]
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         """Solve in larger units of the objective where the optimum is far below 1, as tolerances are
         absolute."""
         answer = self._solve(form, tilt, tol, 1.0)
@@ -198,7 +198,7 @@ class _Built(Session):
                     answer, value, gap = again, other, left
         return answer
 
-    def _solve(self, form: Composite, tilt: Tilt, tol: float, factor: float) -> Answer:
+    def _solve(self, form: Composite, tilt: LinearTerm, tol: float, factor: float) -> Answer:
         problem, w, b, v, u, size, equation = self._problem(form)
         v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
         failure, name = "", self.solver.name
@@ -223,7 +223,7 @@ class _Built(Session):
         return answer.interrupted() if late else answer
 
 
-def _gap(form: Composite, tilt: Tilt, answer: Answer, slopes: Vec) -> tuple[float, float]:
+def _gap(form: Composite, tilt: LinearTerm, answer: Answer, slopes: Vec) -> tuple[float, float]:
     """Return the value of an answer, and the gap that its slopes prove."""
     w, b = answer.plane
     margin = form.margins(w, b)

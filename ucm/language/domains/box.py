@@ -25,7 +25,7 @@ from ucm.language.contracts import (
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Expression, Node, Notation, Scalar, converted, value
 from ucm.language.parameter import Param, as_number, named, subject
-from ucm.language.simplex_projection import jacobian, snap, vector
+from ucm.language.simplex_projection import jacobian, round_violation, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
 __all__ = ["BoundBox", "Box"]
@@ -106,7 +106,7 @@ class _Between(SemiSmooth):
         scale = np.where(
             (scale > 0.0) & (scale < np.inf), scale, np.maximum(1.0, np.maximum(*ends))
         )
-        return snap(float((np.maximum(lower - q, q - upper) / scale).max()))
+        return round_violation(float((np.maximum(lower - q, q - upper) / scale).max()))
 
     def center(self, dim: int) -> Vec:
         lower, upper = (np.broadcast_to(x, dim) for x in self.bounds())

@@ -20,7 +20,7 @@ from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyh
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.node import Notation, value
 from ucm.language.perspective import perspective
-from ucm.language.simplex_projection import snap, vector
+from ucm.language.simplex_projection import round_violation, vector
 
 __all__ = ["ConvexCombination", "Part", "SmoothCombination", "convex_combination", "unit_of"]
 
@@ -112,7 +112,7 @@ class ConvexCombination(BoundDomain):
                 worst += share * part.domain.violation(v / share)
             else:
                 worst += float(np.abs(v).max(initial=0.0))
-        return snap(worst)
+        return round_violation(worst)
 
     def center(self, dim: int) -> Vec:
         q, count = np.zeros(self.dim), len(self.units)

@@ -34,7 +34,7 @@ from ucm.language.simplex_projection import (
     clip_to_mass,
     jacobian,
     kinks,
-    snap,
+    round_violation,
     soft_to_mass,
     vector,
 )
@@ -267,7 +267,7 @@ class NormBall(Domain, SemiSmooth):
         q, radius, c = vector(q), value(self.radius), self._middle(np.size(q))
         rounding = _EPS * norm(np.full(q.size, 2.0 * c), self.p)  # of q - c
         length = norm(q - c, self.p) - rounding
-        return snap((length - radius) / radius if radius > 0.0 else length)
+        return round_violation((length - radius) / radius if radius > 0.0 else length)
 
     def center(self, dim: int) -> Vec:
         return np.full(dim, self._middle(dim))

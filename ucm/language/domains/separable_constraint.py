@@ -21,7 +21,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
 from ucm.language.domains.simplex import Capped
-from ucm.language.simplex_projection import jacobian, snap, vector
+from ucm.language.simplex_projection import jacobian, round_violation, vector
 
 __all__ = ["FAR", "KKTPoint", "SeparableFunction", "SimplexSublevelSet", "scaled", "soft", "solve"]
 
@@ -429,7 +429,7 @@ class SimplexSublevelSet(BoundSimplex):
         worst = max(self.samples.outside(q), self.excess(q))
         if self.is_point:
             worst = max(worst, float(np.abs(q - self.samples.uniform()).sum()))
-        return snap(worst)
+        return round_violation(worst)
 
     def infeasibility(self, dim: int) -> str | None:
         return self.samples.missing(self.declared) or self.too_small()

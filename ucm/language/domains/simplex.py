@@ -32,7 +32,7 @@ from ucm.language.simplex_projection import (
     greedy,
     jacobian,
     order_interval,
-    snap,
+    round_violation,
     vector,
 )
 
@@ -271,7 +271,7 @@ class Capped(BoundSimplex):
         if self.cap < math.inf:
             top = float((q / self.samples.c).max())
             worst = max(worst, (top - self.cap) / max(self.cap, 1.0 / self.samples.total))
-        return snap(worst)
+        return round_violation(worst)
 
     def infeasibility(self, dim: int) -> str | None:
         s = self.samples

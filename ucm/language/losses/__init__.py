@@ -1,7 +1,7 @@
 """Losses of the margin."""
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_set and problem_latex
-from ucm.language.losses.hinge import Hinge, HuberHinge, Ramp, RampPart, SquaredHinge
+from ucm.language.losses.hinge import Hinge, HuberHinge, Ramp, ShiftedHinge, SquaredHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
 from ucm.language.objective import Objective  # installs + and * between terms
 from ucm.language.term_sums import LossSum, ScaledDifference, ScaledLoss
@@ -15,8 +15,8 @@ __all__ = [
     "LossSum",
     "Objective",
     "Ramp",
-    "RampPart",
     "ScaledDifference",
     "ScaledLoss",
+    "ShiftedHinge",
     "SquaredHinge",
 ]

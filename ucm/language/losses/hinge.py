@@ -11,18 +11,18 @@ from ucm.language import cvx as cp
 from ucm.language.node import Expression, Node, Notation, value
 from ucm.language.parameter import Scalar, Scope, as_declared, shown
 from ucm.language.statistics.samples import Samples
-from ucm.language.terms import Bound, ConvexLoss, OfSamples, PointwiseLoss
+from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 
 __all__ = [
     "Hinge",
     "HuberHinge",
     "Ramp",
-    "RampPart",
+    "ShiftedHinge",
     "SquaredHinge",
 ]
 
 
-class Hinge(OfSamples, ConvexLoss):
+class Hinge(SubsetLoss, ConvexLoss):
     """The p-hinge loss, `sum max(0, 1 - margin)^p`.
 
     `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
@@ -150,7 +150,7 @@ def SquaredHinge(*, on: Samples | None = None) -> Hinge:
     return Hinge(2.0, on=on)
 
 
-class HuberHinge(OfSamples, ConvexLoss):
+class HuberHinge(SubsetLoss, ConvexLoss):
     """The Huberised hinge loss: the Moreau envelope of `Hinge()`.
 
     It is 0 for margins t >= 1, `(1 - t)^2 / (2 delta)` for `1 - delta < t < 1`, and `1 - t - delta / 2`
@@ -229,7 +229,7 @@ class HuberHinge(OfSamples, ConvexLoss):
         return self.over(f"{name}({notation.word('max')}(0, 1 - {t}))", notation)
 
 
-class Ramp(OfSamples, PointwiseLoss):
+class Ramp(SubsetLoss, PointwiseLoss):
     """The ramp loss, `sum (max(0, mu - t) - max(0, -mu^2 - t)) / mu` at the margins t.
 
     It is 0 from t = mu on, 1 + mu below t = -mu^2, a straight line between; it bounds the 0-1 loss
@@ -269,7 +269,7 @@ class Ramp(OfSamples, PointwiseLoss):
         return np.clip(mu - margin, 0.0, mu + mu * mu) / mu
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        return (RampPart(self.mu, on=self.on),), (RampPart(self.mu, tail=True, on=self.on),)
+        return (ShiftedHinge(self.mu, on=self.on),), (ShiftedHinge(self.mu, tail=True, on=self.on),)
 
     def formula(self, notation: Notation) -> str:
         start, t = notation.scalar(self.mu), notation.sub("t", "i")
@@ -277,7 +277,7 @@ class Ramp(OfSamples, PointwiseLoss):
         return _over(notation, self.mu, self.over(f"({both})", notation))
 
 
-class RampPart(OfSamples, ConvexLoss):
+class ShiftedHinge(SubsetLoss, ConvexLoss):
     """`sum max(0, mu - t) / mu`, or its tail `sum max(0, -mu^2 - t) / mu`: the ramp loss is their
     difference.
 

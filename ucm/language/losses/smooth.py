@@ -9,7 +9,7 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope
-from ucm.language.terms import Bound, ConvexLoss, OfSamples
+from ucm.language.terms import Bound, ConvexLoss, SubsetLoss
 
 __all__ = [
     "Exponential",
@@ -21,7 +21,7 @@ _TINY = np.finfo(float).tiny
 _BELOW_ONE = 1.0 - 2.0**-53
 
 
-class Logistic(OfSamples, ConvexLoss):
+class Logistic(SubsetLoss, ConvexLoss):
     """The logistic loss, `sum log(1 + exp(-margin))`; `l(u) = log(1 + exp(u))`.
 
     `Logistic() + lam * L2()` is `sklearn.linear_model.LogisticRegression(C=1 / (2 lam))`; with `lam * L1()`
@@ -105,7 +105,7 @@ class Logistic(OfSamples, ConvexLoss):
         return self.over(f"{log}(1 + {exp}(-{t}))", notation)
 
 
-class Exponential(OfSamples, ConvexLoss):
+class Exponential(SubsetLoss, ConvexLoss):
     """The exponential loss, `sum exp(-margin)`; `l(u) = exp(u)`, `l*(s) = s log s - s` for s >= 0.
 
     Parameters
@@ -162,7 +162,7 @@ class Exponential(OfSamples, ConvexLoss):
         return self.over(f"{notation.word('exp')}(-{t})", notation)
 
 
-class LeastSquares(OfSamples, ConvexLoss):
+class LeastSquares(SubsetLoss, ConvexLoss):
     """The squared loss `sum (1 - margin)^2 = sum (y_i - f(x_i))^2`; `l*(s) = s^2 / 4`.
 
     Margins above 1 have a loss too, and dual weights of samples may be negative. `LeastSquares() + lam *

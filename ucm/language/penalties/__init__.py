@@ -6,7 +6,7 @@ from ucm.language.penalties.groups import GroupExcess, GroupLasso, GroupMCP
 from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import PenaltySum, ScaledPenalty
-from ucm.language.terms import Excess
+from ucm.language.terms import SubtractedPart
 
 __all__ = [
     "L1",
@@ -15,7 +15,6 @@ __all__ = [
     "SCAD",
     "CappedL1",
     "ElasticNet",
-    "Excess",
     "ExpL0",
     "GroupExcess",
     "GroupLasso",
@@ -28,4 +27,5 @@ __all__ = [
     "PenaltySum",
     "Quadratic",
     "ScaledPenalty",
+    "SubtractedPart",
 ]

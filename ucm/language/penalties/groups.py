@@ -18,7 +18,7 @@ from ucm.language.penalties.norms import check_length, check_weights
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import (
     Conic,
-    ForFeatures,
+    FixedDimension,
     ProximalPenalty,
     Semismooth,
     SubtractedPenalty,
@@ -27,7 +27,7 @@ from ucm.language.terms import (
 __all__ = ["GroupExcess", "GroupLasso", "GroupMCP"]
 
 
-class GroupLasso(Conic, ForFeatures, Semismooth):
+class GroupLasso(Conic, FixedDimension, Semismooth):
     """The group lasso penalty `sum_g weights_g ||w_g||_2`, which removes whole groups of weights w_g.
 
     Parameters
@@ -150,7 +150,7 @@ class GroupLasso(Conic, ForFeatures, Semismooth):
         return notation.sum_over("g", f"{head}{size}")
 
 
-class GroupMCP(ForFeatures):
+class GroupMCP(FixedDimension):
     """The group MCP penalty `sum_g r(||w_g||_2)`, r the MCP, which does not shrink large groups.
 
     It splits as `lam sum_g ||w_g||_2` minus a convex function of the lengths; DCA solves a sequence of

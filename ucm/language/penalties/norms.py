@@ -23,7 +23,7 @@ from ucm.language.terms import (
     Bound,
     Boxed,
     Differentiable,
-    ForFeatures,
+    FixedDimension,
     Penalty,
     ProximalPenalty,
     Semismooth,
@@ -75,7 +75,7 @@ def exponent(penalty: Penalty) -> float | None:
     return {(1.0, 0.0, 0.0): 1.0, (0.0, 0.0, 1.0): math.inf}.get(penalty.norms() or (0.0, 0.0, 0.0))
 
 
-class L1(Boxed, ForFeatures):
+class L1(Boxed, FixedDimension):
     """The 1-norm penalty `||w||_1`, or weighted `sum_j weights_j |w_j|`.
 
     Parameters

@@ -134,7 +134,7 @@ class CombinedPenalty:
         return lower, upper, self.norms[1]
 
     @property
-    def walled(self) -> bool:
+    def is_box_plus_ridge(self) -> bool:
         """Whether a box is all there is besides L2, not the point 0."""
         return self._box is not None and not self._others
 

@@ -55,5 +55,5 @@ class ClipGSK(NearestPointBaseline):
         at.a[own] *= 1.0 - t
         at.a[L] = min(at.a[L] + t * mass, cap)
         at.H[k] += t * (row - H)
-        at.F[:] = hulls.pull + at.H.sum(axis=0)
+        at.F[:] = hulls.center_products + at.H.sum(axis=0)
         return True

@@ -21,7 +21,7 @@ from ucm.data.options import POSITIVE, STOP, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows, NearestPoint
+from ucm.forms.nearest import KernelHulls, NearestPoint
 
 __all__ = ["Course", "Extreme", "NearestPointBaseline"]
 
@@ -48,13 +48,13 @@ class Course:
     operations : inner products so far, whether they are kept or not
     """
 
-    def __init__(self, hulls: HullsByRows, a: Vec) -> None:
+    def __init__(self, hulls: KernelHulls, a: Vec) -> None:
         self.hulls, self.a, self.operations = hulls, a.copy(), 0
         gram, i, s = hulls.gram, hulls.index, hulls.s
         self._K = s[:, None] * gram.whole()[np.ix_(i, i)] * s if gram.fits else None
         self.cap = np.array([hulls.cap[g].max() for g in self.groups])
         self.H = np.array([self.products(np.where(g, a, 0.0)) for g in self.groups])
-        self.F = hulls.pull + self.H.sum(axis=0)
+        self.F = hulls.center_products + self.H.sum(axis=0)
 
     @property
     def groups(self) -> list[NDArray[np.bool_]]:
@@ -103,7 +103,7 @@ class NearestPointBaseline(NearestPoint):
         """Take a step; return False if no step lowers the norm."""
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        hulls = HullsByRows.of(form)
+        hulls = KernelHulls.of(form)
         at = Course(hulls, hulls.start(None if start is None else form.begin(start)))
         answer = self._run(at, form, monitor)
         answer.q = hulls.blocks(form, at.a)

@@ -157,7 +157,7 @@ class _Iterate(Lagrangian):
         self.tau = 1e3
         self.ridge[form.n :] = 1.0 / self.tau
         self._pull_anew()
-        top = max((float(np.abs(u).max(initial=0.0)) for u in self.pull), default=0.0)
+        top = max((float(np.abs(u).max(initial=0.0)) for u in self.adjoint), default=0.0)
         if top > 1.0 / _CANCELS and not form.couplings:
             self.scale = max(float(b.map.column_norms().max(initial=0.0)) for b in form.blocks)
             self.y = np.zeros(self.y.size)
@@ -190,7 +190,7 @@ class _Iterate(Lagrangian):
         """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
         sharpness = 3.0 if self.iterative else 30.0  # conjugate gradients like wide kinks
         b = self.form.blocks[k]
-        g = self.pull[k]
+        g = self.adjoint[k]
         probe = g if np.ptp(g) > 0.0 else np.ones_like(g)
         _, far = b.domain.support(-probe)
         reach = float(np.abs(far - self.q[k]).max(initial=0.0))
@@ -210,7 +210,11 @@ class _Iterate(Lagrangian):
     # --- the inner problem ---------------------------------------------------------------------
     def _arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
         """Return the arguments of the projections at y + t d, with `move` = G_k' d."""
-        pull = self.pull if not move else [u + t * e for u, e in zip(self.pull, move, strict=True)]
+        pull = (
+            self.adjoint
+            if not move
+            else [u + t * e for u, e in zip(self.adjoint, move, strict=True)]
+        )
         return [q - s * u for q, s, u in zip(self.q, self.sigma, pull, strict=True)]
 
     def _project(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
@@ -229,7 +233,7 @@ class _Iterate(Lagrangian):
 
     def _pull_anew(self) -> None:
         """The pull of y, without the rounding of the larger ones before."""
-        self.pull = self._pulled(self.y)
+        self.adjoint = self._pulled(self.y)
         self.met = float(np.linalg.norm(self.y))
 
     def gradient(self) -> Vec:
@@ -276,7 +280,7 @@ class _Iterate(Lagrangian):
 
     def move(self, t: float, d: Vec, ahead: Any) -> None:
         self.y = self.y + t * d
-        self.pull = [u + t * e for u, e in zip(self.pull, ahead[0], strict=True)]
+        self.adjoint = [u + t * e for u, e in zip(self.adjoint, ahead[0], strict=True)]
         size = float(np.linalg.norm(self.y))
         self.met = max(self.met, size)
         if size <= 1e-3 * self.met:
@@ -318,14 +322,14 @@ class _Iterate(Lagrangian):
 
     def _bound(self) -> float:
         """The lower bound that y along with its pull proves, in scaled units."""
-        if self.proven[0] is not self.pull:
+        if self.proven[0] is not self.adjoint:
             size = float(np.linalg.norm(self.y[: self.form.n]))
             bound = -np.inf
             if size > _TINY:
-                heights = self.form.supports([-u for u in self.pull])
+                heights = self.form.supports([-u for u in self.adjoint])
                 bound = float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)
                 bound /= size
-            self.proven = self.pull, bound
+            self.proven = self.adjoint, bound
         return self.proven[1]
 
     def _multipliers(self, size: float) -> list[Vec]:

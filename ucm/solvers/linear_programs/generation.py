@@ -37,7 +37,7 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Session, Tilt
+from ucm.forms.objective import Composite, LinearTerm, Session
 from ucm.solvers.programs import LinearProgram
 
 __all__ = ["Generation"]
@@ -91,7 +91,7 @@ class Generation(Session):
             self.samples = np.concatenate([self.samples, samples])
             self.features = np.concatenate([self.features, features])
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         if self.samples.size == 0:
             done = self._begin(form, tilt, tol)
             if done is not None:
@@ -112,7 +112,7 @@ class Generation(Session):
             self._take(wrong, wrong[:0])
         return self._answer(answer)
 
-    def _begin(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
+    def _begin(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer | None:
         """The first program, or the answer where the rough point proves to be one."""
         everything = np.arange(form.m)
         if self.rough is not None:
@@ -124,7 +124,7 @@ class Generation(Session):
         if self.all_features:
             self._take(everything[:0], np.arange(form.n))
         else:
-            z = form.pull(self._balanced(form) * self.caps) + tilt.normal
+            z = form.adjoint(self._balanced(form) * self.caps) + tilt.normal
             self._take(everything[:0], _largest(z, _FIRST))
         self._take(everything, everything[:0])
         return None
@@ -146,11 +146,11 @@ class Generation(Session):
         self.alpha = np.where(away < 0.0, self.caps, 0.0)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
-    def _solve(self, form: Composite, tilt: Tilt) -> Answer:
+    def _solve(self, form: Composite, tilt: LinearTerm) -> Answer:
         """The program over the samples inside and all features."""
         a, s = form.norms[0], form.norms[2]
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
-        linear = form.pull(rest) + tilt.normal if rest.any() else tilt.normal
+        linear = form.adjoint(rest) + tilt.normal if rest.any() else tilt.normal
         bias = float(form.y @ rest)
         while True:
             before = self.program.passes
@@ -164,7 +164,7 @@ class Generation(Session):
                 return answer
             if self.monitor.late:
                 return answer.interrupted()
-            z = form.pull(np.where(self.inside, self.alpha, 0.0)) + linear
+            z = form.adjoint(np.where(self.inside, self.alpha, 0.0)) + linear
             self.monitor.passes += 0.5
             short = np.flatnonzero((np.abs(z) > a * (1.0 + _SLACK)) & ~self.chosen)
             if short.size == 0:

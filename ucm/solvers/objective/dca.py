@@ -15,7 +15,14 @@ from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import INNER, Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
+from ucm.forms.objective import (
+    INNER,
+    Composite,
+    DifferenceOfConvex,
+    InnerSolver,
+    LinearTerm,
+    Session,
+)
 from ucm.forms.solver import Solver
 from ucm.language.penalties import ScaledPenalty
 
@@ -104,7 +111,7 @@ class DCA(Solver[DifferenceOfConvex]):
         constant = _Iterate(form, form.constant())
         if start is None:
             hinged = form.hinged()
-            first = form.relaxed() if hinged is None else hinged
+            first = form.convex_surrogate() if hinged is None else hinged
             start = session.solve(first, form.G.flat(), monitor.tol)
             if hinged is not None and start.w is not None:
                 w, b = start.plane
@@ -123,7 +130,9 @@ class DCA(Solver[DifferenceOfConvex]):
             if monitor.late:
                 break
             if k == 0 and form.unit != 1.0:
-                begin = _Iterate(form, session.solve(form.relaxed(), form.G.flat(), monitor.tol))
+                begin = _Iterate(
+                    form, session.solve(form.convex_surrogate(), form.G.flat(), monitor.tol)
+                )
             elif k % 3 == 0:
                 begin = _relaxation(form, session, generator, monitor.tol)
             elif k % 3 == 1:
@@ -193,7 +202,7 @@ class _Checked(Session):
     def __init__(self, session: Session, name: str) -> None:
         self.session, self.name = session, name
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         return checked(self.session.solve(form, tilt, tol), form.expected, self.name)
 
     def place(self, w: Vec, b: float) -> None:
@@ -215,7 +224,7 @@ class _Iterate:
         self.height = form.value(self.margin, self.w)
 
     @functools.cached_property
-    def tilt(self) -> Tilt:
+    def tilt(self) -> LinearTerm:
         return self.form.tilt(self.margin, self.w)
 
     def gap(self) -> float:
@@ -230,7 +239,7 @@ class _Iterate:
     def apart(self) -> _Iterate | None:
         """A lower point, some of whose weights are the best ones by themselves; None where none gains. One
         that separates the samples is none: there a bounded penalty may leave no minimum."""
-        gain, to, mean = self.form.best_apart(self.margin, self.w)
+        gain, to, mean = self.form.coordinate_moves(self.margin, self.w)
         order = np.argsort(-gain)
         order = order[gain[order] > _WORTH * abs(self.height)]
         best, count = self, order.size
@@ -257,7 +266,7 @@ def _relaxation(
     weights = tuple(ScaledPenalty(factor, penalty) for penalty in form.start)
     lost = generator.random(form.G.m) < generator.choice([0.0, 0.1, 0.3])
     below = form.tilt(np.full(form.G.m, -np.inf), np.zeros(form.G.n)).margin
-    tilt = Tilt(np.where(lost, below, 0.0), np.zeros(form.G.n))
+    tilt = LinearTerm(np.where(lost, below, 0.0), np.zeros(form.G.n))
     return _Iterate(form, session.solve(replace(form.G, penalties=weights), tilt, tol))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Tilt
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
 __all__ = ["HingeActiveSet"]
@@ -47,7 +47,7 @@ class HingeActiveSet(SampleTables):
         weighted = form.single is None or form.single.all()
         return cls(form) if one and weighted and form.penalty.square is not None else None
 
-    def _take(self, c: float, offset: float, tilt: Tilt) -> None:
+    def _take(self, c: float, offset: float, tilt: LinearTerm) -> None:
         """Set the objective: c and o, and the linear function that is subtracted."""
         self.c, self.offset = c, 2.0 * c * offset / self.unit / self.unit
         self.excess, self.center = float(self.y @ tilt.margin), None
@@ -67,7 +67,7 @@ class HingeActiveSet(SampleTables):
         level["sigma"] = _BLUNT * float(level.caps.max()) / abs(self.offset)
 
     def solve(
-        self, form: Composite, tilt: Tilt, tol: float, near: tuple[Vec, Vec, float] | None,
+        self, form: Composite, tilt: LinearTerm, tol: float, near: tuple[Vec, Vec, float] | None,
         outer: Monitor, most: int | None,
     ) -> Answer:  # fmt: skip
         """Solve the tilted problem.

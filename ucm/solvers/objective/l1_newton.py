@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Tilt
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Logistic
 from ucm.language.term_sums import split_scalar
@@ -72,8 +72,14 @@ class L1Newton:
         point(self.state, "l1_t", **arrays)
 
     def solve(
-        self, form: Composite, tilt: Tilt, tol: float, at: tuple[Vec, float], monitor: Monitor, told: bool
-    ) -> tuple[Vec, float, Vec | None]:  # fmt: skip
+        self,
+        form: Composite,
+        tilt: LinearTerm,
+        tol: float,
+        at: tuple[Vec, float],
+        monitor: Monitor,
+        told: bool,
+    ) -> tuple[Vec, float, Vec | None]:
         """The normal, the bias and the dual point that proves a relative gap of tol; None in its place where
         the steps end before.
 

@@ -22,7 +22,7 @@ from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
+from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session, curvature
 from ucm.forms.steps import MOST, Stall, growth
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
@@ -182,7 +182,7 @@ class _Multipliers(Session):
         self.w, self.b = w.copy(), b
         self.alpha = self.form.gradient(self.form.margins(w, b))
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         if self.active is not None:
             own = None if self.whole else self.options.max_outer
             near = None if self.alpha is None else (self.alpha, self.w, self.b)
@@ -195,7 +195,7 @@ class _Multipliers(Session):
         (self.w, self.b), self.alpha = answer.plane, answer.slopes
         return answer
 
-    def _multiply(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def _multiply(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         own = self.options.max_outer
         at = Step(form, tilt, (self.w, self.b), self.monitor, None, self.losses)
         limit = self.monitor.limit(own) if self.whole else own

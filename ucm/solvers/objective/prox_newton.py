@@ -16,7 +16,7 @@ from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, SessionSolver, Tilt
+from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session, SessionSolver
 from ucm.solvers.objective.l1_newton import L1Newton
 from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
@@ -102,7 +102,7 @@ class Point(Session):
     def place(self, w: Vec, b: float) -> None:
         self.w, self.b = w.copy(), b
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         monitor = self.monitor
         reported = (
             monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter

@@ -35,7 +35,7 @@ from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
 from ucm.data.rows import weighted_sums
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Tilt
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
 from ucm.native.coordinate import boxed_columns, boxed_quadratic
@@ -168,7 +168,7 @@ class Step:
     def __init__(
         self,
         form: Composite,
-        tilt: Tilt,
+        tilt: LinearTerm,
         start: tuple[Vec, float],
         monitor: Monitor,
         systems: NewtonCG | None,
@@ -181,7 +181,7 @@ class Step:
         self.Q = None if self.B is None else self.B.T @ self.B
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
-        self.walls = self.R.walled
+        self.walls = self.R.is_box_plus_ridge
         self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.late)
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
@@ -220,7 +220,7 @@ class Step:
         self.dual = self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         if self.pulled is None or not np.array_equal(self.pulled[0], beta):
-            self.pulled = beta, self.form.pull(beta)
+            self.pulled = beta, self.form.adjoint(beta)
             self.monitor.passes += 0.5 * self.cost
         self.g = -(self.pulled[1] + self.tilt.normal)
         if self.B is not None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Session, Tilt
+from ucm.forms.objective import Composite, LinearTerm, Session
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 
 __all__ = ["in_range_space"]
@@ -52,11 +52,11 @@ class _RangeSpace(Session):
     def place(self, w: Vec, b: float) -> None:
         self.inner.place(self.span.inward(w), b)
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         self.inner.monitor, self.inner.whole = self.monitor, self.whole
         normal = self.span.inward(tilt.normal)
         outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
         inside = replace(form, X=self.form.X, stored=self.form.stored)
-        answer = self.inner.solve(inside, Tilt(tilt.margin, normal), tol)
+        answer = self.inner.solve(inside, LinearTerm(tilt.margin, normal), tol)
         w, _ = answer.plane
         return replace(answer, w=self.span.outward(w) + outside)

@@ -9,7 +9,7 @@ from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import INNER, Composite, InnerSolver, LinearTerm, Session
 
 __all__ = ["WithFallback"]
 
@@ -65,7 +65,7 @@ class _Series(Session):
     def place(self, w: Vec, b: float) -> None:
         self.session.place(w, b)
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         self.session.whole = self.whole
         answer = self.session.solve(form, tilt, tol)
         if self.handed or answer.status not in _UNPROVEN or self.monitor.late:

@@ -27,7 +27,7 @@ from ucm.evidence.row_hulls import below
 from ucm.evidence.row_losses import LossProof, losses_proven, tangent_gap
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import INNER, Composite, InnerSolver, Tilt
+from ucm.forms.objective import INNER, Composite, InnerSolver, LinearTerm
 from ucm.forms.rows import RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import (
@@ -447,7 +447,7 @@ class _Run:
         return Composite(X, y, (self.loss,), form.penalties, (weights,))
 
     def _inside(
-        self, problem: Composite, start: Plane | None, tol: float, tilt: Tilt | None
+        self, problem: Composite, start: Plane | None, tol: float, tilt: LinearTerm | None
     ) -> Answer:
         own = self.monitor.below(tol)
         inner = self.solver.inner
@@ -490,7 +490,7 @@ class _Run:
         problem, tilt = self.composite(form, stacked(tables), y, c_of), None
         if self.plane is not None:
             normal = sum((h.subgradient(self.plane[0]) for h in form.taken), start=np.zeros(form.n))
-            tilt = Tilt(np.concatenate(tilts), normal)
+            tilt = LinearTerm(np.concatenate(tilts), normal)
         answer = self._inside(problem, self.at, max(tol, _LEAST), tilt)
         self.at = answer.plane
         slopes = np.zeros(problem.m) if answer.slopes is None else answer.slopes

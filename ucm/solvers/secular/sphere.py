@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from ucm.errors import ParameterError
-from ucm.forms.answer import Answer, Witness
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import secular_root
@@ -64,4 +64,4 @@ def least_on_surface(form: UnitNorm, monitor: Monitor) -> Answer:
     v = form.unit(V @ w)
     monitor.report(1, form.height(v), 0.0)
     _, q = form.highest(v)
-    return Answer(q, form.lift(v), witness=Witness("sphere", multiplier=t))
+    return Answer(q, form.lift(v), witness=LowerBoundProof("sphere", multiplier=t))

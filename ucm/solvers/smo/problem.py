@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ucm import native
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
-from ucm.forms.nearest import HullsByRows
+from ucm.forms.nearest import KernelHulls
 from ucm.forms.pair import HingeDual, slacks
 
 __all__ = ["Pairs"]
@@ -52,14 +52,14 @@ class Pairs:
     C: Vec = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of_hulls(cls, hulls: HullsByRows) -> tuple[Pairs, NDArray[np.intp]]:
+    def of_hulls(cls, hulls: KernelHulls) -> tuple[Pairs, NDArray[np.intp]]:
         """The hulls, and the place of each variable among theirs."""
         order = np.argsort(hulls.group, kind="stable")
         ends = np.searchsorted(hulls.group[order], np.arange(hulls.mass.size + 1))
         top = hulls.cap[order]
         found = cls(
-            hulls.gram, hulls.index[order], hulls.s[order], hulls.pull[order], np.zeros(hulls.n), top, ends,
-            hulls.mass, hulls.square,
+            hulls.gram, hulls.index[order], hulls.s[order], hulls.center_products[order], np.zeros(hulls.n),
+            top, ends, hulls.mass, hulls.square,
         )  # fmt: skip
         return found, order
 

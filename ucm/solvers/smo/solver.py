@@ -21,7 +21,7 @@ from ucm.data.options import COUNT, check_fields, whole
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows, NearestPoint
+from ucm.forms.nearest import KernelHulls, NearestPoint
 from ucm.forms.pair import HingeDual
 from ucm.solvers.smo.problem import Pairs
 from ucm.solvers.smo.state import DONE, INDEFINITE, LIMIT, State
@@ -136,7 +136,7 @@ class SMO(NearestPoint):
     ) -> Answer:
         if isinstance(form, HingeDual):
             return self._hinge(form, monitor, start)
-        hulls = HullsByRows.of(form)
+        hulls = KernelHulls.of(form)
         problem, order = Pairs.of_hulls(hulls)
         floor = monitor.zero
 

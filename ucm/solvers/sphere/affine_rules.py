@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear import Vec
-from ucm.forms.answer import Witness
+from ucm.forms.answer import LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.rules import inner_radius, rooms
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere
 
-__all__ = ["Hulls", "Parts", "Rule", "majorised", "quick_rule", "refused"]
+__all__ = ["AffineRule", "Hulls", "Parts", "majorised", "quick_rule", "refused"]
 
 Mat = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ _BALANCED = 0.7  # of the room of a weight, used to make b = 0
 
 
 @dataclass(frozen=True)
-class Rule:
+class AffineRule:
     """`q0 + V u` for the points of `Hulls`, and the bound it proves."""
 
     q: Vec
@@ -88,17 +88,17 @@ class Hulls:
         """The sums of rows over every group."""
         return np.add.reduceat(rows, self.bounds[:-1])
 
-    def rule(self, q: Vec, V: Mat) -> Rule:
+    def rule(self, q: Vec, V: Mat) -> AffineRule:
         """The rule near (q, V) that keeps the masses, with b as near to 0 as there is room, and its bound."""
         room = q * (self.caps - q)
         total = self.sums(room)
         if not (total > 0.0).all():
-            return Rule(q, 0.0 * V, -math.inf)
+            return AffineRule(q, 0.0 * V, -math.inf)
         share = room / total[self.group]
         q = q + share * (self.masses - self.sums(q))[self.group]
         room = np.minimum(q, self.caps - q)
         if not (room > 0.0).all():
-            return Rule(q, 0.0 * V, -math.inf)
+            return AffineRule(q, 0.0 * V, -math.inf)
         rows = np.hstack([self.points, self.member])
         weights = room * room
         wanted = np.concatenate([-self._b(q), np.zeros(self.masses.size)])
@@ -115,7 +115,7 @@ class Hulls:
         over = float((np.linalg.norm(V, axis=1) / room).max())
         V = V * min(1.0, _INSIDE / max(over, 1e-300))
         A = self.points.T @ V
-        return Rule(q, V, least_on_sphere(0.5 * (A + A.T) + self.fixed, self._b(q)))
+        return AffineRule(q, V, least_on_sphere(0.5 * (A + A.T) + self.fixed, self._b(q)))
 
     def _b(self, q: Vec) -> Vec:
         return self.center + self.points.T @ q
@@ -232,7 +232,7 @@ class Parts:
             hulls = Hulls(b0, rows / scale, np.concatenate(caps), starts, np.array(masses), A)
         return cls(form, hulls, rounds, (A, b0), owner, centers, scale)
 
-    def completed(self, rule: Rule | None, monitor: Monitor) -> Witness:
+    def completed(self, rule: AffineRule | None, monitor: Monitor) -> LowerBoundProof:
         """The rule of the hulls and those of the balls beside it, block by block."""
         if self.rounds and not monitor.late:
             self._mix(rule)
@@ -245,9 +245,9 @@ class Parts:
         for block in self.rounds:
             q[block.place] = block.middle + block.q
             V[block.place] = block.V
-        return Witness("rule", [q], slopes=V)
+        return LowerBoundProof("rule", [q], slopes=V)
 
-    def _mix(self, rule: Rule | None) -> None:
+    def _mix(self, rule: AffineRule | None) -> None:
         """Better rules of the balls beside a rule of the hulls, one mixture after another: each new one is
         the best for the directions in which the last sum was near its least value."""
         A, b = self.fixed
@@ -308,7 +308,7 @@ def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
     return "the time was over" if monitor.late else ""
 
 
-def quick_rule(form: UnitNorm, monitor: Monitor) -> Witness | str:
+def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
     """A rule in some twenty passes over the moments, or why there is none.
 
     For fixed moments of the second order the best q0 is that of a smooth problem in (E[u], the multipliers
@@ -324,7 +324,7 @@ def quick_rule(form: UnitNorm, monitor: Monitor) -> Witness | str:
     return parts.completed(rule, monitor)
 
 
-def majorised(hulls: Hulls, monitor: Monitor) -> Rule | None:
+def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
     """The rule of `quick_rule` for hulls; None where their points do not move."""
     z, caps, r = hulls.points, hulls.caps, hulls.center.size
     rows = np.hstack([z, -hulls.member])
@@ -332,7 +332,7 @@ def majorised(hulls: Hulls, monitor: Monitor) -> Rule | None:
     y = np.zeros(line.size)
     k = up = down = caps
     gamma = z
-    best: Rule | None = None
+    best: AffineRule | None = None
     mu = 0.0
     for _ in range(_STAGES):
         for step in range(_ROUNDS):

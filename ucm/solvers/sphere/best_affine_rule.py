@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.forms.answer import Witness
+from ucm.forms.answer import LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import accuracy, attempt
-from ucm.solvers.sphere.affine_rules import Hulls, Parts, Rule, majorised, refused
+from ucm.solvers.sphere.affine_rules import AffineRule, Hulls, Parts, majorised, refused
 
 __all__ = ["best_rule", "long_rule"]
 
@@ -39,7 +39,7 @@ _INWARD = (
 _STEPS = 5000  # of SCS
 
 
-def long_rule(form: UnitNorm, monitor: Monitor) -> Witness | str:
+def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
     """The best rule of hulls, beside rules of balls; or why there is none."""
     why = refused(form, monitor, _LONG)
     if why:
@@ -53,7 +53,7 @@ def long_rule(form: UnitNorm, monitor: Monitor) -> Witness | str:
     return parts.completed(rule, monitor)
 
 
-def best_rule(hulls: Hulls, quick: Rule | None, monitor: Monitor) -> Rule | None:
+def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
     """The best rule, to the accuracy of SCS; None where the time is over before there is one.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
-from ucm.forms.answer import Answer, Witness
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.cuts import Cuts
@@ -86,5 +86,5 @@ class Faces(UnitSolver):
                 best, answer = height, found.answer(form)
             if monitor.report(monitor.iterations + 1, best, float("nan")):
                 return answer.interrupted()
-        answer.witness = Witness("vertices", points)
+        answer.witness = LowerBoundProof("vertices", points)
         return answer

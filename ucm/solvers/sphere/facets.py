@@ -11,8 +11,8 @@ from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields, within
-from ucm.forms.answer import Answer, Witness
-from ucm.forms.faces import least_norm
+from ucm.forms.answer import Answer, LowerBoundProof
+from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 
@@ -200,7 +200,9 @@ class _Polytope:
         else:
             q = _nearest(form, v, self.best, np.array(self.points), self.blocks)
         corners = range(len(self.blocks)) if self.hull is None else self.hull.vertices
-        return Answer(q, form.lift(v), witness=Witness("points", [self.blocks[k] for k in corners]))
+        return Answer(
+            q, form.lift(v), witness=LowerBoundProof("points", [self.blocks[k] for k in corners])
+        )
 
 
 def _nearest(
@@ -209,7 +211,7 @@ def _nearest(
     """Blocks of the point of the polytope nearest to `-f n`, n the normal of the unit ball at v, among
     the points that reach farthest along -v: a stationary point lies in their face."""
     far = np.argsort(points @ v)[:_FARTHEST]
-    shares, _ = least_norm(
+    shares, _ = min_norm_point(
         f * form.normal(v), points[far], np.ones(far.size), np.zeros(far.size, dtype=np.int64), np.ones(1)
     )  # fmt: skip
     used = np.flatnonzero(shares)

@@ -13,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.data.options import check_fields, one_of
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.faces import SumOfHulls, Tied, least_norm
+from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.ray_shooting import Radial
@@ -36,7 +36,7 @@ class _State(NamedTuple):
 
     v: Vec
     scores: Vec
-    face: Tied
+    face: Face
 
     @property
     def value(self) -> float:
@@ -162,7 +162,7 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
     return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
 
 
-def _direction(hulls: SumOfHulls, face: Tied, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
+def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
     """`-N g` of the least norm over the face, and that norm relative to the size of the subgradients.
 
     Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
@@ -174,7 +174,7 @@ def _direction(hulls: SumOfHulls, face: Tied, n: Vec, monitor: Monitor) -> tuple
 
     points = hulls.points[face.index]
     # g = -x, so that -N g = N x
-    _, d = least_norm(
+    _, d = min_norm_point(
         tangent(face.fixed), tangent(points), hulls.caps[face.index], face.group, face.rest, monitor
     )
     d = tangent(d)
