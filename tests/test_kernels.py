@@ -543,7 +543,7 @@ def test_a_set_that_holds_0_where_the_gram_matrix_does_not_fit() -> None:
     options: Any = {"kernel": "rbf", "gamma": 0.5, "cache_size": 0.5}
     found = ucm.solve(models.nu_svm(0.9), X, y, **options)
     assert found.status == "zero_in_set"
-    assert "take the whole Gram matrix, 1 MB" in found.message
+    assert "need the whole Gram matrix, 1 MB" in found.message
     plan = ucm.compile(models.psvm(1.0, 1.0), X, y, **options)
     assert "cache_size holds 327 rows of its matrix" in plan.explain()
 

@@ -169,7 +169,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
-        refuse_gathering(self.data.source, "a certificate of an answer from elsewhere")
+        refuse_gathering(self.form.data.source, "a certificate of an answer from elsewhere")
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         certificate, found = proof.certificate, proof.answer.rows
@@ -186,7 +186,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        found, data = proof.answer.rows, self.data
+        found, data = proof.answer.rows, self.form.data
         weights: Any = None
         if found is not None and found.slopes is not None:
             weights = LazyVector(
@@ -232,7 +232,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
             slopes, points = slopes - found.rest[0], points - found.rest[1]
             gains -= found.tangent
         else:
-            X, y = self.data.sample
+            X, y = self.form.data.sample
             step = -(-y.size // WRITTEN)
             X, y = X[::step], y[::step]
             own = curve(X, y, found.w, found.b, self.form.losses)
