@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,24 @@ def test_progress_outside_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.startswith("compare: mm_fda: 2 folds (")
     ucm.compare([models.mm_fda(0.1)], X, Y, cv=2, progress=False)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "warned"),
+    [
+        (models.mm_fda(0.1), 1),
+        (ucm.ClassifierCV(models.mm_fda(0.1), param_range=[0.1]), 1),
+        (make_pipeline(StandardScaler(), ucm.Classifier(models.mm_fda(0.1))), 0),
+        (SVC(), 0),
+    ],
+)
+def test_features_of_different_scale_are_said_once_for_all_folds(model: Any, warned: int) -> None:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        ucm.compare([model], X * np.array([1.0, 30.0, 3e5]), Y, cv=3, progress=False)
+    assert [str(w.message).startswith("compare: ranges of features") for w in found] == [
+        True
+    ] * warned
 
 
 def test_the_default_has_its_own_name() -> None:

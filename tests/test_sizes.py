@@ -17,6 +17,8 @@ from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_score,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ucm
@@ -332,6 +334,12 @@ def test_invalid_searches_are_refused(case: str, cancer: Table) -> None:
     with pytest.raises(ucm.UCMError, match=words):
         search.fit(*cancer)
     assert not [name for name in vars(search) if name.endswith("_")]
+
+
+def test_a_pipeline_in_place_of_a_model_is_refused(cancer: Table) -> None:
+    search = ucm.ClassifierCV(make_pipeline(StandardScaler(), ucm.Classifier()))
+    with pytest.raises(ucm.ParameterError, match="put ClassifierCV last in a pipeline"):
+        search.fit(*cancer)
 
 
 def test_folds_that_cannot_train(cancer: Table) -> None:

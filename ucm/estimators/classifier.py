@@ -332,8 +332,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         counts = counted(given, classes, index)
         weights = class_weights(self.class_weight, classes, counts)
         kernel, options = kernel_options(self, X, given)
-        hint = "" if self.kernel == "precomputed" else scale_hint(X)
-        if hint:
+        if self.kernel != "precomputed" and (hint := scale_hint(X)):
             warn_of(f"Classifier: {hint}, and mostly improves it", UserWarning)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
         m = index.size

@@ -170,6 +170,11 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
                 f'ClassifierCV: selection is "best" or "1se", got {brief(self.selection)}; '
                 'leave it out for "best"'
             )
+        if hasattr(self.estimator, "fit") and not isinstance(self.estimator, Classifier):
+            raise ParameterError(
+                f"ClassifierCV: expected a model or a Classifier, got a {type(self.estimator).__name__}; put "
+                "ClassifierCV last in a pipeline, or search any estimator with GridSearchCV"
+            )
         clf = self._classifier()
         check_options(clf)
         name = self.param_name

@@ -18,11 +18,12 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
+from scipy import sparse
 from scipy.special import stdtr
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import cross_validate
-from sklearn.utils import _safe_indexing, column_or_1d, indexable
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound import bind
@@ -31,7 +32,7 @@ from ucm.data.groups import groups_of
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
-from ucm.data.validation import read_weights, refuse_unsound
+from ucm.data.validation import read_weights, refuse_unsound, scale_hint
 from ucm.errors import (
     CompositionError,
     ConvergenceWarning,
@@ -40,6 +41,7 @@ from ucm.errors import (
     UCMError,
     brief,
     unknown_option,
+    warn_of,
 )
 from ucm.estimators.classifier import Classifier, default_model
 from ucm.estimators.classifier_cv import ClassifierCV
@@ -384,6 +386,7 @@ def compare(
                     f"{type(estimator).__name__}; leave it out, or compare without weights"
                 )
         fold = functools.partial(_fold, scoring, X, y, tags)
+        _warn_of_scales(named, X)
     tasks = [(name, k) for name in named for k in range(len(folds))]
 
     def work(name: str, k: int) -> tuple[str, int, _Fold | str]:
@@ -396,6 +399,7 @@ def compare(
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
     shown = _Shown(len(tasks), progress)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), shown.bar:
+        warnings.filterwarnings("ignore", "Classifier: ranges of features")  # said for all folds
         found: Any = parallel(delayed(work)(*task) for task in tasks)
         for name, k, result in found:
             results[name][k] = result
@@ -430,6 +434,19 @@ def _check_rows(
     for name, estimator in named.items():
         if not isinstance(estimator, Classifier | ClassifierCV):
             refuse_gathering(source, f"{name}, a {type(estimator).__name__},", "declared models")
+
+
+def _warn_of_scales(named: Mapping[str, Any], X: Any) -> None:
+    """Say once what each fit of a `Classifier` to these samples would say."""
+    table = X if sparse.issparse(X) else np.asarray(X)
+    if table.dtype.kind not in "biuf" or all(
+        not isinstance(estimator, Classifier | ClassifierCV)
+        or get_tags(estimator).input_tags.pairwise
+        for estimator in named.values()
+    ):
+        return
+    if hint := scale_hint(table):
+        warn_of(f"compare: {hint}, and mostly improves it", UserWarning)
 
 
 def _tags(sample_weight: Any, subgroup: Any, m: int) -> dict[str, Any]:
