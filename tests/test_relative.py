@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import ucm
 from ucm import L1, Hinge, Hull, NormBall, Param, ReducedHull, neg, pos, signed
 from ucm.errors import CompositionError, EmptySetError, ParameterError
+from ucm.forms.solver import Solver
 
 HALF = {name: Param(name, 0.5, relative=True) for name in ("nu", "kappa", "alpha", "lam")}
 SETS = (
@@ -47,6 +48,29 @@ def test_half_is_the_middle_of_the_interval(name: str) -> None:
     assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
     quarter = ucm.solve(model.with_params(**{word: 0.25}), X, y).params[word]
     assert quarter == pytest.approx(interval.lower + 0.25 * (interval.upper - interval.lower))
+
+
+@pytest.mark.parametrize("name", [*SETS, "biased_l2_nu_svm"])
+@pytest.mark.parametrize("data", ["wine", "breast_cancer"])
+def test_the_interval_takes_ten_solves_at_most(
+    name: str, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = load(data)
+    solves = []
+
+    def counted(solver: type[Solver[Any]]) -> Any:
+        own = solver.solve
+
+        def solve(self: Any, *given: Any) -> Any:
+            solves.append(type(self).__name__)
+            return own(self, *given)
+
+        return solve
+
+    for solver in Solver.__subclasses__():
+        monkeypatch.setattr(solver, "solve", counted(solver))
+    ucm.compile(halfway(name), X, y)
+    assert 1 <= len(solves) <= 10, solves
 
 
 @pytest.mark.parametrize("name", [*SETS, "biased_l2_nu_svm"])
