@@ -70,14 +70,12 @@ CUT = {  # a model, and a solver of it that needs longer
 def test_no_limit_is_never_late() -> None:
     monitor = Monitor()
     assert not monitor.late and monitor.left == np.inf
-    with monitor.alarm():
-        assert not monitor.stop.any()
 
 
 def test_a_problem_inside_has_the_time_of_both() -> None:
     monitor = Monitor(time_limit=1e-9)
     part = monitor.below(1e-3, 7)
-    assert part.late and part.max_iter == 7 and part.stop is monitor.stop
+    assert part.late and part.max_iter == 7
     assert monitor.report(1, 0.0, 0.0)
 
 
@@ -111,14 +109,6 @@ def test_cutting_planes_of_a_face_ask_for_the_time() -> None:
     g = next(iter(form.vertices()))
     assert Cuts(form, Monitor(1e-6), form.start()).reach(g) is not None
     assert Cuts(form, Monitor(1e-6, time_limit=1e-9), form.start()).reach(g) is None
-
-
-def test_the_alarm_reaches_compiled_loops() -> None:
-    monitor = Monitor(time_limit=0.05)
-    with monitor.alarm():
-        assert not monitor.stop.any()
-        time.sleep(0.2)
-        assert monitor.stop[0] == 1.0
 
 
 @pytest.mark.parametrize("case", CUT)

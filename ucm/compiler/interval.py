@@ -391,7 +391,7 @@ def path_over_interval(
     def solved(c: float) -> _Knot | None:
         return known(c, chain.at([h.share * c for h in hulls.members]))
 
-    with monitor.alarm(), data.overflow_guard():
+    with data.overflow_guard():
         current = known(low, chain.first(ActiveSet().coarse))
         if current is None:
             raise ParameterError(_enters(hulls, low))

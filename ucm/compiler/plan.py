@@ -240,7 +240,7 @@ class Plan:
         monitor = Monitor(
             tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
         )
-        with monitor.alarm(), self.data.overflow_guard():
+        with self.data.overflow_guard():
             solution = self._solve(monitor, warm_start, n_starts, bias_rule)
         self._latest[:] = [solution]
         return solution
@@ -459,7 +459,7 @@ class Plan:
         self._check_unchanged()
         solution = self._solution_or_latest("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
-        with monitor.alarm(), self.data.overflow_guard():
+        with self.data.overflow_guard():
             improved = (solution.plan or self)._with_better_bound(solution, float(ratio), monitor)
         if improved is not solution:
             improved = replace(improved, plan=solution.plan)

@@ -313,8 +313,7 @@ def _of_set(model: RobustMargin, data: Data, name: str, time_limit: float) -> In
 
     empty, how_empty = _smallest_nonempty(at, model, data, name, grows, time_limit)
     monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
-    with monitor.alarm():
-        found = zero_entry(at, data, empty, monitor)
+    found = zero_entry(at, data, empty, monitor)
     zero, met = found.lower, found.upper
     how_zero = "0 separated from U before it, a point x = 0 behind it"
     if math.isinf(zero):

@@ -218,10 +218,9 @@ def _along_a_ray(
     }
     steps = {n: t or 1.0 for n, t in least.items()}
     monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
-    with monitor.alarm():
-        found = zero_entry(
-            lambda s: at({n: least[n] + s * steps[n] for n in names}), data, 0.0, monitor
-        )
+    found = zero_entry(
+        lambda s: at({n: least[n] + s * steps[n] for n in names}), data, 0.0, monitor
+    )
     if not found.proven:
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
         raise SolverError(

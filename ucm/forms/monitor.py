@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.options import SECONDS, optional
 
@@ -79,7 +74,6 @@ class Monitor:
     iterations, history : what was reported: how far, and every record
     started : when it began, by `time.perf_counter`
     bound : whether a lower bound is looked for where 0 lies in U
-    stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
     """
 
     tol: float = 1e-6
@@ -104,7 +98,6 @@ class Monitor:
     history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     bound: bool = True
-    stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
 
     def limit(self, own: int) -> int:
         """The number of iterations allowed, `own` unless the caller set one."""
@@ -150,9 +143,7 @@ class Monitor:
     def late(self) -> bool:
         """Whether the time is over. What may take long between two reports asks it before each product,
         each factorisation."""
-        return self.time_limit is not None and (
-            self.stop[0] > 0.0 or time.perf_counter() >= self._ends(self.time_limit)
-        )
+        return self.time_limit is not None and time.perf_counter() >= self._ends(self.time_limit)
 
     @property
     def left(self) -> float:
@@ -164,23 +155,6 @@ class Monitor:
     def _ends(self, limit: float) -> float:
         return (limit.began if isinstance(limit, TimeLimit) else self.started) + limit
 
-    @contextmanager
-    def alarm(self) -> Iterator[None]:
-        """Sets `stop` when the time is over, also while a compiled loop runs: it lets go of the
-        interpreter."""
-        if self.time_limit is None:
-            yield
-            return
-        if self.late:
-            self.stop.fill(1.0)
-        timer = threading.Timer(min(self.left, threading.TIMEOUT_MAX), self.stop.fill, (1.0,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
     def below(self, tol: float, max_iter: int | None = None, least: float | None = None) -> Monitor:
         """Return the monitor of an inner problem, which shares the time limit."""
         return Monitor(
@@ -189,7 +163,6 @@ class Monitor:
             time_limit=self.time_limit,
             least=least,
             started=self.started,
-            stop=self.stop,
             turns=self.turns,
         )
 

@@ -342,8 +342,7 @@ def _run(
         given += [*start.q, *(v for v in (start.w, start.slopes) if v is not None)]
     before = [v.copy() for v in given]
     try:
-        with monitor.alarm():
-            answer = solver.solve(trial.form, monitor, start)
+        answer = solver.solve(trial.form, monitor, start)
     except Exception as error:
         judge.fail("`solve` ends with an answer", repr(error))
     if not isinstance(answer, Answer):
