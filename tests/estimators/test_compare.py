@@ -161,15 +161,12 @@ def test_several_sizes_classes_and_jobs() -> None:
         ({"models": models.nu_svm(0.3)}, ucm.ParameterError, "expected a list"),
         ({"models": [SVC]}, ucm.ParameterError, "expected a declared model"),
         ({"models": [ucm.Simplex()]}, ucm.CompositionError, "compare"),
-        ({"models": {3: SVC()}}, ucm.ParameterError, "a name is text"),
         ({"y": Y[:-1]}, ucm.DataError, "one label for each"),
         ({"y": np.ones(60)}, ucm.DataError, "two classes"),
         ({"cv": 1}, ucm.ParameterError, "cv is a number of folds"),
         ({"scoring": "colour"}, ucm.ParameterError, "scoring"),
         ({"scoring": ["accuracy"]}, ucm.ParameterError, "scoring"),
-        ({"tune": "grid"}, ucm.ParameterError, "tune is True or False"),
         ({"n_values": 0}, ucm.ParameterError, "positive whole number"),
-        ({"progress": 3}, ucm.ParameterError, "progress"),
     ],
 )
 def test_bad_input_is_refused(change: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -204,7 +201,7 @@ def test_an_end_of_the_tried_values_is_named() -> None:
 
 def test_progress_outside_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     ucm.compare([models.mm_fda(0.1)], X, Y, cv=2)
-    assert capsys.readouterr().err.startswith("compare: mm_fda: 2 folds (")
+    assert capsys.readouterr().err.startswith("compare: mm_fda: finished after ")
     ucm.compare([models.mm_fda(0.1)], X, Y, cv=2, progress=False)
     assert capsys.readouterr().err == ""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from numbers import Real
 from typing import Any, NamedTuple
@@ -29,7 +31,6 @@ from sklearn.utils.validation import has_fit_parameter
 from ucm.data.bound import bind
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.groups import groups_of
-from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import read_weights, refuse_unsound, scale_hint
@@ -40,7 +41,6 @@ from ucm.errors import (
     ParameterError,
     UCMError,
     brief,
-    unknown_option,
     warn_of,
 )
 from ucm.estimators.classifier import Classifier, default_model
@@ -60,6 +60,9 @@ __all__ = ["Compared", "Comparison", "compare"]
 
 INNER = 3  # folds of the training part, on which parameters are chosen
 LEVEL = 0.05  # of the tests
+_FORMATS = {
+    "score": ".4f", "error": ".4f", "seconds": ".2g", "gap": ".1e", "features": ".4g", "samples": ".4g",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,24 +121,23 @@ class Compared:
     def parameters(self) -> str:
         """The parameters of the folds as ranges; with `tune=True` also the fractions of their intervals."""
         values, fractions = _ranges(self.chosen), _ranges(self.fractions)
-        words = []
-        for name in dict.fromkeys([*values, *fractions]):
-            part = f"{fractions[name]} of its range" if name in fractions else ""
-            value = values.get(name, "")
-            words.append(
-                f"{name} {value} ({part})" if value and part else f"{name} {value or part}"
+        words = {name: f"{name} {value}" for name, value in values.items()}
+        for name, part in fractions.items():
+            known = name in values
+            words[name] = (
+                f"{words[name]} ({part} of its range)" if known else f"{name} {part} of its range"
             )
-        return ", ".join(words)
+        return ", ".join(words.values())
 
 
 def _ranges(chosen: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The values of each parameter, from the smallest to the largest."""
+    """Return the values of each parameter, from the smallest to the largest."""
     found = {}
     for name in dict.fromkeys(name for one in chosen for name in one):
         values = [one[name] for one in chosen if name in one]
         try:
-            low, high = f"{min(values):.3g}", f"{max(values):.3g}"
-            found[name] = low if low == high else f"{low} to {high}"
+            ends = [f"{min(values):.3g}", f"{max(values):.3g}"]
+            found[name] = " to ".join(dict.fromkeys(ends))
         except (TypeError, ValueError):
             found[name] = " or ".join(dict.fromkeys(map(str, values)))
     return found
@@ -166,20 +168,9 @@ class Comparison(Sequence[Compared]):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each model: name, score and its error, seconds, proof, what it uses, remark."""
+        wanted = (*_FORMATS, "parameters", "difference", "p_value", "remark")
         return [
-            {
-                "model": one.name,
-                "score": one.score,
-                "error": one.error,
-                "seconds": one.seconds,
-                "gap": one.gap,
-                "features": one.features,
-                "samples": one.samples,
-                "parameters": one.parameters,
-                "difference": one.difference,
-                "p_value": one.p_value,
-                "remark": one.remark,
-            }
+            {"model": one.name, **{name: getattr(one, name) for name in wanted}}
             for one in self.compared
         ]
 
@@ -202,96 +193,52 @@ class Comparison(Sequence[Compared]):
             pandas is not installed.
         """
         rows = self.to_frame().dropna(subset="score").iloc[::-1].reset_index()
+        label = f"{self.scoring}, {self.folds} folds"
         ax = rows.plot.scatter(
-            x="score",
-            y="index",
-            xerr="error",
-            s=50,
-            xlabel=f"{self.scoring}, {self.folds} folds",
-            ylabel="",
-            ax=ax,
+            x="score", y="index", xerr="error", s=50, xlabel=label, ylabel="", ax=ax
         )
         ax.set_yticks(rows.index, rows["model"])
         return ax
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """Return the table as text: the names of the columns, and a row for each model."""
+        rows = [("model", self.scoring, "±", *list(_FORMATS)[2:], "parameters")]
+        for row in self.rows():
+            numbers = ["" if row[n] is None else format(row[n], f) for n, f in _FORMATS.items()]
+            rows.append((row["model"], numbers[0] or "failed", *numbers[1:], row["parameters"]))
+        return rows
 
     def __repr__(self) -> str:
         return f"Comparison({len(self)} models, {self.folds} folds, {self.scoring})"
 
     def __str__(self) -> str:
-        head = ("model", self.scoring, "seconds", "gap", "features", "samples", "parameters")
-        lines = [head, *(_cells(row) for row in self.rows())]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        text = []
-        for line in lines:
-            cells = [
-                cell.ljust(n) if k in (0, 6) else cell.rjust(n)
-                for k, (cell, n) in enumerate(zip(line, widths, strict=True))
-            ]
-            text.append("  ".join(cells).rstrip())
-        text += ["", *(f"{one.name}: {one.remark}" for one in self.compared if one.remark)]
-        text += [
+        cells = self._cells()
+        model, *others = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+        lines = []
+        for name, *numbers, parameters in cells:
+            right = [number.rjust(n) for number, n in zip(numbers, others, strict=True)]
+            lines.append("  ".join([name.ljust(model), *right, parameters]).rstrip())
+        lines += ["", *(f"{one.name}: {one.remark}" for one in self.compared if one.remark)]
+        lines += [
             f"{one.name}: {name} was at an end of the tried values on {count} of {self.folds} folds; "
             "try more or other values"
             for one in self.compared
             for name, count in one.edges.items()
         ]
-        return "\n".join([*text, *([self.note] if self.note else [])])
+        return "\n".join([*lines, *([self.note] if self.note else [])])
 
     def _repr_html_(self) -> str:
-        head = (
-            "model",
-            self.scoring,
-            "±",
-            "seconds",
-            "gap",
-            "features",
-            "samples",
-            "parameters",
-            "remark",
-        )
-        wanted = ("score", "error", "seconds", "gap", "features", "samples")
-        rows = [
-            (r["model"], *(_rounded(r[n], 4) for n in wanted), r["parameters"], r["remark"])
-            for r in self.rows()
-        ]  # fmt: skip
-        marks = ["grey" if one.failures else "" for one in self.compared]
-        if marks and not marks[0]:
-            marks[0] = "bold"
-        return sheet(repr(self), {}, html_table(rows, head, marks), self.note)
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    score = "failed" if row["score"] is None else f"{row['score']:.4f}"
-    if row["error"] is not None:
-        score += f" ± {row['error']:.4f}"
-    entries = {"seconds": ".2g", "gap": ".1e", "features": ".4g", "samples": ".4g"}
-    return (
-        row["model"],
-        score,
-        *("" if row[name] is None else format(row[name], form) for name, form in entries.items()),
-        row["parameters"],
-    )
-
-
-def _rounded(x: float | None, digits: int) -> float | None:
-    return None if x is None else float(f"{x:.{digits}g}")
+        head, *rows = self._cells()
+        marks = ["grey" if one.failures else "bold" * (k == 0) for k, one in enumerate(self)]
+        remarks = [(*row, one.remark) for row, one in zip(rows, self.compared, strict=True)]
+        return sheet(repr(self), {}, html_table(remarks, (*head, "remark"), marks), self.note)
 
 
 def compare(
-    models: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    cv: Any = 5,
-    scoring: str | Callable[..., float] | None = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    tune: bool = False,
-    n_values: int = 10,
-    n_jobs: int | None = None,
-    progress: bool = True,
-    **unknown: Any,
-) -> Comparison:
+    models: Any, X: Any, y: Any = None, *, cv: Any = 5, scoring: str | Callable[..., float] | None = None,
+    sample_weight: Any = None, subgroup: Any = None, tune: bool = False, n_values: int = 10,
+    n_jobs: int | None = None, progress: bool = True,
+) -> Comparison:  # fmt: skip
     """Score models and other estimators on equal folds, and test their differences for significance.
 
     Each fold is one `sklearn.model_selection.cross_validate` of a clone. A model whose fit fails on a fold
@@ -324,8 +271,6 @@ def compare(
         Number of fits at a time, in threads; seconds then include waiting.
     progress : bool, default=True
         Show on standard error a bar in a terminal, else a line for each model.
-    **unknown
-        Refused, with the nearest option.
 
     Returns
     -------
@@ -359,58 +304,94 @@ def compare(
     >>> sorted(row["model"] for row in found.rows())
     ['LogisticRegression', 'nu_svm']
     """
-    if unknown:
-        raise unknown_option("compare", unknown, options_of(compare))
     named = _estimators(models)
-    _check_options(scoring, tune, n_values, progress)
+    if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
+        raise ParameterError(
+            f"compare: scoring is None, the name of one score or a function, got {brief(scoring)}; "
+            'write "roc_auc"'
+        )
+    if not isinstance(n_values, int | np.integer) or n_values < 1:
+        raise ParameterError(
+            f"compare: n_values is a positive whole number, got {brief(n_values)}; write n_values=10"
+        )
     fold: Callable[..., _Fold]
     if is_stored(X):
         source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
-        _check_rows(named, source, cv, scoring, tune)
+        check_folds("compare", cv, scoring)
+        if tune:
+            refuse_gathering(
+                source, "compare with tune=True", "a ClassifierCV with param_range=[...]"
+            )
+        for name, estimator in named.items():
+            if not isinstance(estimator, Classifier | ClassifierCV):
+                refuse_gathering(
+                    source, f"{name}, a {type(estimator).__name__},", "declared models"
+                )
         folds: list[tuple[Any, Any]] = list(source.split(cv))
         sizes = [(train.m, test.m) for train, test in folds]
         fold = _fold_of_rows
     else:
-        refuse_unsound(X, "compare: X")
         X, y, index = _samples(X, y)
-        tags = _tags(sample_weight, subgroup, index.size)
-        folds = folds_of(cv, y, index, "compare", tags.get("sample_weight"))
+        tags: dict[str, Any] = {"sample_weight": read_weights(sample_weight, index.size)}
+        if subgroup is not None:
+            tags["subgroup"] = np.array(groups_of(subgroup, index.size).labels, dtype=object)
+        folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
         if tune:
             named = _tuned(named, X, index, tags, scoring, n_values)
-        for name, estimator in named.items():
-            _scorer(estimator, scoring, name)
-            if "sample_weight" in tags and not has_fit_parameter(estimator, "sample_weight"):
-                raise ParameterError(
-                    f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
-                    f"{type(estimator).__name__}; leave it out, or compare without weights"
-                )
-        fold = functools.partial(_fold, scoring, X, y, tags)
+        _check_estimators(named, scoring, tags)
         _warn_of_scales(named, X)
-    tasks = [(name, k) for name in named for k in range(len(folds))]
+        fold = partial(_fold, scoring, X, y, tags)
 
-    def work(name: str, k: int) -> tuple[str, int, _Fold | str]:
+    def work(name: str, k: int) -> tuple[str, int, _Fold]:
         try:
             return name, k, fold(named[name], *folds[k])
-        except Exception as error:  # of any estimator: its row tells
-            return name, k, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        except Exception as error:  # of any estimator: its row states the reason
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return name, k, _Fold(math.nan, math.nan, None, None, None, {}, {}, (), reason)
 
-    results: dict[str, dict[int, _Fold | str]] = {name: {} for name in named}
+    results: dict[str, dict[int, _Fold]] = {name: {} for name in named}
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    shown = _Shown(len(tasks), progress)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), shown.bar:
+    with (
+        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
+        _progress(progress, len(named) * len(folds)) as step,
+    ):
         warnings.filterwarnings("ignore", "Classifier: ranges of features")  # said for all folds
-        found: Any = parallel(delayed(work)(*task) for task in tasks)
+        found: Any = parallel(delayed(work)(*task) for task in product(named, range(len(folds))))
         for name, k, result in found:
             results[name][k] = result
-            shown.step(name, results[name], len(folds))
+            step(name, len(results[name]) == len(folds))
     rows = [_row(name, [found[k] for k in range(len(folds))]) for name, found in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
     return _judged(rows, sizes, "accuracy" if scoring is None else word)
 
 
+@contextmanager
+def _progress(shown: bool, total: int) -> Iterator[Callable[[str, bool], None]]:
+    """Yield a function that counts a fit of a model, with its last fold marked.
+
+    A terminal shows a bar; elsewhere each finished model is a line on standard error.
+    """
+    errors, began = Console(stderr=True), time.perf_counter()
+    bar = Progress(console=errors, transient=True, disable=not (shown and errors.is_terminal))
+    with bar:
+        task = bar.add_task("compare", total=total)
+
+        def step(name: str, finished: bool) -> None:
+            bar.update(task, description=name, advance=1)
+            if finished and shown and not errors.is_terminal:
+                seconds = time.perf_counter() - began
+                print(
+                    f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True
+                )
+
+        yield step
+
+
 # --- input -----------------------------------------------------------------------------------------
 def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
+    """Return the samples, their labels, and the index of the class of each."""
+    refuse_unsound(X, "compare: X")
     try:
         X, y = indexable(X, y)
         y = column_or_1d(y)
@@ -424,54 +405,43 @@ def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
         ) from error
 
 
-def _check_rows(
-    named: Mapping[str, Any], source: RowSource, cv: Any, scoring: Any, tune: bool
-) -> None:
-    """Refuse what rows that are read block by block do not take."""
-    check_folds("compare", cv, scoring)
-    if tune:
-        refuse_gathering(source, "compare with tune=True", "a ClassifierCV with param_range=[...]")
+def _check_estimators(named: Mapping[str, Any], scoring: Any, tags: Mapping[str, Any]) -> None:
+    """Refuse estimators that the score or the weights do not fit."""
     for name, estimator in named.items():
-        if not isinstance(estimator, Classifier | ClassifierCV):
-            refuse_gathering(source, f"{name}, a {type(estimator).__name__},", "declared models")
+        try:
+            check_scoring(estimator, scoring)
+        except (ValueError, TypeError) as error:
+            raise ParameterError(
+                f"compare: scoring={brief(scoring)} does not fit {name} ({' '.join(str(error).split())}); "
+                "see sklearn.metrics.get_scorer_names()"
+            ) from error
+        if tags["sample_weight"] is not None and not has_fit_parameter(estimator, "sample_weight"):
+            raise ParameterError(
+                f"compare: expected estimators whose fit takes sample_weight, got {name}, a "
+                f"{type(estimator).__name__}; leave it out, or compare without weights"
+            )
 
 
 def _warn_of_scales(named: Mapping[str, Any], X: Any) -> None:
     """Say once what each fit of a `Classifier` to these samples would say."""
     table = X if sparse.issparse(X) else np.asarray(X)
-    if table.dtype.kind not in "biuf" or all(
-        not isinstance(estimator, Classifier | ClassifierCV)
-        or get_tags(estimator).input_tags.pairwise
+    unscaled = (
+        isinstance(estimator, Classifier | ClassifierCV)
+        and not get_tags(estimator).input_tags.pairwise
         for estimator in named.values()
-    ):
-        return
-    if hint := scale_hint(table):
+    )
+    if table.dtype.kind in "biuf" and any(unscaled) and (hint := scale_hint(table)):
         warn_of(f"compare: {hint}, and mostly improves it", UserWarning)
 
 
-def _tags(sample_weight: Any, subgroup: Any, m: int) -> dict[str, Any]:
-    """The weights and groups of the samples by their names in `fit`, without missing ones."""
-    found: dict[str, Any] = {"sample_weight": read_weights(sample_weight, m)}
-    if subgroup is not None:
-        found["subgroup"] = np.array(groups_of(subgroup, m).labels, dtype=object)
-    return {name: v for name, v in found.items() if v is not None}
-
-
 def _tuned(
-    named: Mapping[str, Any],
-    X: Any,
-    index: Any,
-    tags: Mapping[str, Any],
-    scoring: Any,
-    n_values: int,
-) -> dict[str, Any]:
-    """The estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
+    named: Mapping[str, Any], X: Any, index: Any, tags: Mapping[str, Any], scoring: Any, n_values: int
+) -> dict[str, Any]:  # fmt: skip
+    """Return the estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
+    known = {name: v[rows] for name, v in tags.items() if v is not None}
     try:
-        y = np.where(index[rows] == 0, -1.0, 1.0)
-        data = bind(
-            _safe_indexing(X, rows), y, None, *(tags[n][rows] if n in tags else None for n in _TAGS)
-        )
+        data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known)
     except DataError:  # no numbers: only other estimators can work
         return dict(named)
     found = dict(named)
@@ -483,22 +453,18 @@ def _tuned(
         except (CompositionError, DataError):  # a model that does not fit the data: its folds tell
             continue
         if relative.relative_names():
-            clf: Any = clone(estimator)
-            clf.set_params(model=relative)
+            clf: Any = clone(estimator).set_params(model=relative)
             found[name] = ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring)
     return found
 
 
-_TAGS = ("sample_weight", "subgroup")
-
-
 def _estimators(models: Any) -> dict[str, Any]:
+    """Return the estimators by their names, which are made up for a list."""
+    given = []
     if isinstance(models, Mapping):
         given = list(models.items())
     elif isinstance(models, Iterable) and not isinstance(models, str | Node | BaseEstimator):
         given = [(None, model) for model in models]
-    else:
-        given = []
     if not given:
         raise ParameterError(
             f"compare: expected a list of models or a dict {{name: model}}, got {brief(models)}; write for "
@@ -507,16 +473,9 @@ def _estimators(models: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, model in given:
         estimator = _estimator(model)
-        if name is not None and not isinstance(name, str):
-            raise ParameterError(
-                f"compare: a name is text, got {brief(name)}; write for example 'nu-SVM'"
-            )
-        base = word = _name_of(model) if name is None else name
-        for k in range(2, len(given) + 2):
-            if word not in found:
-                break
-            word = f"{base} ({k})"
-        found[word] = estimator
+        base = _name_of(model) if name is None else str(name)
+        names = (base, *(f"{base} ({k})" for k in range(2, len(given) + 2)))
+        found[next(word for word in names if word not in found)] = estimator
     return found
 
 
@@ -535,54 +494,27 @@ def _estimator(model: Any) -> Any:
 
 
 def _name_of(model: Any) -> str:
+    """Return the name in `ucm.models` of a declared model, else its text; the classes of an estimator."""
     if isinstance(model, Classifier):
         model = default_model(model.kernel) if model.model is None else model.model
-    if isinstance(model, Node):
-        given = model.params()
-        powers = [{"p": node.p} for node in model.walk() if isinstance(node, Hinge)]
-        for name, power in product(named_models.__all__, [{}, *powers]):
-            try:
-                if getattr(named_models, name)(**given, **power) == model:
-                    return name
-            except (TypeError, UCMError):
-                continue
-        text = str(model)
-        return text if len(text) <= 28 else f"{text[:27]}…"
-    steps = getattr(model, "steps", None)
-    if steps:
-        return " + ".join(type(step).__name__ for _, step in steps)
-    return type(model).__name__
-
-
-def _check_options(scoring: Any, tune: Any, n_values: Any, progress: Any) -> None:
-    if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
-        raise ParameterError(
-            f"compare: scoring is None, the name of one score or a function, got {brief(scoring)}; "
-            'write "roc_auc"'
-        )
-    if isinstance(n_values, bool) or not isinstance(n_values, int | np.integer) or n_values < 1:
-        raise ParameterError(
-            f"compare: n_values is a positive whole number, got {brief(n_values)}; write n_values=10"
-        )
-    for name, given in (("tune", tune), ("progress", progress)):
-        if not isinstance(given, bool):
-            raise ParameterError(
-                f"compare: {name} is True or False, got {brief(given)}; leave it out"
-            )
-
-
-def _scorer(estimator: Any, scoring: Any, name: str) -> Any:
-    try:
-        return check_scoring(estimator, scoring)
-    except (ValueError, TypeError) as error:
-        raise ParameterError(
-            f"compare: scoring={brief(scoring)} does not fit {name} ({' '.join(str(error).split())}); see "
-            "sklearn.metrics.get_scorer_names()"
-        ) from error
+    if not isinstance(model, Node):
+        steps = [step for _, step in getattr(model, "steps", ())] or [model]
+        return " + ".join(type(step).__name__ for step in steps)
+    powers = [{"p": node.p} for node in model.walk() if isinstance(node, Hinge)]
+    for name, power in product(named_models.__all__, [{}, *powers]):
+        try:
+            if getattr(named_models, name)(**model.params(), **power) == model:
+                return name
+        except (TypeError, UCMError):
+            continue
+    text = str(model)
+    return text if len(text) <= 28 else f"{text[:27]}…"
 
 
 # --- one fold --------------------------------------------------------------------------------------
 class _Fold(NamedTuple):
+    """The numbers of one fold, or the reason why it has none."""
+
     score: float
     seconds: float
     gap: float | None
@@ -590,41 +522,43 @@ class _Fold(NamedTuple):
     samples: int | None
     chosen: dict[str, Any]
     fractions: dict[str, float]
-    edges: list[str]
+    edges: tuple[str, ...]
+    failure: str = ""
 
 
 def _fold(
     scoring: Any, X: Any, y: Any, tags: Mapping[str, Any], estimator: Any, train: Any, test: Any
 ) -> _Fold:
-    """Fit a clone to the training part, and score it on the rest."""
+    """Fit a clone to the training part, and score it on the test part."""
     scorer: Any = check_scoring(estimator, scoring)
-    held, raised = {}, "raise"
-    if "sample_weight" in tags and (scoring is None or hasattr(scorer, "_score_func")):
-        held = {"sample_weight": tags["sample_weight"][test]}
+    given, weights = {n: v for n, v in tags.items() if v is not None}, {}
+    if "sample_weight" in given and (scoring is None or hasattr(scorer, "_score_func")):
+        weights = {"sample_weight": given["sample_weight"][test]}
+    options: dict[str, Any] = {"error_score": "raise", "return_estimator": True}
     found = cross_validate(
         estimator,
         X,
         y,
         cv=[(train, test)],
-        scoring=lambda fitted, A, t: scorer(fitted, A, t, **held),
-        params={name: v for name, v in tags.items() if has_fit_parameter(estimator, name)},
-        return_estimator=True,
-        error_score=raised,  # type: ignore[arg-type]
+        scoring=lambda fitted, A, t: scorer(fitted, A, t, **weights),
+        params={name: v for name, v in given.items() if has_fit_parameter(estimator, name)},
+        **options,
     )
-    return _told(found["estimator"][0], float(found["test_score"][0]), float(found["fit_time"][0]))
+    return _described(
+        found["estimator"][0], float(found["test_score"][0]), float(found["fit_time"][0])
+    )
 
 
 def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
-    """Fit a clone to the rows of the training part, and score it on the others, in one pass."""
+    """Fit a clone to the rows of the training part, and score it on the test part, in one pass."""
     began = time.perf_counter()
-    copy: Any = clone(estimator)
-    fitted = copy.fit(train)
+    fitted: Any = clone(estimator).fit(train)
     seconds = time.perf_counter() - began
-    return _told(fitted, float(fitted.score(test)), seconds)
+    return _described(fitted, float(fitted.score(test)), seconds)
 
 
-def _told(fitted: Any, score: float, seconds: float) -> _Fold:
-    """The row of a fitted estimator."""
+def _described(fitted: Any, score: float, seconds: float) -> _Fold:
+    """Return what the table shows of a fitted estimator."""
     best = getattr(fitted, "best_estimator_", fitted)
     last = best.steps[-1][1] if hasattr(best, "steps") else best
     w, support = getattr(last, "coef_", None), getattr(last, "support_", None)
@@ -633,9 +567,10 @@ def _told(fitted: Any, score: float, seconds: float) -> _Fold:
         fractions = {name.removeprefix("model__"): x for name, x in params.items()}
         params = {}
     if isinstance(best, Classifier) and isinstance(best.model, Node):
-        # each of several problems has numbers of its own
-        numbers = best.solution_.params if best.classes_.size == 2 else best.model.params()
-        params = {n: x for n, x in numbers.items() if best.classes_.size == 2 or n not in fractions}
+        if best.classes_.size == 2:
+            params = best.solution_.params
+        else:  # each of several problems has numbers of its own
+            params = {n: x for n, x in best.model.params().items() if n not in fractions}
     proofs = getattr(best, "certificate_", [])
     gaps = [proof.relative_gap for proof in (proofs if isinstance(proofs, list) else [proofs])]
     return _Fold(
@@ -646,70 +581,45 @@ def _told(fitted: Any, score: float, seconds: float) -> _Fold:
         None if support is None else len(support),
         params,
         fractions,
-        _edges(fitted),
+        tuple(_edges(fitted)),
     )
 
 
-def _edges(search: Any) -> list[str]:
-    """The parameters of a search over a grid whose best value is the smallest or the largest one."""
-    found = []
+def _edges(search: Any) -> Iterator[str]:
+    """Yield the parameters of a search whose best value is the smallest or the largest of its grid."""
     for name, best in getattr(search, "best_params_", {}).items():
         tried = [one[name] for one in search.cv_results_["params"] if name in one]
         ordered = all(isinstance(x, Real) for x in tried)
         if ordered and min(tried) < max(tried) and best in (min(tried), max(tried)):
-            found.append(name.removeprefix("model__"))
-    return found
+            yield name.removeprefix("model__")
 
 
 # --- all of them -----------------------------------------------------------------------------------
-class _Shown:
-    """The progress of all fits on standard error: a bar in a terminal, else a line for each model."""
-
-    def __init__(self, total: int, progress: bool) -> None:
-        errors = Console(stderr=True)
-        self.lines = progress and not errors.is_terminal
-        hidden = not progress or self.lines
-        self.bar = Progress(console=errors, transient=True, auto_refresh=False, disable=hidden)
-        self.task, self.began = self.bar.add_task("compare", total=total), time.perf_counter()
-
-    def step(self, name: str, results: Mapping[int, _Fold | str], folds: int) -> None:
-        """Report that a fold of a model is finished."""
-        self.bar.update(self.task, description=name, advance=1, refresh=True)
-        if self.lines and len(results) == folds:
-            seconds = time.perf_counter() - self.began
-            failed = sum(isinstance(one, str) for one in results.values())
-            words = f", failed on {failed}" if failed else ""
-            print(
-                f"compare: {name}: {folds} folds{words} ({seconds:.1f} s)",
-                file=sys.stderr,
-                flush=True,
-            )
-
-
-def _row(name: str, folds: list[_Fold | str]) -> Compared:
-    worked = [fold for fold in folds if not isinstance(fold, str)]
-
-    def each(field: str) -> NDArray[np.float64]:
-        return np.array([math.nan if isinstance(f, str) else getattr(f, field) for f in folds])
+def _row(name: str, folds: list[_Fold]) -> Compared:
+    worked = [fold for fold in folds if not fold.failure]
+    failures = {k: fold.failure for k, fold in enumerate(folds) if fold.failure}
 
     def mean(found: list[int | None]) -> float | None:
         known = [x for x in found if x is not None]
         return None if len(known) < len(folds) else float(np.mean(known))
 
     gaps = [fold.gap for fold in worked if fold.gap is not None]
-    failures = {k: fold for k, fold in enumerate(folds) if isinstance(fold, str)}
-    ends = [word for fold in worked for word in fold.edges]
+    remark = ""
+    if failures:
+        fold, reason = next(iter(failures.items()))
+        remark = f"failed on {len(failures)} of {len(folds)} folds, on fold {fold + 1} by {reason}"
     return Compared(
         name,
-        each("score"),
-        each("seconds"),
+        np.array([fold.score for fold in folds]),
+        np.array([fold.seconds for fold in folds]),
         None if failures or not gaps else max(gaps),
         mean([fold.features for fold in worked]),
         mean([fold.samples for fold in worked]),
         tuple(fold.chosen for fold in worked),
         tuple(fold.fractions for fold in worked),
-        {word: ends.count(word) for word in dict.fromkeys(ends)},
+        dict(Counter(word for fold in worked for word in fold.edges)),
         failures,
+        remark,
     )
 
 
@@ -717,12 +627,7 @@ def _judged(rows: list[Compared], folds: list[tuple[int, int]], scoring: str) ->
     """Compare with the best; `folds` holds the numbers of training and test samples."""
     whole = sorted((r for r in rows if not r.failures), key=lambda r: -(r.score or 0.0))
     ratio = float(np.mean([test / train for train, test in folds]))
-    judged = [_beside(one, whole[0], ratio) for one in whole]
-    for one in rows:
-        if one.failures:
-            fold, reason = next(iter(one.failures.items()))
-            words = f"failed on {len(one.failures)} of {len(folds)} folds, on fold {fold + 1} by {reason}"
-            judged.append(replace(one, remark=words))
+    judged = [_beside(one, whole[0], ratio) for one in whole] + [r for r in rows if r.failures]
     note = (
         f"Differences by the corrected resampled t test (Nadeau and Bengio 2003) over {len(folds)} folds; p "
         "is not corrected for the number of models, nor for choosing the best by the same folds."
@@ -731,19 +636,18 @@ def _judged(rows: list[Compared], folds: list[tuple[int, int]], scoring: str) ->
 
 
 def _beside(one: Compared, best: Compared, ratio: float) -> Compared:
-    if one is best:
-        return replace(one, remark="best mean score", difference=0.0)
+    """Return the row with its difference from the best row."""
     d = best.fold_scores - one.fold_scores
     mean, p = float(d.mean()), corrected_t_test(d, ratio)
-    if not d.any():
-        return replace(
-            one, remark=f"equal to {best.name} on every fold", difference=0.0, p_value=1.0
-        )
-    remark = f"{mean:.4f} behind {best.name}, "
-    if p is None:
-        remark += "not tested: there is one fold"
+    if one is best:
+        remark, p = "best mean score", None
+    elif not d.any():
+        remark, p = f"equal to {best.name} on every fold", 1.0
+    elif p is None:
+        remark = f"{mean:.4f} behind {best.name}, not tested: there is one fold"
     else:
-        remark += f"{'' if p < LEVEL else 'not '}significantly different (p = {p:.2g})"
+        sure = "" if p < LEVEL else "not "
+        remark = f"{mean:.4f} behind {best.name}, {sure}significantly different (p = {p:.2g})"
     return replace(one, remark=remark, difference=mean, p_value=p)
 
 
