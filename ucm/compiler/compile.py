@@ -79,7 +79,6 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_sums import split_scalar
-from ucm.language.terms import FixedDimension
 from ucm.solvers import SMO
 
 __all__ = [
@@ -504,7 +503,7 @@ def _lower_objective(
     hidden = gram is not None and gram.kernel.name != "linear"
     if not hidden:
         model = replace(model, penalty=evaluated(model.penalty, data))
-    terms = None if hidden and model.nodes_of_type(FixedDimension) else _hinge_terms(model, data)
+    terms = None if hidden and model.in_features() is not None else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
     if gram is None or not hidden:
         rules = HingeDualLowering.bias_rules if pairs else ("auto",)

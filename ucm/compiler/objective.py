@@ -31,7 +31,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
-from ucm.language.terms import FixedDimension
+from ucm.language.terms import Penalty
 from ucm.solvers import DCA
 from ucm.solvers.threads import blas_threads
 
@@ -54,9 +54,8 @@ class ObjectiveLowering(Lowering[Composite | DifferenceOfConvex]):
         bias_rules: tuple[str, ...] = ("auto",),
     ) -> None:
         self.model, self.data, self.asked, self.bias_rules = model, data, asked, bias_rules
-        for node in model.walk():
-            if isinstance(node, FixedDimension):
-                node.check_features(data.n)
+        for penalty in model.nodes_of_type(Penalty):
+            penalty.check_features(data.n)
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
         self.form = self.split.G if composite else self.split

@@ -30,7 +30,7 @@ from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.statistics.samples import Samples
 from ucm.language.term_sums import LossSum, split_scalar
-from ucm.language.terms import ConvexLoss, FixedDimension
+from ucm.language.terms import ConvexLoss, Penalty
 from ucm.solvers.out_of_core.active_set import WRITTEN, ActiveSetWeights
 from ucm.solvers.out_of_core.hinge import TiltedRows
 from ucm.solvers.out_of_core.newton_rows import curve
@@ -125,7 +125,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
     ) -> None:
         self.model, self.asked, self.bias_rules = model, asked, ("auto",)
         self.data = data
-        for penalty in model.nodes_of_type(FixedDimension):
+        for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss

@@ -35,7 +35,7 @@ from ucm.language.serialize import to_json
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.term_sums import ScaledSubtracted
-from ucm.language.terms import ConvexLoss, FixedDimension, SubtractedPart, loss_cvxpy
+from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart, loss_cvxpy
 
 __all__ = ["to_cvxpy_source"]
 
@@ -208,7 +208,7 @@ def _dimension(model: Node, n: int) -> int:
             for node in model.walk():
                 if isinstance(node, UncertaintySet):
                     node.dimension(k)
-                if isinstance(node, FixedDimension):
+                if isinstance(node, Penalty):
                     node.check_features(k)
         except CompositionError:
             continue
@@ -424,7 +424,7 @@ class _Program:
             return c * height, c * slope
         w = Text("w")
         try:
-            if isinstance(R, SubtractedPart):
+            if isinstance(R, SubtractedPart) and R.each(np.zeros(1)) is not None:
                 size: Any = np.abs(w)
                 steep = float(R.penalty.slope(np.zeros(1))[0])
                 height = steep * size - R.penalty.profile(size)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
@@ -185,6 +186,10 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
 
     term: ProximalPenalty
 
+    @property
+    def keeps_signs(self) -> bool:  # type: ignore[override]
+        return self.term.keeps_signs
+
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
         return ((self,) if self.c() > 0.0 else ()), ()
 
@@ -200,15 +205,29 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         c = self.c()
         return c * self.term.conjugate(z / c) if c > 0.0 else 0.0
 
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.term.prox_slope_times(v, self.c() * t, M)
+
     def gauge(self, z: Vec) -> float:
         c = self.c()
         if c == 0.0:
             return math.inf if np.any(z) else 0.0
         return self.term.gauge(z / c)
 
+    def spanned(self, z: Vec) -> Vec:
+        return self.term.spanned(z)
+
     def norms(self) -> tuple[float, float, float] | None:
         inner, c = self.term.norms(), self.c()
         return None if inner is None else (c * inner[0], c * inner[1], c * inner[2])
+
+    def box(self) -> tuple[Bound, Bound] | None:
+        inner, c = self.term.box(), self.c()
+        return None if inner is None else (c * inner[0], c * inner[1])
+
+    def gradient(self, w: Vec) -> Vec | None:
+        inner = self.term.gradient(w)
+        return None if inner is None else self.c() * inner
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return self.term.cvxpy(w, factor * self.factor, scope)

@@ -33,17 +33,13 @@ from ucm.language.statistics.samples import Samples, signed
 __all__ = [
     "Bound",
     "Boxed",
-    "Conic",
     "ConvexLoss",
-    "Differentiable",
-    "FixedDimension",
     "FoldedConcave",
     "Loss",
     "Penalty",
     "PointwiseLoss",
     "ProximalPenalty",
     "Scope",
-    "Semismooth",
     "SubsetLoss",
     "SubtractedPart",
     "SubtractedPenalty",
@@ -57,6 +53,7 @@ __all__ = [
 Bound = float | Vec
 """A bound of every coordinate, or one for each."""
 _FAR = 60.0  # a power of 2 beyond which a gauge is 0 or inf
+_DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 
 class Term(Arithmetic[Any]):
@@ -285,6 +282,10 @@ class Penalty(Term):
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
         """Convex penalties to add, and convex functions to subtract."""
 
+    def check_features(self, n: int) -> None:
+        """Refuse n features where the penalty is written for another number; by default it is for any."""
+        return
+
     def surrogates(self) -> tuple[ProximalPenalty, ...]:
         """The convex penalties that DCA starts from: by default those that the split adds."""
         return self.split()[0]
@@ -311,12 +312,13 @@ class SubtractedPenalty(Node):
 
 
 class ProximalPenalty(Penalty):
-    """A convex penalty with a proximal map and a conjugate.
+    """A convex penalty with a proximal map and a conjugate. `value`, `prox`, `conjugate` and `cvxpy` are
+    enough; the other methods have defaults, which a class replaces where it knows more.
 
     Attributes
     ----------
-    keeps_signs : whether no weight changes its sign under the proximal map, and 0 stays 0: then L1 may be
-        added, and whatever else is `Boxed`
+    keeps_signs : True if the proximal map changes no sign and leaves 0 at 0: then L1, or any other penalty
+        that has a `box`, may be added
     """
 
     keeps_signs: ClassVar[bool] = True
@@ -333,6 +335,19 @@ class ProximalPenalty(Penalty):
         """`R*(z) = sup_w <z, w> - R(w)`, for z in its domain, with rounding. Outside of it, inf unless
         there is a `gauge`."""
 
+    @abstractmethod
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        """`factor R(w)` in CVXPY."""
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A generalised Jacobian of `prox(v, t)` in v, symmetric with eigenvalues in [0, 1], times M, an
+        (n, k) array. By default from differences: n proximal maps and an eigenvalue decomposition."""
+        step = _DIFFERENCE * (float(np.abs(v).max(initial=0.0)) or 1.0)
+        x = self.prox(v, t)
+        slopes = np.array([(self.prox(v + step * e, t) - x) / step for e in np.eye(v.size)])
+        e, V = np.linalg.eigh(0.5 * (slopes + slopes.T))
+        return V @ (np.clip(e, 0.0, 1.0)[:, None] * (V.T @ M))
+
     def gauge(self, z: Vec) -> float:
         """The least s with z in s times the domain of R*: at most 1 when `R*(z)` is finite. By default a
         bisection for where `conjugate` becomes infinite."""
@@ -347,51 +362,22 @@ class ProximalPenalty(Penalty):
             low, high = (low, middle) if inside else (middle, high)
         return 2.0**high
 
+    def spanned(self, z: Vec) -> Vec:
+        """The nearest point of the cone that the domain of R* spans. By default the cone is the space."""
+        return z
+
     def norms(self) -> tuple[float, float, float] | None:
         """(a, c, s) where the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`; else None."""
         return None
 
-    @abstractmethod
-    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        """`factor R(w)` in CVXPY."""
+    def box(self) -> tuple[Bound, Bound] | None:
+        """(lower, upper) where the penalty is `sup of <z, w> over lower <= z <= upper`; else None."""
+        return None
 
-
-class FixedDimension(Penalty):
-    """A penalty that may be written for one number of features."""
-
-    @abstractmethod
-    def check_features(self, n: int) -> None:
-        """Refuse samples of n features where it is for another number of them."""
-
-
-class Differentiable(ProximalPenalty):
-    """A convex penalty with a gradient everywhere: with it, sums without a proximal map have tight bounds."""
-
-    @abstractmethod
-    def gradient(self, w: Vec) -> Vec:
-        """The gradient at w."""
-
-
-class Semismooth(ProximalPenalty):
-    """A convex penalty that gives a generalised Jacobian of its proximal map: with it, Newton steps take the
-    place of alternating directions."""
-
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
-        """(n, n) a generalised Jacobian of `prox(v, t)` in v, symmetric, its eigenvalues between 0 and 1."""
-        return self.prox_slope_times(v, t, np.eye(v.size))
-
-    @abstractmethod
-    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """That Jacobian times M, an (n, k) table."""
-
-
-class Conic(ProximalPenalty):
-    """A convex penalty for which the domain of R* may lie in a cone, as it does for constraints on w and
-    where some w cost nothing."""
-
-    @abstractmethod
-    def spanned(self, z: Vec) -> Vec:
-        """The nearest point of the cone that the domain of R* spans."""
+    def gradient(self, w: Vec) -> Vec | None:
+        """The gradient at w of a penalty that is differentiable everywhere, with which sums without a
+        proximal map have tight bounds; else None."""
+        return None
 
 
 def _times(t: float, bound: Bound) -> Bound:
@@ -419,7 +405,7 @@ def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
     return np.where(wall != 0.0, z, 0.0)
 
 
-class Boxed(Conic):
+class Boxed(ProximalPenalty):
     """`sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper; said by `box` alone."""
 
     @abstractmethod
@@ -428,8 +414,7 @@ class Boxed(Conic):
 
     def value(self, w: Vec, /) -> float:
         w = np.asarray(w, dtype=float)
-        if isinstance(self, FixedDimension):
-            self.check_features(w.size)
+        self.check_features(w.size)
         lower, upper = self.box()
         wall = np.where(w > 0.0, upper, lower)
         out = w != 0.0
@@ -459,7 +444,9 @@ class FoldedConcave(Penalty):
         return (self.tangent(),), (SubtractedPart(self),)
 
     def value(self, w: Vec, /) -> float:
-        return float(self.profile(np.abs(np.asarray(w, dtype=float))).sum())
+        w = np.asarray(w, dtype=float)
+        self.check_features(w.size)
+        return float(self.profile(self.lengths(w)).sum())
 
     @abstractmethod
     def profile(self, s: Vec) -> Vec:
@@ -469,13 +456,21 @@ class FoldedConcave(Penalty):
     def slope(self, s: Vec) -> Vec:
         """r'(s) elementwise, from the right, s >= 0."""
 
-    def straight(self, s: Vec, tol: float) -> bool:
-        """True if r is known to be affine within tol of every s (near s = 0: to its right)."""
-        return False
-
     @abstractmethod
     def tangent(self) -> ProximalPenalty:
         """`r'(0) ||w||_1` as a declaration."""
+
+    def lengths(self, w: Vec) -> Vec:
+        """The arguments of r: by default `|w_j|`. A penalty of groups has their norms, with `spread`."""
+        return np.abs(w)
+
+    def spread(self, of_lengths: Vec) -> Vec:
+        """(n,) for each feature the entry of its length."""
+        return of_lengths
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        """True if r is known to be affine within tol of every s (near s = 0: to its right)."""
+        return False
 
     def excess_formula(self, notation: Notation) -> str:
         """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
@@ -486,7 +481,7 @@ class SubtractedPart(SubtractedPenalty):
     """`sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty: convex, as r is concave.
 
     Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
-    (21) and (27) of Ong and Le Thi (2013).
+    (21) and (27) of Ong and Le Thi (2013). For groups `w_g / ||w_g||` takes the place of the sign.
 
     Examples
     --------
@@ -501,18 +496,24 @@ class SubtractedPart(SubtractedPenalty):
     def _steepest(self) -> float:
         return float(self.penalty.slope(np.zeros(1))[0])
 
-    def each(self, s: Vec) -> Vec:
+    def _excess(self, s: Vec) -> Vec:
         return self._steepest() * s - self.penalty.profile(s)
 
+    def each(self, s: Vec) -> Vec | None:
+        alone = type(self.penalty).lengths is FoldedConcave.lengths
+        return self._excess(s) if alone else None
+
     def value(self, w: Vec) -> float:
-        return float(self.each(np.abs(np.asarray(w, dtype=float))).sum())
+        return float(self._excess(self.penalty.lengths(np.asarray(w, dtype=float))).sum())
 
     def subgradient(self, w: Vec) -> Vec:
         w = np.asarray(w, dtype=float)
-        return np.sign(w) * (self._steepest() - self.penalty.slope(np.abs(w)))
+        s = self.penalty.lengths(w)
+        unit = np.divide(w, self.penalty.spread(s), out=np.zeros_like(w), where=w != 0.0)
+        return unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
-        return self.penalty.straight(np.abs(np.asarray(w, dtype=float)), tol)
+        return self.penalty.straight(self.penalty.lengths(np.asarray(w, dtype=float)), tol)
 
     def formula(self, notation: Notation) -> str:
         return self.penalty.excess_formula(notation)

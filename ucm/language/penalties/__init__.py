@@ -2,7 +2,7 @@
 
 from ucm.language.objective import Objective  # installs + and * between terms
 from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0
-from ucm.language.penalties.groups import GroupExcess, GroupLasso, GroupMCP
+from ucm.language.penalties.groups import GroupLasso, GroupMCP
 from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import PenaltySum, ScaledPenalty
@@ -16,7 +16,6 @@ __all__ = [
     "CappedL1",
     "ElasticNet",
     "ExpL0",
-    "GroupExcess",
     "GroupLasso",
     "GroupMCP",
     "LInf",

@@ -16,18 +16,12 @@ from ucm.language.parameter import Scope
 from ucm.language.penalties.folded_concave import MCP
 from ucm.language.penalties.norms import check_length, check_weights
 from ucm.language.term_sums import ScaledPenalty
-from ucm.language.terms import (
-    Conic,
-    FixedDimension,
-    ProximalPenalty,
-    Semismooth,
-    SubtractedPenalty,
-)
+from ucm.language.terms import FoldedConcave, ProximalPenalty
 
-__all__ = ["GroupExcess", "GroupLasso", "GroupMCP"]
+__all__ = ["GroupLasso", "GroupMCP"]
 
 
-class GroupLasso(Conic, FixedDimension, Semismooth):
+class GroupLasso(ProximalPenalty):
     """The group lasso penalty `sum_g weights_g ||w_g||_2`, which removes whole groups of weights w_g.
 
     Parameters
@@ -150,7 +144,7 @@ class GroupLasso(Conic, FixedDimension, Semismooth):
         return notation.sum_over("g", f"{head}{size}")
 
 
-class GroupMCP(FixedDimension):
+class GroupMCP(FoldedConcave):
     """The group MCP penalty `sum_g r(||w_g||_2)`, r the MCP, which does not shrink large groups.
 
     It splits as `lam sum_g ||w_g||_2` minus a convex function of the lengths; DCA solves a sequence of
@@ -186,10 +180,10 @@ class GroupMCP(FixedDimension):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_groups(self, self.groups)
-        _ = self.profile
+        _ = self._mcp
 
     @functools.cached_property
-    def profile(self) -> MCP:
+    def _mcp(self) -> MCP:
         """r, of one length."""
         return MCP(self.lam, self.gamma)
 
@@ -201,45 +195,26 @@ class GroupMCP(FixedDimension):
     def check_features(self, n: int) -> None:
         self.lasso.check_features(n)
 
-    def value(self, w: Vec, /) -> float:
-        w = np.asarray(w, dtype=float)
-        self.check_features(w.size)
-        return float(self.profile.profile(self.lasso.lengths(w)).sum())
+    def profile(self, s: Vec) -> Vec:
+        return self._mcp.profile(s)
 
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (ScaledPenalty(self.lam, self.lasso),), (GroupExcess(self),)
+    def slope(self, s: Vec) -> Vec:
+        return self._mcp.slope(s)
+
+    def tangent(self) -> ProximalPenalty:
+        return ScaledPenalty(self.lam, self.lasso)
+
+    def lengths(self, w: Vec) -> Vec:
+        return self.lasso.lengths(w)
+
+    def spread(self, of_lengths: Vec) -> Vec:
+        return self.lasso.spread(of_lengths)
 
     def formula(self, notation: Notation) -> str:
         size = notation.norm(notation.sub("w", "g"), "2")
         clip = f"{notation.scalar(self.lam)},{notation.scalar(self.gamma)}"
         name = notation.sub(notation.word("MCP"), clip)
         return notation.sum_over("g", f"{name}({size})")
-
-
-class GroupExcess(SubtractedPenalty):
-    """`sum_g lam ||w_g|| - r(||w_g||)` of a `GroupMCP`, convex and smooth: its gradient in w_g is
-    `(lam - r'(||w_g||)) w_g / ||w_g||`.
-    """
-
-    penalty: GroupMCP
-
-    def value(self, w: Vec) -> float:
-        added = self.penalty.split()[0][0]
-        return added.value(w) - self.penalty.value(w)
-
-    def subgradient(self, w: Vec) -> Vec:
-        lasso, r = self.penalty.lasso, self.penalty.profile
-        size = lasso.lengths(w)
-        slope = r.slope(np.zeros(1))[0] - r.slope(size)
-        per = np.divide(slope, size, out=np.zeros_like(size), where=size > 0.0)
-        return w * lasso.spread(per)
-
-    def affine(self, w: Vec, tol: float) -> bool:
-        return False  # a norm of two weights is curved wherever it is not 0
-
-    def formula(self, notation: Notation) -> str:
-        added = self.penalty.split()[0][0].formula(notation)
-        return f"({added} - {self.penalty.formula(notation)})"
 
 
 def _check_groups(node: Node, groups: Any) -> None:

@@ -19,15 +19,7 @@ from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
 from ucm.language.term_sums import PenaltySum, multiplied, summed
-from ucm.language.terms import (
-    Bound,
-    Boxed,
-    Differentiable,
-    FixedDimension,
-    Penalty,
-    ProximalPenalty,
-    Semismooth,
-)
+from ucm.language.terms import Bound, Boxed, Penalty, ProximalPenalty
 
 __all__ = [
     "L1",
@@ -75,7 +67,7 @@ def exponent(penalty: Penalty) -> float | None:
     return {(1.0, 0.0, 0.0): 1.0, (0.0, 0.0, 1.0): math.inf}.get(penalty.norms() or (0.0, 0.0, 0.0))
 
 
-class L1(Boxed, FixedDimension):
+class L1(Boxed):
     """The 1-norm penalty `||w||_1`, or weighted `sum_j weights_j |w_j|`.
 
     Parameters
@@ -167,7 +159,7 @@ class L2(ProximalPenalty, RotationInvariant):
         return notation.power(notation.norm("w", "2"), "2")
 
 
-class Norm(Semismooth):
+class Norm(ProximalPenalty):
     """The p-norm penalty `||w||_p`, not squared; `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
 
     Parameters
@@ -297,7 +289,7 @@ def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
     return summed(PenaltySum, terms)
 
 
-class Lp(Differentiable, Semismooth):
+class Lp(ProximalPenalty):
     """The penalty `||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
 
     Parameters
@@ -327,6 +319,10 @@ class Lp(Differentiable, Semismooth):
                 f"Lp: p is a plain number with 1 < p < inf, got {self.p!r}; for p = 1 take L1(), for p < 1 "
                 "ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()"
             )
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.p == 2.0
 
     def value(self, w: Vec) -> float:
         return float((np.abs(w) ** self.p).sum())

@@ -13,17 +13,7 @@ from ucm.data.linear import Vec
 from ucm.language.penalties.norms import LInf
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import ScaledPenalty, split_scalar
-from ucm.language.terms import (
-    Bound,
-    Boxed,
-    Conic,
-    Differentiable,
-    ProximalPenalty,
-    Semismooth,
-    box_cone,
-    box_gauge,
-    shrink_box,
-)
+from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shrink_box
 
 __all__ = ["CombinedPenalty", "slope_near"]
 
@@ -85,18 +75,17 @@ class CombinedPenalty:
     def _box(self) -> tuple[Bound, Bound] | None:
         """(lower, upper) of B; None where it is the point 0."""
         a, _, _, others = self.norms
-        inner = [(c, R) for c, R in map(split_scalar, others) if isinstance(R, Boxed)]
-        if not inner:
+        boxes = [box for R in others if (box := R.box()) is not None]
+        if not boxes:
             return (-a, a) if a > 0.0 else None
-        walls = [(c, *R.box()) for c, R in inner]
-        return sum((c * low for c, low, _ in walls), -a), sum((c * up for c, _, up in walls), a)
+        return sum((low for low, _ in boxes), -a), sum((up for _, up in boxes), a)
 
     @functools.cached_property
     def _others(self) -> tuple[ProximalPenalty, ...]:
         """What has neither a box nor the form of L2."""
         _, _, s, others = self.norms
         largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
-        return (*largest, *(R for R in others if not isinstance(split_scalar(R)[1], Boxed)))
+        return (*largest, *(R for R in others if R.box() is None))
 
     @functools.cached_property
     def _rest(self) -> ProximalPenalty | None:
@@ -107,7 +96,7 @@ class CombinedPenalty:
         """Whether the sum has a proximal map: at most one term besides boxes and L2."""
         if self._box is None or self._rest is None:
             return len(self._others) <= 1
-        return len(self._others) <= 1 and split_scalar(self._rest)[1].keeps_signs
+        return len(self._others) <= 1 and self._rest.keeps_signs
 
     def apart(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
         """The ways to take a sum with a proximal map out of one without, and what is left: besides boxes and
@@ -167,17 +156,8 @@ class CombinedPenalty:
         v = self._shrunk(v, t)
         return v if self._rest is None else self._rest.prox(v, t)
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64] | None:
-        """(n, n) a generalised Jacobian of `prox(v, t)`; None where a term has none."""
-        return self.prox_slope_times(v, t, np.eye(v.size)) if self.semismooth else None
-
-    @property
-    def semismooth(self) -> bool:
-        """Whether the proximal map has a generalised Jacobian."""
-        return self._rest is None or isinstance(split_scalar(self._rest)[1], Semismooth)
-
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """That Jacobian times M, an (n, k) table."""
+        """A generalised Jacobian of `prox(v, t)` times M, an (n, k) array."""
         c = self.norms[1]
         scale = 1.0 / (1.0 + 2.0 * t * c)
         v, t = v * scale, t * scale
@@ -187,10 +167,7 @@ class CombinedPenalty:
             lower, upper = self._box
             free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
         M = (scale * free)[:, None] * M
-        if self._rest is None:
-            return M
-        factor, rest = split_scalar(self._rest)
-        return rest.prox_slope_times(inside, factor * t, M)  # type: ignore[union-attr]
+        return M if self._rest is None else self._rest.prox_slope_times(inside, t, M)
 
     def feasible(self, w: Vec) -> Vec:
         """w, moved to where the penalties are finite."""
@@ -233,8 +210,7 @@ class CombinedPenalty:
             return z
         if self._box is not None:
             return box_cone(z, *self._box)
-        inner = None if self._rest is None else split_scalar(self._rest)[1]
-        return inner.spanned(z) if isinstance(inner, Conic) else z
+        return z if self._rest is None else self._rest.spanned(z)
 
     def share(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
         """The largest share of z, at most 1, with `u + share z` in the domain of R*, and what is missed
@@ -282,11 +258,11 @@ class CombinedPenalty:
             at = u + share * z
             cost = 0.0 if w is None or not missed else abs(float((at - self._spanned(at)) @ w))
             return self.conjugate(at) + cost, share, missed
-        known = ((R, *split_scalar(R)) for R in self._others)
-        slopes = {R: c * S.gradient(w) for R, c, S in known if isinstance(S, Differentiable)}
+        known = ((R, R.gradient(w)) for R in self._others)
+        slopes = {R: g for R, g in known if g is not None}
         rest = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
         z = z - sum(slopes.values(), start=np.zeros_like(z))
-        free = next((R for R in slopes if not isinstance(split_scalar(R)[1], Conic)), None)
+        free = next((R for R in slopes if R.gauge(z) == R.gauge(u) == 0.0), None)
         if free is not None and not rest.terms:  # its conjugate is finite: it takes what is left
             slopes[free] = slopes[free] + z + u
             return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0

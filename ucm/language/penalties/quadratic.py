@@ -18,14 +18,14 @@ from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
 from ucm.language.statistics.affine import MatrixNode, MatrixSum
 from ucm.language.term_sums import PenaltySum, ScaledPenalty, multiplied, summed
-from ucm.language.terms import Conic, Differentiable, FixedDimension, Penalty
+from ucm.language.terms import Penalty, ProximalPenalty
 
 __all__ = ["Quadratic", "evaluated"]
 
 _ROUNDING = 1e-10  # of the largest eigenvalue: what counts as 0
 
 
-class Quadratic(Conic, Differentiable, FixedDimension):
+class Quadratic(ProximalPenalty):
     """The quadratic penalty `w'Qw`, Q positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
 
     A Laplacian of a graph of features asks neighbours for similar weights; a covariance for a small spread

@@ -31,7 +31,6 @@ _SYSTEMS = 120  # Newton systems of one quadratic function
 _INNER = 0.3  # of the tolerance, the accuracy of the Newton steps about one centre
 _BESIDE = 0.1  # of the largest slope of R: the largest tolerance, as R may be far from its minimum
 _AT_ONCE = 9.0  # factor of mu where no Newton step was needed
-_DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 Matrix = NDArray[np.float64]
 
@@ -67,7 +66,7 @@ class ProximalQuadratic:
                 small = float(np.abs(residual).max(initial=0.0)) <= _INNER * enough
                 if step == MOST or small or self.late():
                     break
-                system = B @ self._slope_times(v, x, 1.0 / mu, B.T) / mu
+                system = B @ R.prox_slope_times(v, 1.0 / mu, B.T) / mu
                 np.einsum("ii->i", system)[...] += 1.0
                 systems += 1
                 d = -ridge_solve(system, g)
@@ -93,11 +92,3 @@ class ProximalQuadratic:
         self.mu = float(np.sqrt(mu * first))
         self.failed = 0 if solved else self.failed + 1
         return x
-
-    def _slope_times(self, v: Vec, x: Vec, t: float, M: Matrix) -> Matrix:
-        """Return a generalised Jacobian of `prox(v, t)` times M; by differences where R gives none."""
-        if self.R.semismooth:
-            return self.R.prox_slope_times(v, t, M)
-        step = _DIFFERENCE * float(np.abs(v).max()) or _DIFFERENCE
-        each = [(self.R.prox(v + step * e, t) - x) / step for e in np.eye(v.size)]
-        return np.mean([each, np.transpose(each)], axis=0) @ M
