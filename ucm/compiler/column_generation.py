@@ -75,7 +75,7 @@ class _Recorded(SampleMap):
     """Samples that record the directions in which a certificate asks for them."""
 
     def __init__(self, inner: Any) -> None:
-        super().__init__(inner.X, inner.signs)
+        super().__init__(inner.X, inner.s)
         self.directions: list[Vec] = []
 
     def rmatvec(self, w: Vec) -> Vec:

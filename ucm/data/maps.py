@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "HStack",
     "IdentityMap",
     "MatrixMap",
+    "RowMap",
     "SampleMap",
     "UnitMap",
     "VStack",
@@ -31,32 +33,81 @@ def _stored(X: Matrix) -> int:
     return X.size if isinstance(X, np.ndarray) else int(X.nnz)
 
 
-def _squares(X: Matrix) -> float:
-    """Multiplications in `X'X`: half the square of the entries of each row."""
-    if isinstance(X, np.ndarray):
-        return 0.5 * X.shape[0] * X.shape[1] ** 2
-    counts = np.diff(X.indptr).astype(np.float64)
-    return 0.5 * float(counts @ counts)
+class RowMap(LinearMap):
+    """`q -> sum_i s_i q_i (x_i - c)` for vectors x_i in the rows of a matrix.
 
-
-class SampleMap(LinearMap):
-    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
-
-    Attributes
+    Parameters
     ----------
-    kept : None, or the last vector of either product and what it gave: the same one is not multiplied again
+    X : (d, n) array or CSR matrix, which is not copied
+    s : (d,) factors of the rows, or one factor of all; None for 1
+    c : (n,) the center; None for 0
     """
 
-    def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
-        self.X, self.signs = X, signs
+    def __init__(self, X: Matrix, s: Vec | float | None = None, c: Vec | None = None) -> None:
+        self.X, self.s, self.c = X, s, c
         self.shape = (X.shape[1], X.shape[0])
-        self.entries, self.squares = _stored(X), _squares(X)
-        self.kept: dict[bool, tuple[Vec, Vec]] | None = None
+        self.entries = _stored(X)
+        if isinstance(X, np.ndarray):
+            self.squares = 0.5 * X.shape[0] * X.shape[1] ** 2
+        else:  # half the square of the entries of each row
+            counts = np.diff(X.indptr).astype(np.float64)
+            self.squares = 0.5 * float(counts @ counts)
 
     @functools.cached_property
     def _turned(self) -> Matrix:
         """X', a view; of sparse samples one costs as much as a product with few of them."""
         return self.X.T
+
+    def _scaled(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return v if self.s is None else (self.s * v.T).T
+
+    def matvec(self, q: Vec) -> Vec:
+        return self.matmat(q)
+
+    def rmatvec(self, w: Vec) -> Vec:
+        found = self.X @ w
+        if self.c is not None:
+            found -= self.c @ w
+        return self._scaled(found)
+
+    def column_norms(self) -> Vec:
+        return np.abs(self._scaled(row_norms(self.X, self.c)))
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        Q = self._scaled(Q)
+        found = self._turned @ Q
+        return found if self.c is None else found - np.multiply.outer(self.c, Q.sum(axis=0))
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        if isinstance(self.s, np.ndarray):
+            return weighted_gram(self.X, self.s * self.s * d, self.c)
+        gram = weighted_gram(self.X, d, self.c)
+        return gram if self.s is None else self.s * self.s * gram
+
+    def matrix(self) -> Any:
+        factors = self._scaled(np.ones(self.shape[1]))
+        if sparse.issparse(self.X) and self.c is None:
+            return sparse.csr_matrix(self.X.T @ sparse.diags_array(factors))
+        dense = self.X.toarray() if sparse.issparse(self.X) else self.X
+        return (dense if self.c is None else dense - self.c).T * factors
+
+    def sizes(self, q: Vec) -> Vec:
+        weights = np.abs(self._scaled(q))
+        found = np.asarray(abs(self.X).T @ weights)
+        return found if self.c is None else found + np.abs(self.c) * weights.sum()
+
+
+class SampleMap(RowMap):
+    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
+
+    Attributes
+    ----------
+    kept : None, or the last vector of either product and its result: an equal one is not multiplied again
+    """
+
+    def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
+        super().__init__(X, signs)
+        self.kept: dict[bool, tuple[Vec, Vec]] | None = None
 
     def matvec(self, q: Vec) -> Vec:
         return self._product(q, False)
@@ -69,145 +120,41 @@ class SampleMap(LinearMap):
         last = None if kept is None else kept.get(scores)  # read once: other threads replace it
         if last is not None and np.array_equal(last[0], v):
             return last[1].copy()
-        if scores:
-            found = self.X @ v
-            if self.signs is not None:
-                found *= self.signs
-        else:
-            found = self._turned @ (v if self.signs is None else self.signs * v)
+        found = super().rmatvec(v) if scores else super().matvec(v)
         if kept is not None:
             kept[scores] = v.copy(), found.copy()
         return found
 
-    def column_norms(self) -> Vec:
-        return row_norms(self.X)
 
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._turned @ (Q if self.signs is None else self.signs[:, None] * Q)
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return weighted_gram(self.X, d)
-
-    def matrix(self) -> Any:
-        signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
-        return sparse.csr_matrix(signed.T) if sparse.issparse(self.X) else np.asarray(signed).T
-
-    def sizes(self, q: Vec) -> Vec:
-        return np.asarray(abs(self.X).T @ np.abs(q))
-
-
-class UnitMap(LinearMap):
-    """`q -> sum_i s_i q_i e_k(i)`: samples that are unit vectors of dimension m, signs s_i (None: all +1)."""
-
-    def __init__(self, rows: NDArray[np.intp], m: int, signs: Vec | None = None) -> None:
-        self.rows, self.signs = rows, signs
-        self.shape = (m, rows.size)
-        self.entries, self.squares = rows.size, float(rows.size)
-
-    def matvec(self, q: Vec) -> Vec:
-        x = np.zeros(self.shape[0])
-        x[self.rows] = q if self.signs is None else self.signs * q
-        return x
-
-    def rmatvec(self, w: Vec) -> Vec:
-        g = w[self.rows]
-        return g if self.signs is None else self.signs * g
-
-    def column_norms(self) -> Vec:
-        return np.ones(self.rows.size)
-
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        X = np.zeros((self.shape[0], Q.shape[1]))
-        X[self.rows] = Q if self.signs is None else self.signs[:, None] * Q
-        return X
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return np.diag(UnitMap(self.rows, self.shape[0]).matvec(d))
-
-    def matrix(self) -> Any:
-        signs = np.ones(self.rows.size) if self.signs is None else self.signs
-        entries = signs, (self.rows, np.arange(self.rows.size))
-        return sparse.csr_matrix(entries, shape=self.shape)
-
-    def sizes(self, q: Vec) -> Vec:
-        return np.abs(self.matvec(q))
-
-
-class CenteredMap(LinearMap):
+class CenteredMap(RowMap):
     """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit. With weights c
     of the samples, their mean 1, `q_i sqrt(c_i)` in place of q_i: of the covariance by these weights."""
 
     def __init__(self, X: Matrix, mean: Vec, counts: Vec | None = None) -> None:
-        self.X, self.mean = X, mean
-        self.root = np.sqrt(X.shape[0])
-        self.c = 1.0 if counts is None else np.sqrt(counts * (counts.size / counts.sum()))
-        self.shape = (X.shape[1], X.shape[0])
-        self.entries, self.squares = _stored(X), _squares(X)
-
-    def matvec(self, q: Vec) -> Vec:
-        q = self.c * q
-        return (self.X.T @ q - self.mean * q.sum()) / self.root
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return self.c * (self.X @ w - self.mean @ w) / self.root
-
-    def column_norms(self) -> Vec:
-        return self.c * row_norms(self.X, self.mean) / self.root
-
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        Q = (self.c * Q.T).T
-        return (self.X.T @ Q - np.outer(self.mean, Q.sum(axis=0))) / self.root
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return weighted_gram(self.X, self.c * self.c * d, self.mean) / self.X.shape[0]
-
-    def matrix(self) -> Any:
-        dense = self.X.toarray() if sparse.issparse(self.X) else self.X
-        return (dense - self.mean).T * (self.c / self.root)
-
-    def sizes(self, q: Vec) -> Vec:
-        weights = np.abs(self.c / self.root * q)
-        return np.asarray(abs(self.X).T @ weights) + np.abs(self.mean) * weights.sum()
+        c = 1.0 / X.shape[0] if counts is None else counts / counts.sum()
+        super().__init__(X, np.sqrt(c), mean)
 
 
-class MatrixMap(LinearMap):
+class UnitMap(RowMap):
+    """`q -> sum_i s_i q_i e_k(i)`: samples that are unit vectors of dimension m, signs s_i (None: all +1)."""
+
+    def __init__(self, rows: NDArray[np.intp], m: int, signs: Vec | None = None) -> None:
+        entries = np.ones(rows.size), rows, np.arange(rows.size + 1)
+        units = sparse.csr_matrix(entries, shape=(rows.size, m))
+        super().__init__(units, signs)
+
+
+class MatrixMap(RowMap):
     """`q -> M q` for an explicit matrix.
 
     Parameters
     ----------
     M : (n, d) array or CSR matrix
-        The matrix, which is not copied.
+        The matrix; an array is not copied.
     """
 
     def __init__(self, M: Matrix) -> None:
-        self.M = M
-        self.shape = (M.shape[0], M.shape[1])
-        self.entries = _stored(M)
-        self.squares = 0.5 * self.entries * self.entries / max(1, M.shape[1])
-
-    def matvec(self, q: Vec) -> Vec:
-        return self.M @ q
-
-    def rmatvec(self, w: Vec) -> Vec:
-        return self.M.T @ w
-
-    def column_norms(self) -> Vec:
-        return row_norms(sparse.csr_matrix(self.M.T) if sparse.issparse(self.M) else self.M.T)
-
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.M @ Q)
-
-    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        if sparse.issparse(self.M):
-            return weighted_gram(sparse.csr_matrix(self.M.T), d)
-        part = self.M * np.sqrt(d)
-        return part @ part.T
-
-    def matrix(self) -> Any:
-        return self.M
-
-    def sizes(self, q: Vec) -> Vec:
-        return np.asarray(abs(self.M) @ np.abs(q))
+        super().__init__(sparse.csr_array(M.T) if sparse.issparse(M) else M.T)
 
 
 class IdentityMap(MatrixMap):
@@ -275,14 +222,11 @@ class HStack(LinearMap):
         self.entries = sum(A.entries for A in maps)
         self.squares = sum(A.squares for A in maps)
 
-    def _parts(self, q: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        return np.split(q, self.ends[:-1])
+    def _parts(self, q: NDArray[np.float64]) -> Iterator[tuple[LinearMap, NDArray[np.float64]]]:
+        return zip(self.maps, np.split(q, self.ends[:-1]), strict=True)
 
     def matvec(self, q: Vec) -> Vec:
-        return sum(
-            (A.matvec(p) for A, p in zip(self.maps, self._parts(q), strict=True)),
-            start=np.zeros(self.shape[0]),
-        )
+        return np.asarray(sum(A.matvec(p) for A, p in self._parts(q)))
 
     def rmatvec(self, w: Vec) -> Vec:
         return np.concatenate([A.rmatvec(w) for A in self.maps])
@@ -291,16 +235,10 @@ class HStack(LinearMap):
         return np.concatenate([A.column_norms() for A in self.maps])
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sum(
-            (A.matmat(P) for A, P in zip(self.maps, self._parts(Q), strict=True)),
-            start=np.zeros((self.shape[0], Q.shape[1])),
-        )
+        return np.asarray(sum(A.matmat(P) for A, P in self._parts(Q)))
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return sum(
-            (A.weighted_gram(p) for A, p in zip(self.maps, self._parts(d), strict=True)),
-            start=np.zeros((self.shape[0], self.shape[0])),
-        )
+        return np.asarray(sum(A.weighted_gram(p) for A, p in self._parts(d)))
 
     def matrix(self) -> Any:
         parts = [A.matrix() for A in self.maps]
@@ -309,8 +247,7 @@ class HStack(LinearMap):
         return np.hstack(parts)
 
     def sizes(self, q: Vec) -> Vec:
-        parts = zip(self.maps, self._parts(q), strict=True)
-        return sum((A.sizes(p) for A, p in parts), start=np.zeros(self.shape[0]))
+        return np.asarray(sum(A.sizes(p) for A, p in self._parts(q)))
 
 
 class VStack(LinearMap):
