@@ -8,7 +8,7 @@ messages since. Without a client a block is computed in this process each time i
 from __future__ import annotations
 
 import math
-import time
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,13 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.columns import (
-    EVERY,
-    Features,
-    RowColumns,
-    chosen,
-)
-from ucm.data.row_metadata import label_in, tagged
+from ucm.data.columns import EVERY, Features, RowColumns, chosen
+from ucm.data.row_metadata import tagged
 from ucm.data.source import BlockSource, Merge, RowSource, block_rows, reduced
 from ucm.data.validation import SAID, refuse_kind, refuse_lengths, vector
 from ucm.errors import DataError, UCMError, brief
@@ -33,7 +28,6 @@ from ucm.errors import DataError, UCMError, brief
 __all__ = ["dask_rows", "is_dask", "lazy_blocks"]
 
 _TIMEOUT = 600.0  # seconds without a finished task
-_LOOK = 0.5  # seconds between two looks at the cluster
 _MERGED = 16  # results that one task merges
 _FULL = 0.8  # of the memory of the workers
 _NONE = RowColumns(None)
@@ -117,29 +111,20 @@ def _cut(X: Any, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
         yield (X, y) if whole else (X[start : start + step], y[start : start + step])
 
 
-def _call(function: Callable[..., Any], message: tuple[Any, ...]) -> Any:
-    return function, message
+def _call(*call: Any) -> Any:
+    return call
 
 
-def _run(block: Any, call: Any, rows: int | None) -> list[Any]:
-    """The results of the parts of a block."""
-    (function, message), (X, y) = call, block
-    return [function(X, y, *message) for X, y in _cut(X, y, rows)]
-
-
-def _run_with_states(
-    block: Any, before: Any, call: Any, rows: int | None
-) -> tuple[list[Any], list[Any]]:
-    """The states of the parts of a block, and the results; `before` is the same of the pass before."""
-    (function, message), (X, y) = call, block
+def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list[Any], list[Any]]:
+    """The states of the parts of a block after a pass, if it has states, and the results; `before` is the
+    return value of the pass before."""
+    (function, message, has_states), (X, y) = call, block
     parts = list(_cut(X, y, rows))
+    if not has_states:
+        return [], [function(*part, *message) for part in parts]
     states = [None] * len(parts) if before is None else before[0]
     found = [function(*part, state, *message) for part, state in zip(parts, states, strict=True)]
     return [state for state, _ in found], [result for _, result in found]
-
-
-def _results(pair: tuple[list[Any], list[Any]]) -> list[Any]:
-    return pair[1]
 
 
 def _merged(parts: list[list[Any]], merge: Merge) -> list[Any]:
@@ -151,29 +136,17 @@ def _rows(X: Any, y: Any) -> int:
     return X.shape[0]
 
 
-def _classes(X: Any, y: Any) -> NDArray[Any]:
-    return np.unique(label_in(y))
-
-
-def _added(a: int, b: int) -> int:
-    return a + b
-
-
 # --- the sources -------------------------------------------------------------------------------
 class _OfBlocks(RowSource):
-    """The base class of sources over Dask arrays and frames: counts of rows, and labels."""
+    """The base class of sources over Dask arrays and frames: counts of rows."""
 
     def _count(self, about: _About) -> None:
         self.n, self.features, self.tags = about.n, about.features, about.tags
         self.m = self.nbytes = 0
         known = [r for r in about.rows if r is not None]
         every = len(known) == len(about.rows)
-        self.m = sum(known) if every else self.map_reduce(_rows, merge=_added) or 0
+        self.m = sum(known) if every else self.map_reduce(_rows, merge=operator.add) or 0
         self.nbytes = 8 * self.m * self.n
-
-    def labels(self) -> NDArray[Any]:
-        found = self.map_reduce(_classes, merge=np.union1d)
-        return np.empty(0) if found is None else found
 
 
 class _OnWorkers(_OfBlocks):
@@ -188,25 +161,29 @@ class _OnWorkers(_OfBlocks):
         self._count(about)
 
     def _refuse_size(self, about: _About) -> None:
-        if about.itemsize is None or any(r is None for r in about.rows):
-            return
-        bytes_of = [r * about.n * about.itemsize for r in about.rows if r is not None]
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [w["memory_limit"] or math.inf for w in workers]
-        if not limits:
+        if about.itemsize is None or None in about.rows or not limits:
             return
-        if max(bytes_of, default=0) > _FULL * max(limits):
-            raise DataError(
-                "X: expected blocks that fit into the memory of a worker, got one of "
-                f"{max(bytes_of) / 1e9:.3g} GB for {max(limits) / 1e9:.3g} GB; take smaller chunks, "
-                "X.rechunk({0: 'auto', 1: -1})"
-            )
-        if sum(bytes_of) > _FULL * sum(limits):
-            raise DataError(
-                f"X: expected samples that fit into the memory of the workers, which keep them, got "
-                f"{sum(bytes_of) / 1e9:.3g} GB for {sum(limits) / 1e9:.3g} GB; add workers, take float32, or "
-                "close the client and let blocks be read here one by one"
-            )
+        bytes_of = [(r or 0) * about.n * about.itemsize for r in about.rows]
+        for kind, size, limit, remedy in (
+            (
+                "blocks that fit into the memory of a worker",
+                max(bytes_of, default=0),
+                max(limits),
+                "take smaller chunks, X.rechunk({0: 'auto', 1: -1})",
+            ),
+            (
+                "samples that fit into the memory of the workers, which keep them",
+                sum(bytes_of),
+                sum(limits),
+                "add workers, take float32, or close the client and let blocks be read here one by one",
+            ),
+        ):
+            if size > _FULL * limit:
+                raise DataError(
+                    f"X: expected {kind}, got {size / 1e9:.3g} GB for {limit / 1e9:.3g} GB; {remedy}"
+                )
 
     def map_reduce(
         self,
@@ -215,39 +192,19 @@ class _OnWorkers(_OfBlocks):
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,
     ) -> Any:
-        if self.client.status != "running":
+        client = self.client
+        if client.status != "running":
             raise DataError(
-                f"Dask: expected a client that is connected, got one that is {self.client.status}; make a "
+                f"Dask: expected a client that is connected, got one that is {client.status}; make a "
                 "new client, and bind the samples again"
             )
-        try:
-            return self._map_reduce(function, message, merge, states)
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"Dask: the scheduler does not answer ({type(error).__name__}: {error}); make a new client, "
-                "and bind the samples again"
-            ) from error
-
-    def _map_reduce(
-        self,
-        function: Callable[..., Any],
-        message: tuple[Any, ...],
-        merge: Merge | None,
-        states: dict[int, Any] | None,
-    ) -> Any:
-        client, many = self.client, len(self.blocks)
-        if not self.futures:
-            self.futures = client.compute(self.blocks)
-        blocks = self.futures
-        call = client.submit(_call, function, message, pure=False)  # sent once, not with every task
-        calls = [call] * many
-        after: list[Any] = []
-        if states is None:
-            found = client.map(_run, blocks, calls, rows=self.rows, pure=False)
-        else:
-            before = [states.get(k) for k in range(many)]
-            after = client.map(_run_with_states, blocks, before, calls, rows=self.rows, pure=False)
-            found = client.map(_results, after, pure=False)
+        self.futures = self.futures or client.compute(self.blocks)
+        before = [None if states is None else states.get(k) for k in range(len(self.blocks))]
+        # sent once, not with every task
+        call = client.submit(_call, function, message, states is not None, pure=False)
+        calls = [call] * len(self.blocks)
+        after = client.map(_run, self.futures, before, calls, rows=self.rows, pure=False)
+        found = client.map(operator.itemgetter(1), after, pure=False)
         while merge is not None and len(found) > 1:
             groups = [found[i : i + _MERGED] for i in range(0, len(found), _MERGED)]
             found = client.map(_merged, groups, merge=merge, pure=False)
@@ -265,49 +222,38 @@ class _OnWorkers(_OfBlocks):
             A task fails, or none is finished for too long.
         """
         distributed = import_module("distributed")
-        every = [*self.futures, *found]
-        clock, before = time.monotonic(), -1
-        while True:
-            lost = [f for f in every if f.status in ("error", "cancelled")]
-            if lost:
-                self._refuse(lost[0])
-            done = sum(f.status == "finished" for f in every)
-            if done == len(every):
+        every, done = [*self.futures, *found], 0
+        try:
+            while True:
+                try:
+                    distributed.wait(every, timeout=self.timeout)
+                except TimeoutError:
+                    before, done = done, sum(future.done() for future in every)
+                    if done > before:
+                        continue
+                    raise DataError(
+                        f"Dask: no task was finished for {self.timeout:g} s, {done} of {len(every)} are, on "
+                        f"{len(self.client.nthreads())} workers; start workers, or raise "
+                        "ucm.open_rows(X, y, timeout=...)"
+                    ) from None
                 return self.client.gather(found, direct=True)
-            if done != before:
-                clock, before = time.monotonic(), done
-            if time.monotonic() - clock > self.timeout:
-                raise DataError(
-                    f"Dask: no task was finished for {self.timeout:g} s, {done} of {len(every)} are, on "
-                    f"{len(self.client.nthreads())} workers; start workers, or raise "
-                    "ucm.open_rows(X, y, timeout=...)"
-                )
-            try:
-                distributed.wait(
-                    every, timeout=min(_LOOK, self.timeout), return_when="ALL_COMPLETED"
-                )
-            except (TimeoutError, distributed.CancelledError):
-                continue
-
-    def _refuse(self, future: Any) -> None:
-        """Raise the error of a task."""
-        if future.status == "cancelled":
+        except UCMError:
+            raise
+        except distributed.CancelledError as error:
             raise DataError(
                 "X: blocks were lost with their worker and cannot be computed again; give an array "
                 "that says how they are read, not one that was scattered, and keep its client"
-            )
-        error = future.exception(timeout=self.timeout)
-        if isinstance(error, UCMError):
-            raise error
-        if type(error).__name__ == "KilledWorker":
+            ) from error
+        except distributed.KilledWorker as error:
             raise DataError(
                 f"Dask: a task ended every worker that it ran on, mostly for memory ({error}); take smaller "
                 "chunks, or workers with more memory"
             ) from error
-        raise DataError(
-            f"Dask: a block cannot be computed ({type(error).__name__}: {error}); see that X.compute() works "
-            "and that the workers have ucm"
-        ) from error
+        except Exception as error:
+            raise DataError(
+                f"Dask: a block cannot be computed ({type(error).__name__}: {error}); see that the client is "
+                "connected, that X.compute() works and that the workers have ucm"
+            ) from error
 
 
 class _Here(_OfBlocks, BlockSource):

@@ -104,9 +104,10 @@ class RowSource(ABC):
             The rows cannot be read, or have changed.
         """
 
-    @abstractmethod
     def labels(self) -> NDArray[Any]:
         """The different labels, sorted."""
+        found = self.map_reduce(_distinct, merge=np.union1d)
+        return np.empty(0) if found is None else found
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """All samples and labels in memory, float64 or CSR: for models that need them whole.
@@ -201,6 +202,10 @@ class RowSource(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
+
+
+def _distinct(X: Any, y: Any) -> NDArray[Any]:
+    return np.unique(label_in(y))
 
 
 def _copied(X: Any, y: Any) -> tuple[Any, Any]:
