@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -157,12 +157,30 @@ class MatrixMap(RowMap):
         super().__init__(sparse.csr_array(M.T) if sparse.issparse(M) else M.T)
 
 
-class IdentityMap(MatrixMap):
+class IdentityMap(LinearMap):
     """`q -> factor q`."""
 
     def __init__(self, n: int, factor: float = 1.0) -> None:
         self.factor = factor
-        super().__init__(factor * sparse.eye_array(n, format="csr"))
+        self.shape, self.entries, self.squares = (n, n), n, 0.5 * n
+
+    def matvec(self, q: Vec) -> Vec:
+        return self.factor * q
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return self.factor * w
+
+    def column_norms(self) -> Vec:
+        return np.full(self.shape[1], abs(self.factor))
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.factor * Q
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return np.diag(self.factor**2 * d)
+
+    def matrix(self) -> Any:
+        return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
 
 class ZeroMap(MatrixMap):
@@ -287,13 +305,17 @@ class VStack(LinearMap):
             squares += sum(a * a for _, a in places) * A.column_norms() ** 2
         return np.sqrt(squares)
 
-    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = np.zeros((self.shape[0], Q.shape[1]))
+    def _placed(self, products: Callable[[LinearMap], Any], *shape: int) -> NDArray[np.float64]:
+        """The products of each map in the rows where it stands, times its factors."""
+        out = np.zeros((self.shape[0], *shape))
         for A, places in self.parts.values():
-            X = A.matmat(Q)
+            found = products(A)
             for rows, a in places:
-                out[rows] = a * X
+                out[rows] = a * found
         return out
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._placed(lambda A: A.matmat(Q), Q.shape[1])
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         if len(self.parts) == 1:
@@ -307,23 +329,17 @@ class VStack(LinearMap):
 
     @functools.cached_property
     def _dense(self) -> NDArray[np.float64]:
-        out = np.zeros(self.shape)
-        for A, places in self.parts.values():
+        def dense(A: LinearMap) -> NDArray[np.float64]:
             M = A.matrix()
-            for rows, a in places:
-                out[rows] = a * (M.toarray() if sparse.issparse(M) else M)
-        return out
+            return M.toarray() if sparse.issparse(M) else M
+
+        return self._placed(dense, self.shape[1])
 
     def matrix(self) -> Any:
         return self._dense
 
     def sizes(self, q: Vec) -> Vec:
-        out = np.zeros(self.shape[0])
-        for A, places in self.parts.values():
-            size = A.sizes(q)
-            for rows, a in places:
-                out[rows] = abs(a) * size
-        return out
+        return np.abs(self._placed(lambda A: A.sizes(q)))
 
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:
