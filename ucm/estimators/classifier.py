@@ -24,22 +24,14 @@ from ucm.data.rows import in_double
 from ucm.data.source import RowSource
 from ucm.data.validation import refuse_unsound, scale_hint
 from ucm.errors import ParameterError, SolverError, warn_of
-from ucm.estimators.multiclass import (
-    Pair,
-    about_pair,
-    each,
-    one_vs_one_scores,
-    pairs_of,
-    side_weights,
-)
+from ucm.estimators.multiclass import Pair, Problems, about_pair, each, one_vs_one_scores
 from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
 from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.out_of_core import fit_rows, hits_rows, score_rows, write_scores
 from ucm.estimators.validation import (
-    class_weights,
-    counted,
     data_errors,
     fitted_anew,
+    has_direction,
     normal_in_features,
     samples_of,
     warn_if_turned,
@@ -326,45 +318,27 @@ class Classifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Fit to samples in memory."""
         began = time.perf_counter()
-        X, y, classes, index, given, labels = samples_of(
+        samples = samples_of(
             self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None
         )
-        counts = counted(given, classes, index)
-        weights = class_weights(self.class_weight, classes, counts)
-        kernel, options = kernel_options(self, X, given)
+        X, classes = samples.X, samples.classes
+        problems = Problems(self, samples)
+        kernel, options = kernel_options(self, X, samples.weights)
         if self.kernel != "precomputed" and (hint := scale_hint(X)):
             warn_of(f"Classifier: {hint}, and mostly improves it", UserWarning)
-        pairs = list(pairs_of(index, classes.size, self.multi_class))
-        m = index.size
-        del index  # eight bytes a sample
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
-            part = X if pair.rows.size == m else X[pair.rows]
-            if self.kernel == "precomputed" and pair.rows.size != m:
-                part = np.ascontiguousarray(part[:, pair.rows])
-            with about_pair(pair.named(classes)):
-                plan = compile(
-                    model,
-                    part,
-                    pair.signs,
-                    solver=self.solver,
-                    class_weight=side_weights(pair, weights, counts),
-                    sample_weight=None if given is None else given[pair.rows],
-                    subgroup=None if labels is None else labels[pair.rows],
-                    **options,
-                )
+            named, given = pair.named(classes), problems.arguments(pair)
+            with about_pair(named):
+                plan = compile(model, **given, solver=self.solver, **options)
                 solution = plan.solve(**solve_options(self, began))
-            direction = solution.coefficients if solution.w is None else solution.w
-            if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
-                # 0 lies in the set, or the set is empty: there is no direction to classify by
-                raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
+            if not has_direction(model, solution):
+                raise SolverError(f"Classifier: {named}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
-            if isinstance(model, RobustMargin):
-                warn_if_turned(
-                    model, plan, solution, part, pair.signs, pair.named(classes), self.read_as
-                )
+            warn_if_turned(model, solution, given["X"], pair.signs, named, self.read_as)
             return plan, solution
 
+        pairs = problems.pairs
         plans, solutions = zip(*each(work, pairs, self.n_jobs), strict=True)
         self.classes_ = classes
         self._set_solutions(model, X.shape[1], plans, solutions)
@@ -373,14 +347,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
             )
         if kernel is not None:
-            C = np.zeros((m, len(pairs)))
+            C = np.zeros((X.shape[0], len(pairs)))
             for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
                 C[pair.rows, k] = s.coefficients
             self.expansion_ = Expansion.of(kernel, X, C)
             self.support_ = self.expansion_.support
             self.dual_coef_ = self.expansion_.coefficients.T
         elif all(s.weights is not None for s in solutions):
-            used = np.zeros(m, dtype=bool)
+            used = np.zeros(X.shape[0], dtype=bool)
             for pair, s in zip(pairs, solutions, strict=True):
                 # an interior-point method returns small numbers for weights that are 0
                 used[pair.rows] |= s.weights > self.tol * s.weights.max()
@@ -393,7 +367,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         tags = {"sample_weight": sample_weight, "subgroup": subgroup}
         source, classes, plans, solutions = fit_rows(self, model, X, y, tags)
         for solution in solutions:
-            if isinstance(model, RobustMargin) and (solution.w is None or not solution.w.any()):
+            if not has_direction(model, solution):
                 raise SolverError(f"Classifier: {solution.message}")
         self.classes_, self.n_features_in_ = classes, source.n
         if source.features is not None:

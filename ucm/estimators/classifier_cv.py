@@ -25,10 +25,10 @@ from ucm.data.source import RowSource
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Search, held_out, leave_one_out_scores
-from ucm.estimators.multiclass import one_vs_one_scores, pairs_of
+from ucm.estimators.multiclass import Problems, one_vs_one_scores
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
-from ucm.estimators.validation import class_weights, counted, folds_of, labels_of, samples_of
+from ucm.estimators.validation import Samples, folds_of, labels_of, samples_of
 
 __all__ = ["ClassifierCV"]
 
@@ -183,33 +183,29 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
             source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
             return self._fit_rows(clf, name, source, began)
         table, model = X, clf.declared_model
-        X, y, classes, index, given, groups = samples_of(
-            self, X, y, sample_weight, subgroup, clf.pos_label
-        )
-        class_weights(clf.class_weight, classes, counted(given, classes, index))  # refuses
-        problems = self._problems(clf, X, index, classes.size, given, groups)
+        samples = samples_of(self, X, y, sample_weight, subgroup, clf.pos_label)
+        X, y, weights = samples.X, samples.y, samples.weights
+        problems = self._problems(clf, samples)
         names = chosen_names(model, problems[0], name)
         values = candidates(model, problems, names, self.param_range)
         order = simple_first(model, problems[0], names[0], values)
         one_out = self.cv == "loo" if isinstance(self.cv, str) else isinstance(self.cv, LeaveOneOut)
         if one_out and clf.bias_rule == "auto" and is_one_ellipsoid(model):
             clf.bias_rule = "means"
-        search = Search(
-            clf, model, names, values, order, X, index, classes, given, groups, self.n_jobs, began
-        )
-        score = self._scorer(classes, clf)
-        folds = folds_of(self.cv, y, index, "ClassifierCV", given)
+        search = Search(clf, model, names, values, order, samples, self.n_jobs, began)
+        score = self._scorer(samples.classes, clf)
+        folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
         S = leave_one_out_scores(search) if one_out else None
         parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
         # here, because filters of warnings hold for all threads
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             scores = np.column_stack(
                 [
-                    score(S, X[test], y[test], None if given is None else given[test])
+                    score(S, X[test], y[test], None if weights is None else weights[test])
                     for (_, test), S in zip(folds, parts, strict=True)
                 ]
             )
-        self._refit(clf, names, values, scores, order, (table, y, given, groups))
+        self._refit(clf, names, values, scores, order, (table, y, weights, samples.groups))
         return self
 
     def _fit_rows(self, clf: Classifier, name: str | None, source: RowSource, began: float) -> Self:
@@ -267,27 +263,18 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         self.best_estimator_ = clf.set_params(model=model).fit(*given)
         self.classes_ = self.best_estimator_.classes_
 
-    def _problems(
-        self, clf: Classifier, X: Any, index: Any, count: int, given: Any, groups: Any
-    ) -> list[Data]:
-        """The samples of the two-class problems, bound, in the feature space of a kernel: of all problems if
-        an admissible interval is needed, else of the first."""
-        asked = isinstance(self.param_range, int | np.integer)
-        _, kernel = kernel_options(clf, X, given) if asked else (None, {"kernel": None})
-        square = kernel["kernel"] == "precomputed"
-        options = {name: x for name, x in kernel.items() if name != "kernel"}
-        found = []
-        for pair in pairs_of(index, count, clf.multi_class):
-            rows = pair.rows
-            part = X if rows.size == index.size else X[rows]
-            if square and rows.size < index.size:
-                part = np.ascontiguousarray(part[:, rows])
-            labels, weights = (None if v is None else v[rows] for v in (groups, given))
-            data = bind(part, pair.signs, None, weights, labels, square=square)
-            found.append(in_its_space(*with_kernel(kernel["kernel"], data, options)))
-            if not asked:
-                break
-        return found
+    def _problems(self, clf: Classifier, samples: Samples) -> list[Data]:
+        """Bind the samples of the two-class problems, in the feature space of a kernel.
+
+        All problems are needed for an admissible interval; else the first is enough.
+        """
+        problems = Problems(clf, samples)
+        if not isinstance(self.param_range, int | np.integer):
+            return [bind(**problems.arguments(problems.pairs[0]))]
+        _, options = kernel_options(clf, samples.X, samples.weights)
+        kernel, square = options.pop("kernel"), clf.kernel == "precomputed"
+        found = (bind(**problems.arguments(pair), square=square) for pair in problems.pairs)
+        return [in_its_space(*with_kernel(kernel, data, options)) for data in found]
 
     def _scorer(self, classes: NDArray[Any], clf: Classifier) -> Callable[..., NDArray[np.float64]]:
         """A function of the decision values (test, problems, values) of a fold that returns the scores."""

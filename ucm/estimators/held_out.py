@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,16 @@ from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
 from ucm.errors import UCMError
-from ucm.estimators.multiclass import Pair, each, pairs_of, side_weights
-from ucm.estimators.options import kernel_options
+from ucm.estimators.multiclass import Pair, Problems, each
+from ucm.estimators.options import kernel_options, solve_options
 from ucm.estimators.validation import (
     Fold,
-    class_weights,
-    counted,
+    Samples,
+    has_direction,
     normal_in_features,
     with_bias,
 )
 from ucm.evidence.parameter_range import size_of
-from ucm.forms.monitor import limit_from
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
@@ -51,9 +51,8 @@ class Search:
     estimator : whose options of a `Classifier` count
     model, names, values : the parameters that move together, and their numbers
     order : the places of the values, the most regular first
-    X, index, labels : the samples, the place of the label of each, and the labels
-    given, groups : its own weight and its group, where it has them
-    n_jobs : how many folds are solved at a time
+    samples : of the search
+    n_jobs : number of folds solved at a time
     began : when the fit began
     """
 
@@ -62,84 +61,71 @@ class Search:
     names: list[str]
     values: Vec
     order: list[int]
-    X: Any
-    index: NDArray[np.intp]
-    labels: NDArray[Any]
-    given: Vec | None
-    groups: NDArray[Any] | None
+    samples: Samples
     n_jobs: int | None
     began: float
 
     def at(self, place: int) -> Any:
-        """The model at a value."""
+        """Return the model at a value."""
         return self.model.with_params(**dict.fromkeys(self.names, float(self.values[place])))
-
-    @property
-    def classes(self) -> int:
-        return self.labels.size
 
     @property
     def kernel(self) -> bool:
         return self.estimator.kernel not in (None, "linear")
 
-    def pairs(self, rows: NDArray[np.intp]) -> list[Pair]:
-        """The problems of two classes over some samples, their rows counted among all."""
-        found = pairs_of(self.index[rows], self.classes, self.estimator.multi_class)
-        return [Pair(p.positive, p.negative, rows[p.rows], p.signs) for p in found]
-
-    @property
-    def _plain(self) -> bool:
-        """Whether nothing is asked of the classifier but the model at numbers."""
-        e = self.estimator
-        plain = (
-            not self.kernel and e.solver == "auto" and e.class_weight is None and e.read_as is None
-        )
-        return plain and len(self.names) == 1 and not self.model.relative_names()
-
     @property
     def by_moments(self) -> bool:
-        """Whether means and covariances are all that its models ask of the samples, and the bias scores."""
-        if not self._plain or not is_sum_of_ellipsoids(self.model):
+        """True if means and covariances determine the models and their scores."""
+        e = self.estimator
+        if (
+            self.kernel
+            or e.solver != "auto"
+            or e.class_weight is not None
+            or e.read_as is not None
+            or e.bias_rule not in ("auto", "min_error", "means", "midpoint", "zero")
+            or len(self.names) != 1
+            or self.model.relative_names()
+            or not is_sum_of_ellipsoids(self.model)
+        ):
             return False
-        if self.estimator.bias_rule not in ("auto", "min_error", "means", "midpoint", "zero"):
-            return False
-        data = known_by(
-            {kind: Moments(1.0, np.zeros(1), np.zeros((1, 1))) for kind in ("pos", "neg")}
-        )
+        nothing = Moments(1.0, np.zeros(1), np.zeros((1, 1)))  # the size does not depend on data
+        data = known_by({"pos": nothing, "neg": nothing})
         return not isinstance(
             size_of(as_model(self.model, "ClassifierCV"), data, self.names[0]), str
-        )  # no data in it
+        )
 
 
 def leave_one_out_scores(search: Search) -> Scores | None:
-    """(m, problems, values) decision values of every sample by the models without it, in closed form; None
-    where there is none."""
-    if not search.by_moments or not is_one_ellipsoid(search.model) or search.given is not None:
+    """Return (m, problems, values) decision values of every sample by the models without it.
+
+    They are computed in closed form; None if there is none.
+    """
+    rule, X = search.estimator.bias_rule, search.samples.X
+    if not search.by_moments or not is_one_ellipsoid(search.model) or rule not in ("means", "zero"):
         return None
-    if search.estimator.bias_rule not in ("means", "zero"):
+    if search.samples.weights is not None:
         return None
-    every, order = np.arange(search.index.size), search.order
-    models = [search.at(k) for k in order]
-    pairs = search.pairs(every)
-    S = np.full((every.size, len(pairs), len(order)), np.nan)
+    models, order = [search.at(k) for k in search.order], np.array(search.order)
+    pairs = Problems(search.estimator, search.samples).pairs
+    S = np.full((X.shape[0], len(pairs), len(order)), np.nan)
     for p, pair in enumerate(pairs):
-        rows = {"pos": pair.rows[pair.signs > 0.0], "neg": pair.rows[pair.signs < 0.0]}
-        samples = {kind: search.X[own] for kind, own in rows.items()}
-        moments = {kind: Moments.of(X) for kind, X in samples.items()}
-        found = leave_one_out(models, moments, samples, search.estimator.bias_rule)
+        rows = {"pos": pair.rows[pair.signs > 0], "neg": pair.rows[pair.signs < 0]}
+        samples = {kind: X[own] for kind, own in rows.items()}
+        moments = {kind: Moments.of(part) for kind, part in samples.items()}
+        found = leave_one_out(models, moments, samples, rule)
         if found is None:
             return None
         for kind, own in rows.items():
-            S[own[:, None], p, np.array(order)] = found[kind]
-        others = np.setdiff1d(every, pair.rows)  # no part of this problem
+            S[own[:, None], p, order] = found[kind]
+        others = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # no part of this problem
         if others.size:
-            whole = at_sizes(models, moments, search.estimator.bias_rule, search.estimator.tol)
-            S[others[:, None], p, np.array(order)] = search.X[others] @ whole.W + whole.b
+            whole = at_sizes(models, moments, rule, search.estimator.tol)
+            S[others[:, None], p, order] = X[others] @ whole.W + whole.b
     return S
 
 
 def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
-    """For every fold (test, problems, values) decision values; nan where there is no classifier."""
+    """Yield the (test, problems, values) decision values of every fold, NaN without a classifier."""
     if search.by_moments:
         yield from _by_moments(search, folds)
     else:
@@ -148,38 +134,32 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
 
 # --- means and covariances ------------------------------------------------------------------------
 def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
-    order, rule, tol = search.order, search.estimator.bias_rule, search.estimator.tol
-    models = [search.at(k) for k in order]
-    for (train, test), by_class in zip(folds, _moments(search, folds), strict=True):
-        pairs = search.pairs(train)
-        S = np.full((test.size, len(pairs), len(order)), np.nan)
-        for p, pair in enumerate(pairs):
-            rest = (
-                [pair.negative]
-                if pair.negative >= 0
-                else np.delete(range(search.classes), pair.positive)
-            )
-            negative = by_class[rest[0]]
-            for c in rest[1:]:
-                negative = negative.merged(by_class[c])
-            found = at_sizes(models, {"pos": by_class[pair.positive], "neg": negative}, rule, tol)
+    e, samples, order = search.estimator, search.samples, np.array(search.order)
+    models = [search.at(k) for k in search.order]
+    for (train, test), by_class in zip(folds, _moments(samples, folds), strict=True):
+        problems = Problems(e, samples, train)
+        S = np.full((test.size, len(problems.pairs), len(order)), np.nan)
+        for p, pair in enumerate(problems.pairs):
+            negative = reduce(Moments.merged, (by_class[c] for c in problems.classes_against(pair)))
+            moments = {"pos": by_class[pair.positive], "neg": negative}
+            found = at_sizes(models, moments, e.bias_rule, e.tol)
             solved = np.isfinite(found.W[0])
             W, b = np.ascontiguousarray(found.W[:, solved]), found.b[solved]
             asked = np.flatnonzero(np.isnan(b))  # for the least error on the training part
             if asked.size:
-                every = _by_row(search.X, W)
-                of_training = np.zeros(search.index.size, dtype=bool)
+                every = _by_row(samples.X, W)
+                of_training = np.zeros(samples.index.size, dtype=bool)
                 of_training[pair.rows] = True
+                positive = samples.index == pair.positive
                 for j in asked:
-                    positive = search.index == pair.positive
-                    b[j] = least_error(every[j], positive, search.given, of_training)
+                    b[j] = least_error(every[j], positive, samples.weights, of_training)
                 held = every[:, test].T
             else:
-                held = np.asarray(search.X[test] @ W)
-            S[:, p, np.array(order)[solved]] = held + b
-            missing = [order[k] for k in np.flatnonzero(~solved)]
+                held = np.asarray(samples.X[test] @ W)
+            S[:, p, order[solved]] = held + b
+            missing = order[~solved].tolist()
             if missing:
-                S[:, p, missing] = _solved(search, train, pair, test, missing)
+                S[:, p, missing] = _solved(search, problems, pair, train, test, missing)
         yield S
 
 
@@ -188,16 +168,16 @@ def _by_row(X: Any, W: Scores) -> Scores:
     return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
 
 
-def _moments(search: Search, folds: Sequence[Fold]) -> Iterator[list[Any]]:
-    """For every fold the moments of each class of its training part."""
-    m, classes = search.index.size, range(search.classes)
+def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list[Any]]:
+    """Yield the moments of each class of the training part of every fold."""
+    m, classes = samples.index.size, range(samples.classes.size)
 
     def of(rows: NDArray[np.intp], c: int) -> Moments | None:
-        own = rows[search.index[rows] == c]
-        weights = None if search.given is None else search.given[own]
+        own = rows[samples.index[rows] == c]
+        weights = None if samples.weights is None else samples.weights[own]
         if own.size == 0 or (weights is not None and not weights.any()):
             return None
-        return Moments.of(search.X[own], weights)
+        return Moments.of(samples.X[own], weights)
 
     held = np.zeros(m, dtype=np.intp)  # the folds that hold each sample out, and train on it
     used = np.zeros(m, dtype=np.intp)
@@ -214,27 +194,24 @@ def _moments(search: Search, folds: Sequence[Fold]) -> Iterator[list[Any]]:
 
 # --- any model --------------------------------------------------------------------------------------
 def _by_paths(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) -> Scores:
+    problems = Problems(search.estimator, search.samples, train)
     every = list(range(search.values.size))
-    return np.stack([_solved(search, train, p, test, every) for p in search.pairs(train)], axis=1)
+    parts = [_solved(search, problems, pair, train, test, every) for pair in problems.pairs]
+    return np.stack(parts, axis=1)
 
 
 def _solved(
-    search: Search, train: NDArray[np.intp], pair: Pair, test: NDArray[np.intp], places: list[int]
-) -> Scores:
-    """(test, places) decision values by solves, each from the one before; NaN where there is no solution."""
-    e, X, rows = search.estimator, search.X, pair.rows
-    square = e.kernel == "precomputed"
+    search: Search, problems: Problems, pair: Pair, train: NDArray[np.intp], test: NDArray[np.intp],
+    places: list[int],
+) -> Scores:  # fmt: skip
+    """Return (test, places) decision values by solves, each from the one before.
 
-    def among(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
-        return np.ascontiguousarray(X[rows][:, columns]) if square else X[rows]
-
-    given = None if search.given is None else search.given[rows]
-    of_fold = None if search.given is None else search.given[train]
-    _, kernel = kernel_options(e, among(train, train), of_fold)
-    counts = counted(of_fold, search.labels, search.index[train])
-    factors = side_weights(pair, class_weights(e.class_weight, search.labels, counts), counts)
-    groups = None if search.groups is None else search.groups[rows]
-    data = bind(among(rows, rows), pair.signs, factors, given, groups, square=square)
+    They are NaN without a solution.
+    """
+    e, weights = search.estimator, search.samples.weights
+    of_fold = None if weights is None else weights[train]
+    _, kernel = kernel_options(e, problems.part(train, train), of_fold)
+    data = bind(**problems.arguments(pair), square=e.kernel == "precomputed")
     data, gram = with_kernel(kernel.pop("kernel"), data, kernel)
 
     def compiled(value: float) -> Plan | None:
@@ -245,28 +222,23 @@ def _solved(
             return None
 
     def solved(plan: Plan, start: Solution | None) -> Solution | None:
-        limit = limit_from(e.time_limit, search.began)
-        options = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": e.bias_rule}
         try:
-            solution = plan.solve(warm_start=start, time_limit=limit, **options)
+            options = {**solve_options(e, search.began), "verbose": False}
+            solution = plan.solve(warm_start=start, **options)
         except UCMError:
             return None
         return with_bias(search.model, plan, solution, e.bias_rule, e.read_as)
 
     grid = [(k, float(search.values[k])) for k in search.order if k in places]
-    S, held = np.full((test.size, len(places)), np.nan), among(test, rows)
+    S, held = np.full((test.size, len(places)), np.nan), problems.part(test, pair.rows)
     with data.unchecked():
         for k, solution in solve_in_turn(grid, compiled, solved).items():
-            S[:, places.index(k)] = _decision(search, solution, held)
+            if not has_direction(search.model, solution):
+                continue
+            if search.kernel:
+                scores = solution.decision(held)
+            else:
+                normal = normal_in_features(search.model, solution, held.shape[1], e.read_as)
+                scores = held @ normal + solution.b
+            S[:, places.index(k)] = scores
     return S
-
-
-def _decision(search: Search, solution: Solution, X: Any) -> Any:
-    """The decision values of a solution, nan where it has no direction, as for `Classifier`."""
-    model, e = search.model, search.estimator
-    direction = solution.coefficients if solution.w is None else solution.w
-    if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
-        return np.nan
-    if search.kernel:
-        return solution.decision(X)
-    return X @ normal_in_features(model, solution, X.shape[1], e.read_as) + solution.b

@@ -12,10 +12,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
 from ucm.errors import UCMError
+from ucm.estimators.validation import Samples, class_weights, counted
 
-__all__ = ["Pair", "about_pair", "each", "one_vs_one_scores", "pairs_of", "side_weights"]
+__all__ = ["Pair", "Problems", "about_pair", "each", "one_vs_one_scores"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,76 @@ class Pair:
         return f"{names[self.positive]} against {'the rest' if self.negative < 0 else names[self.negative]}: "
 
 
+class Problems:
+    """The two-class problems of some samples: `pairs`, with their arguments of `ucm.compile`.
+
+    For two classes the one problem "class 1 against class 0" either way. "ovo": i against j for every
+    i < j, in the order of scikit-learn; "ovr": each class against the rest.
+
+    Parameters
+    ----------
+    classifier : whose `multi_class`, `class_weight` and `kernel` count
+    rows : indices of the samples; None for all
+
+    Raises
+    ------
+    DataError, ParameterError
+        As `counted` and `class_weights`.
+    """
+
+    def __init__(self, classifier: Any, samples: Samples, rows: Any = None) -> None:
+        self._samples = samples
+        self._square = classifier.kernel == "precomputed"
+        self._every = np.arange(samples.index.size)
+        rows = self._every if rows is None else rows
+        index, classes = samples.index[rows], samples.classes
+        weights = None if samples.weights is None else samples.weights[rows]
+        self._counts = counted(weights, classes, index)
+        self._factors = class_weights(classifier.class_weight, classes, self._counts)
+        if classes.size == 2:
+            chosen = [(1, 0)]
+        elif classifier.multi_class == "ovr":
+            chosen = [(i, -1) for i in range(classes.size)]
+        else:
+            chosen = list(combinations(range(classes.size), 2))
+        self.pairs: list[Pair] = []
+        for i, j in chosen:
+            part = rows, index
+            if j >= 0 and classes.size > 2:
+                members = (index == i) | (index == j)
+                part = rows[members], index[members]
+            signs = np.where(part[1] == i, np.int8(1), np.int8(-1))
+            self.pairs.append(Pair(i, j, part[0], signs))
+
+    def classes_against(self, pair: Pair) -> list[int]:
+        """Return the indices of the classes on the negative side."""
+        if pair.negative >= 0:
+            return [pair.negative]
+        return [c for c in range(self._samples.classes.size) if c != pair.positive]
+
+    def arguments(self, pair: Pair) -> dict[str, Any]:
+        """Return the samples of a problem, as arguments of `ucm.compile`.
+
+        The rest has the mean class weight of its samples.
+        """
+        s, rows, negative = self._samples, pair.rows, self.classes_against(pair)
+        rest = np.average(self._factors[negative], weights=self._counts[negative])
+        return {
+            "X": self.part(rows, rows),
+            "y": pair.signs,
+            "class_weight": (float(self._factors[pair.positive]), float(rest)),
+            "sample_weight": None if s.weights is None else s.weights[rows],
+            "subgroup": None if s.groups is None else s.groups[rows],
+        }
+
+    def part(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
+        """Return rows of X, of a Gram matrix their entries with the samples `columns`."""
+        X = self._samples.X
+        if rows is self._every:
+            return X
+        return np.ascontiguousarray(X[rows][:, columns]) if self._square else X[rows]
+
+
 @contextmanager
 def about_pair(named: str) -> Iterator[None]:
     """Prefix errors with the name of the problem."""
@@ -51,38 +121,6 @@ def about_pair(named: str) -> Iterator[None]:
         if not named:
             raise
         raise type(error)(f"Classifier: {named}{error}") from error
-
-
-def pairs_of(index: NDArray[np.intp], classes: int, scheme: str) -> Iterator[Pair]:
-    """Yield the two-class problems of `index`, the class of every sample.
-
-    For two classes the one problem "class 1 against class 0" either way. "ovo": i against j for every
-    i < j, in the order of scikit-learn; "ovr": each class against the rest.
-    """
-    everything = np.arange(index.size)
-    if classes == 2:
-        yield Pair(1, 0, everything, _signs(index == 1))
-    elif scheme == "ovr":
-        for i in range(classes):
-            yield Pair(i, -1, everything, _signs(index == i))
-    else:
-        members = [np.flatnonzero(index == i) for i in range(classes)]
-        for i, j in combinations(range(classes), 2):
-            rows = np.sort(np.concatenate([members[i], members[j]]))
-            yield Pair(i, j, rows, _signs(index[rows] == i))
-
-
-def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
-    return np.where(positive, np.int8(1), np.int8(-1))
-
-
-def side_weights(pair: Pair, weights: Vec, counts: Vec) -> tuple[float, float]:
-    """Return the mean weights of both sides of a problem, from the weights and counts of the classes."""
-    index = np.arange(weights.size)
-    negative = index != pair.positive if pair.negative < 0 else index == pair.negative
-    return float(weights[pair.positive]), float(
-        np.average(weights[negative], weights=counts[negative])
-    )
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:

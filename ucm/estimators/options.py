@@ -20,20 +20,16 @@ _OF_KERNELS = ("gamma", "degree", "coef0")
 def check_options(classifier: Any) -> None:
     """Refuse invalid values of `time_limit`, `read_as`, `multi_class` and `decision_function_shape`."""
     check_time_limit(classifier.time_limit, "Classifier")
-    if classifier.read_as not in (None, "pos", "neg"):
-        raise ParameterError(
-            f'Classifier: read_as is None, "pos" or "neg", got {classifier.read_as!r}; '
-            "leave it out where all samples are under one matrix"
-        )
     for name, known in (
+        ("read_as", (None, "pos", "neg")),
         ("multi_class", ("ovo", "ovr")),
         ("decision_function_shape", ("ovr", "ovo")),
     ):
         got = getattr(classifier, name)
         if got not in known:
             raise ParameterError(
-                f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}; '
-                f'leave it out for "{known[0]}"'
+                f"Classifier: {name} is one of {', '.join(map(repr, known))}, got {got!r}; leave it out for "
+                f"{known[0]!r}"
             )
 
 

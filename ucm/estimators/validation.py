@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import LeaveOneOut, StratifiedKFold, check_cv
+from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
-from ucm.data.first_pass import RowData
 from ucm.data.groups import groups_of
 from ucm.data.linear import Vec
 from ucm.data.source import as_double
@@ -37,11 +36,13 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
 __all__ = [
+    "Samples",
     "class_weights",
     "counted",
     "data_errors",
     "fitted_anew",
     "folds_of",
+    "has_direction",
     "labels_of",
     "normal_in_features",
     "samples_of",
@@ -109,27 +110,29 @@ def labels_of(y: NDArray[Any], pos_label: Any = None) -> tuple[NDArray[Any], NDA
     return (classes[::-1], 1 - index) if turned else (classes, index)
 
 
-class _Samples(NamedTuple):
-    """X as float64, y, its labels in order and the place of every sample's among them; weights and groups,
-    None where none are given."""
+@dataclass(frozen=True)
+class Samples:
+    """The validated samples of a fit.
+
+    Attributes
+    ----------
+    X, y : samples in double precision, or of two classes in single precision; labels as given
+    classes, index : the labels in order, and the index of the label of each sample among them
+    weights, groups : of the samples; None where none are given
+    """
 
     X: Any
     y: Any
     classes: NDArray[Any]
-    places: NDArray[np.intp]
+    index: NDArray[np.intp]
     weights: Vec | None
     groups: NDArray[Any] | None
 
 
 def samples_of(
-    estimator: BaseEstimator,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    subgroup: Any,
-    pos_label: Any,
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, subgroup: Any, pos_label: Any,
     single: bool = False,
-) -> _Samples:
+) -> Samples:  # fmt: skip
     """Validate the arguments of `fit`.
 
     Parameters
@@ -149,23 +152,30 @@ def samples_of(
         classes, index = labels_of(y, pos_label)
     if classes.size > 2:
         X = as_double(X)  # once for all problems
-    weights = read_weights(sample_weight, index.size)
-    groups = None
-    if subgroup is not None:
-        groups = np.array(groups_of(subgroup, index.size).labels, dtype=object)
-    return _Samples(X, y, classes, index, weights, groups)
+    groups = None if subgroup is None else np.array(groups_of(subgroup, y.size).labels, object)
+    return Samples(X, y, classes, index, read_weights(sample_weight, y.size), groups)
+
+
+def has_direction(model: RobustMargin | Objective, solution: Solution) -> bool:
+    """False if 0 lies in the set, or the set is empty: there is no direction to classify by."""
+    w = solution.coefficients if solution.w is None else solution.w
+    return isinstance(model, Objective) or bool(w is not None and w.any())
+
+
+def _normal(model: RobustMargin, w: Vec, read_as: str | None) -> Vec | None:
+    """Return w in the space of the samples, of different matrices by that of the class `read_as`."""
+    normal = feature_normal(model.set, w)
+    return feature_normal(model.set, w, read_as) if normal is None and read_as else normal
 
 
 def normal_in_features(
     model: RobustMargin | Objective, solution: Solution, n: int, read_as: str | None = None
 ) -> Vec:
-    """w as a direction in the space of X, which has n features; `read_as` as for `Classifier`."""
+    """Return w as a direction in the space of X, which has n features; `read_as` as for `Classifier`."""
     w = np.zeros(0) if solution.w is None else solution.w
     if isinstance(model, Objective):
         return w
-    normal = feature_normal(model.set, w)
-    if normal is None and read_as is not None:
-        normal = feature_normal(model.set, w, read_as)
+    normal = _normal(model, w, read_as)
     if solution.b is None and solution.certificate.kind == "none":
         raise SolverError(f"Classifier: {solution.message}")
     if normal is None or solution.b is None:
@@ -178,39 +188,32 @@ def normal_in_features(
 
 
 def warn_if_turned(
-    model: RobustMargin,
-    plan: Plan,
-    solution: Solution,
-    X: Any,
-    signs: NDArray[np.int8],
-    named: str,
+    model: RobustMargin | Objective, solution: Solution, X: Any, signs: NDArray[np.int8], named: str,
     read_as: str | None,
-) -> None:
-    """Warn where w scores the mean of class -1 above that of class +1, as in `Hull(neg) - Hull(pos)`; behind
-    a kernel, and of a table that no solver has converted to double precision, the means are those of some
-    samples."""
-    both = (np.flatnonzero(signs > 0), np.flatnonzero(signs < 0))
-    few = [rows[:: max(1, rows.size // _FEW)] for rows in both]
-    if solution.expansion is None:
-        normal = feature_normal(model.set, solution.w)
-        normal = (
-            feature_normal(model.set, solution.w, read_as) if normal is None and read_as else normal
-        )
-        if normal is None or normal.size != plan.data.n:
-            return
-        if isinstance(plan.data, RowData) or "X" not in vars(plan.data):
-            plus, minus = (float(np.mean(X[rows] @ normal)) for rows in few)
-            apart = plus - minus
+) -> None:  # fmt: skip
+    """Warn if w scores the mean of class -1 above the mean of class +1, as in `Hull(neg) - Hull(pos)`.
+
+    The means are of at most `_FEW` samples of each class.
+    """
+    if not isinstance(model, RobustMargin):
+        return
+    means = []
+    for sign in (1, -1):
+        rows = np.flatnonzero(signs == sign)
+        few = X[rows[:: max(1, rows.size // _FEW)]]
+        if solution.expansion is not None:
+            scores = solution.decision(few)
         else:
-            apart = float(normal @ (plan.data.mean("pos") - plan.data.mean("neg")))
-    else:
-        plus, minus = (float(solution.decision(X[rows]).mean()) for rows in few)
-        apart = plus - minus
-    if apart < 0.0:
+            normal = _normal(model, solution.w, read_as)
+            if normal is None or normal.size != few.shape[1]:
+                return
+            scores = few @ normal
+        means.append(float(scores.mean()))
+    if means[0] < means[1]:
         warn_of(
-            f"Classifier: {named}w'(mean of class +1 - mean of class -1) = {apart:.3g} is negative: the "
-            "scores of the classes are the wrong way round; write the set as one of class +1 minus one of "
-            "class -1, as Hull(pos) - Hull(neg)",
+            f"Classifier: {named}w'(mean of class +1 - mean of class -1) = {means[0] - means[1]:.3g} is "
+            "negative: the scores of the classes are the wrong way round; write the set as one of class +1 "
+            "minus one of class -1, as Hull(pos) - Hull(neg)",
             UserWarning,
         )
 
@@ -218,24 +221,22 @@ def warn_if_turned(
 def with_bias(
     model: RobustMargin | Objective, plan: Plan, solution: Solution, rule: str, read_as: str | None
 ) -> Solution:
-    """The solution with the bias of the reading `read_as`, where it has none."""
-    lowering = (solution.plan or plan).lowering
-    q = [] if solution.answer is None else solution.answer.q
-    if (
-        read_as is None
-        or not isinstance(lowering, DistanceLowering | SphereLowering)
-        or solution.b is not None
-        or not isinstance(model, RobustMargin)
-        or solution.w is None
-        or not q
+    """Return the solution with the bias of samples mapped as `read_as` says, if it has none."""
+    lowering, answer = (solution.plan or plan).lowering, solution.answer
+    if read_as is None or solution.b is not None or solution.w is None or not (answer and answer.q):
+        return solution
+    if not isinstance(model, RobustMargin) or not isinstance(
+        lowering, DistanceLowering | SphereLowering
     ):
         return solution
-    b, named, rho = bias(rule, model.set, lowering.image, lowering.data, q, solution.w, read_as)
+    b, named, rho = bias(
+        rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as
+    )
     return replace(solution, b=b, bias_rule=named, rho=rho)
 
 
 def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:
-    """`class_weight` for every class, of which there are so many samples.
+    """Return the weight of every class from the option `class_weight` and the counts of the classes.
 
     Raises
     ------
@@ -247,26 +248,25 @@ def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:
     if isinstance(class_weight, str) and class_weight == "balanced":
         return counts.sum() / (classes.size * counts)
     labels = classes.tolist()
-    wanted = (
-        f'Classifier: class_weight: expected None, "balanced" or weights of the labels {labels}'
-    )
+    wrong = None
     if not isinstance(class_weight, Mapping):
+        wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
+    else:
+        for label, w in class_weight.items():
+            if label not in labels:
+                wrong = f"the label {brief(label)}; leave it out"
+            elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < np.inf:
+                wrong = f"{brief(w)} for {brief(label)}; every weight is positive and finite"
+    if wrong is not None:
         raise ParameterError(
-            f"{wanted}, got {brief(class_weight)}; write for example {{label: 2.0}}"
+            'Classifier: class_weight: expected None, "balanced" or weights of the labels '
+            f"{labels}, got {wrong}"
         )
-    unknown = [label for label in class_weight if label not in labels]
-    if unknown:
-        raise ParameterError(f"{wanted}, got the label {brief(unknown[0])}; leave it out")
-    for label, w in class_weight.items():
-        if not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < np.inf:
-            raise ParameterError(
-                f"{wanted}, got {brief(w)} for {brief(label)}; every weight is positive and finite"
-            )
     return np.array([float(class_weight.get(label, 1.0)) for label in labels])
 
 
 def counted(weights: Vec | None, classes: NDArray[Any], index: NDArray[np.intp]) -> Vec:
-    """The samples of every class, as often as they count.
+    """Return the sum of the sample weights of every class.
 
     Raises
     ------
@@ -288,8 +288,9 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 def folds_of(
     cv: Any, y: NDArray[Any], index: NDArray[np.intp], who: str, weights: Vec | None = None
 ) -> list[Fold]:
-    """The folds (train, test) as indices, each with samples of every class to train on and, with weights, a
-    positive weight to score by.
+    """Return the folds (train, test) as indices.
+
+    The training part of a fold has samples of every class; with weights, its test part has a positive weight.
 
     Parameters
     ----------
@@ -304,34 +305,28 @@ def folds_of(
     DataError
         A class, or a fold, without the samples that are needed.
     """
-    classes = np.bincount(index)
-    whole = isinstance(cv, int | np.integer) and not isinstance(cv, bool)
-    if cv is None or isinstance(cv, bool | float) or (isinstance(cv, str) and cv != "loo"):
-        whole, cv = True, 0 if cv is None else cv
-    if whole and not (isinstance(cv, int | np.integer) and cv >= 2):
-        raise ParameterError(
-            f'{who}: cv is a number of folds from 2 on, "loo", a splitter or pairs (train, test), got '
-            f"{brief(cv)}; write cv=5"
-        )
+    classes, m = np.bincount(index), y.size
     if classes.min() < 2:
         raise DataError(
             f"{who}: every class needs samples to train on while others are held out, and a class has 1 "
-            f"sample (n_samples={y.size}); add samples"
+            f"sample (n_samples={m}); add samples"
         )
-    splitter: Any = LeaveOneOut() if isinstance(cv, str) else cv
-    if whole:
-        splitter = StratifiedKFold(min(int(cv), int(classes.min())))
+    splitter: Any = LeaveOneOut() if isinstance(cv, str) and cv == "loo" else cv
+    if isinstance(cv, int | np.integer):
+        splitter = min(int(cv), int(classes.min()))
     try:
         splitting: Any = check_cv(splitter, y, classifier=True)
-        parts = list(splitting.split(np.zeros((y.size, 1)), y))
-        folds = [(_indices(train, y.size), _indices(test, y.size)) for train, test in parts]
-        inside = all(part.min() >= 0 and part.max() < y.size for fold in folds for part in fold)
+        every = np.arange(m)  # turns masks into indices, and refuses indices beyond the samples
+        folds = [
+            (every[np.asarray(train)], every[np.asarray(test)])
+            for train, test in splitting.split(np.zeros((m, 1)), y)
+        ]
     except (ValueError, TypeError, IndexError) as error:
         raise ParameterError(
-            f"{who}: cv={brief(cv)} does not split these samples ({' '.join(str(error).split())}); "
-            "write cv=5"
+            f"{who}: cv={brief(cv)} does not split these samples ({' '.join(str(error).split())}); cv is a "
+            'number of folds from 2 on, "loo", a splitter or pairs (train, test): write cv=5'
         ) from error
-    if not folds or not inside:
+    if not folds or not all(part.size for fold in folds for part in fold):
         raise ParameterError(
             f"{who}: expected folds with samples to train on and to hold out, got {brief(cv)}; write cv=5"
         )
@@ -349,13 +344,3 @@ def folds_of(
                 "stratify the folds, as cv=5 does, or add samples"
             )
     return folds
-
-
-def _indices(part: Any, m: int) -> NDArray[np.intp]:
-    """The indices of a part of a fold, which may be a mask over all m samples."""
-    part = np.asarray(part)
-    if part.dtype != bool:
-        return part.astype(np.intp)
-    if part.shape != (m,):
-        raise ValueError(f"a mask of shape {part.shape} over {m} samples")
-    return np.flatnonzero(part)
