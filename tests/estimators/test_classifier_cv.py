@@ -23,7 +23,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ucm
 from ucm import neg, pos
-from ucm.compiler.recover import _least_error_by_sorting, least_error
 from ucm.data.moments import Moments, without_each
 from ucm.language.models import mm_fda, mm_mpm, nu_svm, psvm, svm
 
@@ -373,20 +372,6 @@ def test_means_apart_across_the_covariance() -> None:
 
 
 # --- the parts ----------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(12))
-def test_the_least_error_by_parts_is_that_of_sorting(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    m = int(rng.integers(4096, 9000))
-    s = np.round(rng.standard_normal(m), int(rng.integers(1, 12)))
-    positive = rng.random(m) < 1.0 / (1.0 + np.exp(-seed * s))
-    costs = None if seed % 2 else rng.integers(1, 4, m).astype(float)
-    among = None if seed % 3 else rng.random(m) < 0.9
-    kept = slice(None) if among is None else among
-    own = np.ones(m) if costs is None else costs
-    expected = _least_error_by_sorting(s[kept], positive[kept], own[kept])[0]
-    assert least_error(s, positive, costs, among) == expected
-
-
 def test_moments_merge_without_cancelling() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 4)) + 1e6

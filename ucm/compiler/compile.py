@@ -14,7 +14,7 @@ from scipy import sparse
 from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
 from ucm.compiler.free_margin import FreeMarginLowering
 from ucm.compiler.lowering import Lowering
-from ucm.compiler.objective import ObjectiveLowering
+from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
 from ucm.compiler.out_of_core_hulls import (
     OutOfCoreHullsLowering,
     hull_factors,
@@ -28,7 +28,6 @@ from ucm.compiler.out_of_core_losses import (
     loss_factors,
     loss_terms,
 )
-from ucm.compiler.pair import HingeDualLowering
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, choose, named, refusal

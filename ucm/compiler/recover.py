@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.error_histogram import bins_of_least_error, scores_near_least_error
+from ucm.compiler.error_histogram import scores_near_least_error
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -40,7 +40,6 @@ __all__ = [
 
 BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
 _ROUNDING = 1e-12  # relative to the largest score
-_BINS = 1024  # bins of the histogram of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -140,7 +139,7 @@ def bias(
     rules = {
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
-        "min_error": lambda: _least_error(data, normal, data.weights),
+        "min_error": lambda: _least_error(data, normal),
         "odds": lambda: _bias_of_odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
@@ -301,6 +300,22 @@ def midpoint_of(
     return -0.5 * sum(score(x) / shifts[kind] for kind, x in zip(shifts, points, strict=True))
 
 
+def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
+    """Return the number, the mean and the variance of the scores of class +1 and of class -1."""
+    if data.source is not None:
+        return [
+            (count, float(normal @ data.mean(kind)), float(normal @ data.covariance(kind) @ normal))
+            for kind, count in zip(("pos", "neg"), data.counts, strict=True)
+        ]
+    scores, samples = data.X @ normal, data.weighing.samples
+    counts, found = np.ones(data.m) if samples is None else samples, []
+    for rows in (data.y > 0, data.y < 0):
+        own, total = scores[rows], float(counts[rows].sum())
+        mean = float(counts[rows] @ own) / total
+        found.append((total, mean, float(counts[rows] @ (own - mean) ** 2) / total))
+    return found
+
+
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:
     """Return the bias of least unweighted training error, shifted by the effect of class weights.
 
@@ -308,82 +323,42 @@ def _bias_of_odds(data: Data, normal: Vec) -> float | None:
     `s^2 log(c_+ / c_-) / (mu_+ - mu_-)`. The weighted training error would not depend on c where a kernel
     separates the classes.
     """
-    if data.source is not None:
-        return _odds_of_moments(data, normal)
-    scores, samples = data.X @ normal, data.weighing.samples
-    counts = np.ones(data.m) if samples is None else samples
-    mean, variance = [], 0.0
-    for rows in (data.y > 0, data.y < 0):
-        mean.append(float(np.average(scores[rows], weights=counts[rows])))
-        variance += float(counts[rows] @ (scores[rows] - mean[-1]) ** 2)
-    if not mean[0] > mean[1]:
+    (m, mean, variance), (other_m, other_mean, other_variance) = _score_moments(data, normal)
+    if not mean > other_mean:
         return None
-    c = data.weighing.classes
-    shift = variance / data.total * math.log(c[0] / c[1]) / (mean[0] - mean[1])
-    return _least_error(data, normal, counts) + shift
+    pooled = (m * variance + other_m * other_variance) / (m + other_m)
+    plus, minus = data.weighing.classes
+    shift = pooled * math.log(plus / minus) / (mean - other_mean)
+    return _least_error(data, normal, weighted=False) + shift
 
 
-def _least_error(data: Data, normal: Vec, costs: Vec | None) -> float:
-    if data.source is not None:
-        return _least_error_of_rows(data, normal, data.weighing.classes)
-    return least_error(data.X @ normal, data.y > 0, costs)
+def _least_error(data: Data, normal: Vec, weighted: bool = True) -> float:
+    """Return the bias of least training error; without weights of classes if not `weighted`."""
+    if data.source is None:
+        costs = data.weights if weighted else data.weighing.samples
+        return least_error(data.X @ normal, data.y > 0, costs)
+    (_, mean, variance), (_, other_mean, other_variance) = _score_moments(data, normal)
+    spread = math.sqrt(max(variance, other_variance)) + abs(mean - other_mean)
+    shift = _to_origin(data, normal)
+    costs = data.weighing.classes if weighted else (1.0, 1.0)
+    center = 0.5 * (mean + other_mean) + shift
+    return error_over_rows(data.source, normal, costs, center, spread) + shift
 
 
 def least_error(
-    scores: Vec,
-    positive: NDArray[np.bool_],
-    costs: Vec | None,
-    among: NDArray[np.bool_] | None = None,
+    scores: Vec, positive: NDArray[np.bool_], costs: Vec | None, before: float | None = None
 ) -> float:
     """Return the middle of the widest interval of b with the least weighted training error.
-
-    Of many scores only those near the least error are sorted: in `_BINS` parts of their range see
-    `bins_of_least_error`.
 
     Parameters
     ----------
     scores, positive : (m,) w'x, and whether the sample is of class +1
     costs : (m,) of errors; None where each is 1
-    among : (m,) which samples count; None for all
-    """
-    low, high = float(scores.min()), float(scores.max())
-    span = high - low
-    if scores.size >= 4 * _BINS and 1e-280 < span < 1e280:
-        scale = _BINS * (1.0 - 1e-15) / span
-        b = _least_error_by_histogram(scores, positive, costs, among, low, scale)
-        if b is not None:
-            return b
-    kept = slice(None) if among is None else among
-    weights = np.ones(scores.size) if costs is None else costs
-    return _least_error_by_sorting(scores[kept], positive[kept], weights[kept])[0]
-
-
-def _least_error_by_histogram(
-    scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
-) -> float | None:
-    """Return `least_error` by a histogram; None if rounding decides b, or b is at an end of the scores."""
-    part, kept = ((scores - low) * scale).astype(np.intp), slice(None) if among is None else among
-    both = (part + _BINS * np.asarray(positive))[kept]
-    sums = np.bincount(both, None if costs is None else costs[kept], 2 * _BINS).astype(np.float64)
-    first, last, before, least = bins_of_least_error(sums[_BINS:], sums[:_BINS])
-    near = (first <= part) & (part <= last)
-    rows = np.flatnonzero(near if among is None else near & among)
-    weights = np.ones(rows.size) if costs is None else costs[rows]
-    b, error, inside = _least_error_by_sorting(scores[rows], positive[rows], weights, before)
-    return b if inside and error <= least else None
-
-
-def _least_error_by_sorting(
-    scores: Vec, positive: Any, costs: Vec, before: float | None = None
-) -> tuple[float, float, bool]:
-    """Return `least_error`, the error, and whether b is between two of the scores.
-
-    `before` is the error with all scores called positive, if there are other scores.
+    before : the error with all scores called positive, if there are other scores
     """
     order = np.argsort(scores)
-    s = scores[order]
-    weight = costs[order]
-    positive = positive[order]
+    s, positive = scores[order], positive[order]
+    weight = np.ones(s.size) if costs is None else costs[order]
     # threshold after the first k samples: those k are called negative
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
     errors += weight[~positive].sum() if before is None else before
@@ -395,25 +370,14 @@ def _least_error_by_sorting(
     inner = ties[(ties > 0) & (ties < s.size)]
     span = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
     if inner.size == 0:
-        b = -(float(s[0]) - span) if ties[0] == 0 else -(float(s[-1]) + span)
-        return b, best, False
+        return -(float(s[0]) - span) if ties[0] == 0 else -(float(s[-1]) + span)
     k = int(inner[np.argmax(gaps[inner])])
-    return -0.5 * float(s[k - 1] + s[k]), best, True
+    return -0.5 * float(s[k - 1] + s[k])
 
 
 def _to_origin(data: Data, normal: Vec) -> float:
     """Return the shift from scores of centred samples to scores of the given samples."""
     return 0.0 if data.origin is None else float(normal @ data.origin)
-
-
-def _least_error_of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
-    """Return `least_error` of rows that are read block by block, for scores from the origin."""
-    variances = [float(normal @ data.covariance(kind) @ normal) for kind in ("pos", "neg")]
-    centers = [float(normal @ data.mean(kind)) for kind in ("pos", "neg")]
-    spread = math.sqrt(max(variances)) + abs(centers[0] - centers[1])
-    shift = _to_origin(data, normal)
-    center = 0.5 * sum(centers) + shift
-    return error_over_rows(data.source, normal, costs, center, spread) + shift  # type: ignore[arg-type]
 
 
 def error_over_rows(
@@ -424,19 +388,7 @@ def error_over_rows(
     `center` and `spread` locate the scores of the rows.
     """
     scores, y, before = scores_near_least_error(source, normal, costs, center, spread)
-    weights = np.abs(y) * np.where(y > 0.0, *costs)
-    return _least_error_by_sorting(scores, y > 0.0, weights, before)[0]
-
-
-def _odds_of_moments(data: Data, normal: Vec) -> float | None:
-    plus, minus = (float(normal @ data.mean(kind)) for kind in ("pos", "neg"))
-    if not plus > minus:
-        return None
-    classes = zip(("pos", "neg"), data.counts, strict=True)
-    variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in classes)
-    c = data.weighing.classes
-    shift = variance / sum(data.counts) * math.log(c[0] / c[1]) / (plus - minus)
-    return _least_error_of_rows(data, normal, (1.0, 1.0)) + shift
+    return least_error(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)
 
 
 def coefficients_of(

@@ -18,13 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.grid import candidates, chosen_names, simple_first
-from ucm.compiler.moments import is_one_ellipsoid
 from ucm.data.bound import Data, bind
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Search, held_out, leave_one_out_scores
+from ucm.estimators.moments import is_one_ellipsoid
 from ucm.estimators.multiclass import Problems, one_vs_one_scores
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows

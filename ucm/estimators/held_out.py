@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.compile import plan_of, with_kernel
-from ucm.compiler.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
 from ucm.compiler.path import solve_in_turn
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import least_error
@@ -23,6 +22,7 @@ from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
 from ucm.errors import UCMError
+from ucm.estimators.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
 from ucm.estimators.multiclass import Pair, Problems, each
 from ucm.estimators.options import kernel_options, solve_options
 from ucm.estimators.validation import (
@@ -148,11 +148,10 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
             asked = np.flatnonzero(np.isnan(b))  # for the least error on the training part
             if asked.size:
                 every = _by_row(samples.X, W)
-                of_training = np.zeros(samples.index.size, dtype=bool)
-                of_training[pair.rows] = True
-                positive = samples.index == pair.positive
+                positive = samples.index[pair.rows] == pair.positive
+                costs = None if samples.weights is None else samples.weights[pair.rows]
                 for j in asked:
-                    b[j] = least_error(every[j], positive, samples.weights, of_training)
+                    b[j] = least_error(every[j, pair.rows], positive, costs)
                 held = every[:, test].T
             else:
                 held = np.asarray(samples.X[test] @ W)
