@@ -172,6 +172,6 @@ def test_the_samples_of_domains_are_of_every_kind() -> None:
     met = {type(h.domain).__name__ for h in cases}
     assert met >= {
         "Box", "CappedSimplex", "DomainIntersection", "KLBall", "LossBall", "NormBall", "Simplex",
-        "Capped", "SimplexDivergenceBall", "SimplexNormBall", "SimplexUniformBall",
+        "Capped", "SimplexSublevelSet",
     }  # fmt: skip
     assert sum(h.classes is not None for h in cases) >= 40 and {h.size for h in cases} == {*SIZES}

@@ -599,7 +599,9 @@ def _part(U: Hull, fitted: _Fitted) -> float | None:
     if len(space.pieces) != 1:
         return None
     piece = space.pieces[0]
-    if not isinstance(piece, Capped) or piece.cap * float(np.min(piece.samples.c)) >= 1.0:
+    if not isinstance(piece, Capped) or piece.groups is None:
+        return None
+    if piece.cap * float(np.min(piece.samples.c)) >= 1.0:
         return None
     return min(1.0, max(1.0 / (piece.cap * piece.samples.total), 0.0))
 

@@ -12,7 +12,7 @@ from ucm.data.linear import Vec
 from ucm.language.contracts import Block, BoundDomain
 from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
-from ucm.language.simplex_projection import greedy
+from ucm.language.simplex_projection import fill_to_mass
 
 __all__ = ["inner_radius", "rooms", "stays_inside"]
 
@@ -52,7 +52,7 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
 
     def inside(cap: float) -> bool:
         for (index, mass), n in zip(samples.groups, samples.sizes, strict=True):
-            q[index] = greedy(np.arange(n, dtype=float), max(cap, mass / n), mass)
+            q[index] = fill_to_mass(np.arange(n, dtype=float), max(cap, mass / n), mass)[0]
         return domain.violation(q) <= 0.0  # but for rounding, which is taken off below
 
     low, high = 0.0, samples.groups[0][1]

@@ -250,9 +250,9 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
         """CVXPY constraints for q in the domain, apart from the simplex."""
 
-    def too_small(self, samples: SampleWeights, total: float, mass: float) -> str:
-        """The error message for caps that leave no point: a mass whose samples weigh `total`."""
-        return f"{self!r}: empty, the caps times {total:.6g} entries are below {mass:g}; make it larger"
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        """Return the error message for a size that leaves no point; `least` is the least that leaves one."""
+        return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         return self.bind(SampleWeights(np.size(g))).support(g)

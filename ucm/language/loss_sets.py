@@ -27,8 +27,9 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import BoundDomain, Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, ChiSquareBall, KLBall, LossBall, NormBall
-from ucm.language.domains.divergence_ball import ConjugateFunction, SimplexDivergenceBall
-from ucm.language.domains.norm_ball import SimplexNormBall, SimplexUniformBall
+from ucm.language.domains.divergence_ball import ConjugateFunction, Entropy
+from ucm.language.domains.norm_ball import PowerFunction
+from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Exponential
 from ucm.language.node import Expression
@@ -152,15 +153,15 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
 
 def as_loss_ball(D: BoundDomain) -> tuple[ConvexLoss, float] | None:
     """Return the loss and the radius of the `LossBall` that a bound domain equals; None for others."""
-    if isinstance(D, SimplexDivergenceBall):
-        if isinstance(D.h, ConjugateFunction):
-            return D.h.loss, D.radius
+    h = D.h if isinstance(D, SimplexSublevelSet) else None
+    if isinstance(h, ConjugateFunction):
+        return h.loss, D.radius
+    if isinstance(h, Entropy):
         return Exponential() / math.e, D.radius
-    if isinstance(D, SimplexUniformBall) and D.p == 2.0:
-        # on the simplex the mean of `(N q_i)^2` is at most N radius^2 + 1
+    if not isinstance(h, PowerFunction) or (h.middle and h.p != 2.0):
+        return None
+    if h.middle:  # on the simplex the mean of `(N q_i)^2` is at most N radius^2 + 1
         return Hinge(2.0), 0.25 * (D.radius**2 * D.samples.total + 1.0)
-    if isinstance(D, SimplexNormBall) and D.p > 1.0:
-        dual = D.p / (D.p - 1.0)
-        power = (D.radius * D.samples.total ** (1.0 / dual)) ** D.p
-        return Hinge(dual), (dual - 1.0) * dual**-D.p * power
-    return None
+    dual = dual_exponent(h.p)
+    power = (D.radius * D.samples.total ** (1.0 / dual)) ** h.p
+    return Hinge(dual), (dual - 1.0) * dual**-h.p * power

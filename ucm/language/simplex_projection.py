@@ -16,10 +16,8 @@ __all__ = [
     "Jacobian",
     "clip_to_mass",
     "fill_to_mass",
-    "greedy",
     "jacobian",
     "kinks",
-    "order_interval",
     "round_violation",
     "soft_to_mass",
     "vector",
@@ -53,37 +51,6 @@ def soft_to_mass(v: Vec, mass: float) -> Vec:
     return np.sign(v) * np.maximum((size - ref) - shift, 0.0)
 
 
-def greedy(g: Vec, cap: float, mass: float) -> Vec:
-    """A maximiser of <g, q> over `0 <= q <= cap` of this mass: the largest first; ties share evenly."""
-    at_cap = _whole(mass / cap, g.size)
-    if at_cap >= g.size:
-        return np.full(g.size, mass / g.size)
-    theta = np.partition(g, g.size - 1 - at_cap)[g.size - 1 - at_cap]
-    above = g > theta
-    tied = np.flatnonzero(g == theta)
-    filled = np.count_nonzero(above)
-    q = above * cap if filled else np.zeros(g.size)
-    q[tied] = max((mass - cap * filled if filled else mass) / tied.size, 0.0)
-    return q
-
-
-def order_interval(g: Vec, cap: float, mass: float) -> tuple[float, float]:
-    """The interval of multipliers of the mass at that maximiser: order statistics of g."""
-    k = _whole(mass / cap, g.size)
-    if k == 0 or abs(mass / cap - k) > ROUNDING * k:
-        theta = float(np.partition(g, g.size - 1 - k)[g.size - 1 - k])
-        return theta, theta
-    if k == g.size:
-        return -np.inf, float(g.min())
-    ordered = np.partition(g, [g.size - 1 - k, g.size - k])
-    return float(ordered[g.size - 1 - k]), float(ordered[g.size - k])
-
-
-def _whole(ratio: float, most: int) -> int:
-    """`floor(ratio)` up to rounding, at most `most`."""
-    return int(min(np.floor(ratio * (1.0 + ROUNDING)), most))
-
-
 # --- a cap for each entry --------------------------------------------------------------------------
 def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
     """`sum clip(v - theta, 0, caps)` where it is not linear in theta: the sums, ascending, and theta."""
@@ -106,20 +73,27 @@ def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
     return np.clip(v - theta, 0.0, caps)
 
 
-def fill_to_mass(g: Vec, caps: Vec, mass: float) -> tuple[Vec, tuple[float, float]]:
+def fill_to_mass(g: Vec, caps: float | Vec, mass: float) -> tuple[Vec, tuple[float, float]]:
     """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
-    proportion to their caps, and the interval of multipliers of the mass there."""
-    order = np.argsort(-g, kind="stable")
-    sums = np.cumsum(caps[order])
-    k = min(int(np.searchsorted(sums, mass * (1.0 - ROUNDING))), g.size - 1)
-    theta = float(g[order[k]])
-    q = np.where(g > theta, caps, 0.0)
+    proportion to their caps, and the interval of multipliers of the mass there: order statistics of g.
+
+    caps is one number, which may be inf, or one for each entry."""
+    enough = mass * (1.0 - ROUNDING)
+    if isinstance(caps, np.ndarray):
+        order = np.argsort(-g, kind="stable")
+        k = min(int(np.searchsorted(np.cumsum(caps[order]), enough)), g.size - 1)
+        theta = float(g[order[k]])
+    else:
+        k = g.size - 1 - int(min(max(np.ceil(enough / caps), 1.0), g.size)) + 1
+        theta = float(np.partition(g, k)[k])
     tied = g == theta
-    q[tied] = caps[tied] * min((mass - float(q.sum())) / float(caps[tied].sum()), 1.0)
-    below = g[g < theta]
-    if float(q[tied].sum()) < float(caps[tied].sum()) * (1.0 - ROUNDING):
+    q = np.where(g > theta, caps, 0.0)
+    own = caps[tied] if isinstance(caps, np.ndarray) else caps
+    room, left = float(np.sum(own * tied[tied])), max(mass - float(q.sum()), 0.0)
+    q[tied] = left / np.count_nonzero(tied) if room == np.inf else own * min(left / room, 1.0)
+    if left < room * (1.0 - ROUNDING):
         return q, (theta, theta)
-    return q, (float(below.max()) if below.size else -np.inf, theta)
+    return q, (float(g[g < theta].max(initial=-np.inf)), theta)
 
 
 # --- Jacobians -------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -22,13 +20,13 @@ from ucm.language.contracts import (
     SemiSmooth,
     Size,
 )
-from ucm.language.domains.simplex import CappedSimplex
+from ucm.language.domains.simplex import Capped, CappedSimplex
 from ucm.language.node import Expression, Node, Notation, Scalar, converted, value
 from ucm.language.parameter import Param, as_number, named, subject
 from ucm.language.simplex_projection import jacobian, round_violation, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
-__all__ = ["BoundBox", "Box"]
+__all__ = ["Box"]
 
 
 def _as_bound(x: Any, where: str = "") -> Any:
@@ -73,54 +71,7 @@ def _written(x: Any, notation: Notation) -> str:
     return notation.array(np.array(x)) if isinstance(x, tuple) else notation.scalar(x)
 
 
-class _Between(SemiSmooth):
-    """Entries between bounds, one for all of them or one for each."""
-
-    @abstractmethod
-    def bounds(self) -> tuple[Any, Any]:
-        """The lower and the upper bounds."""
-
-    def project(self, v: Vec) -> Vec:
-        return np.clip(vector(v), *self.bounds())
-
-    def jacobian(self, v: Vec) -> Jacobian:
-        lower, upper = self.bounds()
-        v = vector(v)
-        return jacobian(((lower < v) & (v < upper)).astype(float), [])
-
-    def support(self, g: Vec) -> tuple[float, Vec]:
-        g = vector(g)
-        lower, upper = self.bounds()
-        q = np.where(g > 0.0, upper, lower)
-        q = np.where(g == 0.0, self.center(g.size), q)
-        active = g != 0.0
-        if np.isinf(q[active]).any():
-            return np.inf, self.center(g.size)
-        return float(g[active] @ q[active]), q
-
-    def violation(self, q: Vec) -> float:
-        lower, upper = self.bounds()
-        q = vector(q)
-        scale = np.asarray(upper - lower)
-        ends = [np.where(np.isfinite(x), np.abs(x), 0.0) for x in (lower, upper)]
-        scale = np.where(
-            (scale > 0.0) & (scale < np.inf), scale, np.maximum(1.0, np.maximum(*ends))
-        )
-        return round_violation(float((np.maximum(lower - q, q - upper) / scale).max()))
-
-    def center(self, dim: int) -> Vec:
-        lower, upper = (np.broadcast_to(x, dim) for x in self.bounds())
-        with np.errstate(invalid="ignore"):
-            middle = 0.5 * (lower + upper)
-        near = np.minimum(np.maximum(0.0, lower + 1.0), upper - 1.0)
-        return np.where(np.isfinite(lower) & np.isfinite(upper), middle, near)
-
-    def polyhedron(self, dim: int) -> Polyhedron:
-        lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self.bounds())
-        return Polyhedron(lower, upper, sparse.csr_array((0, dim)), np.empty(0), np.empty(0))
-
-
-class Box(Domain, _Between):
+class Box(Domain, SemiSmooth):
     """The box `{lower_i <= q_i <= upper_i}`. Weights of samples multiply both bounds.
 
     Parameters
@@ -168,16 +119,67 @@ class Box(Domain, _Between):
         return _number(self.lower), _number(self.upper)
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
-        c = samples.weights
-        given: Any = (self.lower, self.upper)
-        if any(map(_by_entry, given)):
+        if self.dimension is not None:
             return super().bind(samples)
-        if value(given[0]) <= 0.0:
-            return CappedSimplex(given[1]).bind(samples)
-        if c is None:
-            return self
+        if value(self.lower) <= 0.0:  # type: ignore[arg-type]
+            return CappedSimplex(self.upper).bind(samples)  # type: ignore[arg-type]
         lower, upper = self.bounds()
-        return BoundBox(self, self, c * lower, c * upper, c)
+        return Capped(self, samples, upper, lower)
+
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        """CVXPY constraints for q over samples, apart from the simplex."""
+        c = samples.weights
+        return self.constraints(q if c is None else cp.multiply(1.0 / c, q), size)
+
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        """Return the error message for bounds that leave no point of the simplex."""
+        bound, word, must = self.upper, "upper bound", f"at least {least:.6g}"
+        if value(bound) >= least:  # type: ignore[arg-type]
+            most = samples.groups[0][1] / max(samples.totals)
+            bound, word, must = self.lower, "lower bound", f"at most {most:.6g}"
+        return self.infeasibility(samples.dim) or (
+            f"{self!r}: empty on the simplex, {named(bound, word)} leaves no point; "  # type: ignore[arg-type]
+            f"{subject(bound, word)} must be {must}"  # type: ignore[arg-type]
+        )
+
+    def project(self, v: Vec) -> Vec:
+        return np.clip(vector(v), *self.bounds())
+
+    def jacobian(self, v: Vec) -> Jacobian:
+        lower, upper = self.bounds()
+        v = vector(v)
+        return jacobian(((lower < v) & (v < upper)).astype(float), [])
+
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        g = vector(g)
+        lower, upper = self.bounds()
+        q = np.where(g > 0.0, upper, lower)
+        q = np.where(g == 0.0, self.center(g.size), q)
+        active = g != 0.0
+        if np.isinf(q[active]).any():
+            return np.inf, self.center(g.size)
+        return float(g[active] @ q[active]), q
+
+    def violation(self, q: Vec) -> float:
+        lower, upper = self.bounds()
+        q = vector(q)
+        scale = np.asarray(upper - lower)
+        ends = [np.where(np.isfinite(x), np.abs(x), 0.0) for x in (lower, upper)]
+        scale = np.where(
+            (scale > 0.0) & (scale < np.inf), scale, np.maximum(1.0, np.maximum(*ends))
+        )
+        return round_violation(float((np.maximum(lower - q, q - upper) / scale).max()))
+
+    def center(self, dim: int) -> Vec:
+        lower, upper = (np.broadcast_to(x, dim) for x in self.bounds())
+        with np.errstate(invalid="ignore"):
+            middle = 0.5 * (lower + upper)
+        near = np.minimum(np.maximum(0.0, lower + 1.0), upper - 1.0)
+        return np.where(np.isfinite(lower) & np.isfinite(upper), middle, near)
+
+    def polyhedron(self, dim: int) -> Polyhedron:
+        lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self.bounds())
+        return Polyhedron(lower, upper, sparse.csr_array((0, dim)), np.empty(0), np.empty(0))
 
     def infeasibility(self, dim: int) -> str | None:
         if self.dimension not in (None, dim):
@@ -245,40 +247,3 @@ class Box(Domain, _Between):
     def formula(self, notation: Notation) -> str:
         lower, upper = (_written(x, notation) for x in (self.lower, self.upper))
         return f"{lower}{notation.leq}q{notation.leq}{upper}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class BoundBox(_Between):
-    """A box over samples with weights c, `{q : q / c - shift in unit}`.
-
-    Attributes
-    ----------
-    declared : the domain as it was written
-    unit, shift, c : of its definition
-    lower, upper : the bounds of q
-    """
-
-    declared: Domain
-    unit: Domain
-    lower: Vec
-    upper: Vec
-    c: Vec
-    shift: float = 0.0
-
-    def bounds(self) -> tuple[Vec, Vec]:
-        return self.lower, self.upper
-
-    def infeasibility(self, dim: int) -> str | None:
-        return self.declared.infeasibility(dim)
-
-    def size(self) -> Size | None:
-        return self.declared.size()
-
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return self.unit.constraints(cp.multiply(1.0 / self.c, q) - self.shift, size)
-
-    def formula(self, notation: Notation) -> str:
-        return self.declared.formula(notation)
-
-    def __repr__(self) -> str:
-        return repr(self.declared)

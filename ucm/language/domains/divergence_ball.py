@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri, wrightomega, xlogy
@@ -20,14 +20,13 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import SampleWeights, SimplexDomain, Size
-from ucm.language.domains.norm_ball import SimplexUniformBall
+from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import (
     FAR,
     KKTPoint,
     SeparableFunction,
     SimplexSublevelSet,
     scaled,
-    solve,
 )
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
@@ -40,7 +39,6 @@ __all__ = [
     "Entropy",
     "KLBall",
     "LossBall",
-    "SimplexDivergenceBall",
 ]
 
 
@@ -52,7 +50,7 @@ class Entropy(SeparableFunction):
     def __init__(self, samples: SampleWeights) -> None:
         c = samples.weights
         unit = 1.0 if c is None else float(c.max())  # then N q / c underflows nowhere
-        self.samples, self.dim = samples, samples.total / unit
+        self.dim = samples.total / unit
         self.weights = None if c is None else c / unit
 
     def value(self, q: Vec) -> float:
@@ -72,16 +70,21 @@ class Entropy(SeparableFunction):
         """The gradient; 1 where q is 0."""
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
-    def root(self, v: Vec, radius: float, least: float, prox: bool) -> KKTPoint | None:
+    def root(
+        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
+    ) -> KKTPoint:
+        found = self._compiled_root(v, samples, radius, least, prox)
+        return super().root(v, samples, radius, least, prox) if found is None else found
+
+    def _compiled_root(
+        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
+    ) -> KKTPoint | None:
         """The point by compiled roots, of samples that count once; None where they are not found."""
-        samples = self.samples
-        if self.weights is not None:
+        reach = float(np.ptp(v))
+        if self.weights is not None or (prox and not reach <= FAR):
             return None
         q = np.empty_like(v)
         if prox:
-            reach = float(np.ptp(v))
-            if not reach <= FAR:
-                return None
             lam, *theta, found = native.project_entropy(v, samples.labels, radius, least, reach, q)
             levels = tuple(theta[: len(samples.groups)])
             return KKTPoint(q, q / (q + lam), self.normal(q), lam, levels) if found else None
@@ -125,51 +128,6 @@ class ConjugateFunction(SeparableFunction):
         return s / self.dim, bend / (lam * self.dim), x
 
 
-class SimplexDivergenceBall(SimplexSublevelSet):
-    """Simplex and divergence ball, `{q >= 0, sum q = mass, h(q) <= radius}`.
-
-    Attributes
-    ----------
-    h : the divergence
-    """
-
-    slack: ClassVar[float] = ROUNDING
-    declared: KLBall | LossBall
-
-    def __init__(
-        self,
-        declared: KLBall | LossBall,
-        samples: SampleWeights,
-        radius: float,
-        h: SeparableFunction,
-    ) -> None:
-        super().__init__(declared, samples, radius)
-        self.h = h
-
-    @property
-    def cap(self) -> float:
-        return self.h.cap if isinstance(self.h, ConjugateFunction) else math.inf
-
-    def height(self, q: Vec) -> float:
-        return self.h.value(q)
-
-    def root(self, v: Vec, least: float, prox: bool) -> KKTPoint:
-        found = self.h.root(v, self.radius, least, prox) if isinstance(self.h, Entropy) else None
-        if found is not None:
-            return found
-        return solve(self.h, v, self.samples.groups, self.radius, least, prox=prox)
-
-    def excess(self, q: Vec) -> float:
-        c = self.samples.c
-        inside = np.clip(q, 0.0, self.cap * c)
-        unit = min(self.cap, 1.0)
-        outside = float(np.abs(q - inside).sum()) / unit if unit > 0.0 else 0.0
-        return max((self.h.value(inside) - self.radius) / max(abs(self.radius), 1.0), outside)
-
-    def too_small(self) -> str | None:
-        return self.declared.empty_because(self)
-
-
 class KLBall(SimplexDomain):
     """Distributions of bounded relative entropy, `{q >= 0, sum q = 1, sum q_i log(N q_i) <= -log alpha}`.
 
@@ -196,25 +154,18 @@ class KLBall(SimplexDomain):
 
     alpha: Scalar
 
-    def bind(self, samples: SampleWeights) -> SimplexDivergenceBall:
-        return SimplexDivergenceBall(self, samples, _radius(value(self.alpha)), Entropy(samples))
+    def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
+        alpha = value(self.alpha)
+        radius = _radius(alpha) if alpha > 0.0 else -math.inf
+        return SimplexSublevelSet(self, samples, radius, Entropy(samples))
 
-    def empty_because(self, ball: SimplexDivergenceBall) -> str | None:
-        """Why no distribution lies in the ball, if so."""
-        alpha, largest = self.alpha, 1.0
-        if ball.samples.classes is not None:
-            m, n = ball.samples.totals
-            largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
-        if 0.0 < value(alpha) <= largest * (1.0 + ROUNDING):
-            return None
-        why = (
-            "is not positive"
-            if value(alpha) <= 0.0
-            else "gives a divergence bound -log(alpha) below the smallest divergence"
-        )
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        why = "gives a divergence bound -log(alpha) below the smallest divergence"
+        if value(self.alpha) <= 0.0:
+            why = "is not positive"
         return (
-            f"{self!r}: empty, {named(alpha, 'level')} {why}; "
-            f"{subject(alpha, 'alpha')} must lie in (0, {largest:.6g}]"
+            f"{self!r}: empty, {named(self.alpha, 'level')} {why}; "
+            f"{subject(self.alpha, 'alpha')} must lie in (0, {math.exp(-least):.6g}]"
         )
 
     def size(self) -> Size:
@@ -317,8 +268,8 @@ class LossBall(SimplexDomain):
         """The mean of l* over samples."""
         return ConjugateFunction(self.loss, samples.total, samples.weights)
 
-    def bind(self, samples: SampleWeights) -> SimplexDivergenceBall:
-        return SimplexDivergenceBall(self, samples, value(self.bound), self.curve(samples))
+    def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
+        return SimplexSublevelSet(self, samples, value(self.bound), self.curve(samples))
 
     def too_flat(self, samples: SampleWeights) -> str | None:
         """Why no radius gives a weight to every sample, if so: the slope of the loss is too small."""
@@ -331,13 +282,8 @@ class LossBall(SimplexDomain):
             f"need {needed:.6g}; multiply the loss by more than {needed / steepest:.6g}"
         )
 
-    def empty_because(self, ball: SimplexDivergenceBall) -> str | None:
-        """Why no distribution lies in the ball, if so."""
-        flat = self.too_flat(ball.samples)
-        least = 0.0 if flat else ball.height(ball.samples.uniform())
-        if flat or ball.radius >= least - ROUNDING * max(abs(least), 1.0):
-            return flat
-        return (
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        return self.too_flat(samples) or (
             f"{self!r}: empty, {named(self.bound, 'radius')} is below the smallest mean of the "
             f"conjugate; {subject(self.bound, 'radius')} must be at least {least:.6g}"
         )
@@ -422,12 +368,12 @@ class ChiSquareBall(SimplexDomain):
         """The square of `size / radius`, the radius that of the Euclidean ball around 1/N."""
         return samples.total * (1.0 if self.level is None else samples.count)
 
-    def bind(self, samples: SampleWeights) -> SimplexUniformBall:
+    def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
         radius = self.size().number / math.sqrt(self._unit(samples)) if self._in_range else -1.0
-        return SimplexUniformBall(self, samples, radius, 2.0)
+        h = PowerFunction(2.0, radius, samples, uniform=True)
+        return SimplexSublevelSet(self, samples, radius, h)
 
-    def misses(self, samples: SampleWeights, least: float, what: str) -> str:
-        """Return the error message for a radius below its `least` value."""
+    def too_small(self, samples: SampleWeights, least: float) -> str:
         given, name = self._given, "size" if self.level is None else "level"
         if not self._in_range:
             must = "be at least 0" if self.level is None else "lie in [0.5, 1)"

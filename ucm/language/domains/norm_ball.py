@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -23,9 +22,15 @@ from ucm.language.contracts import (
     SemiSmooth,
     Size,
 )
-from ucm.language.domains import separable_constraint as separable
-from ucm.language.domains.box import BoundBox, Box
-from ucm.language.domains.separable_constraint import FAR, KKTPoint, SimplexSublevelSet
+from ucm.language.domains.box import Box
+from ucm.language.domains.separable_constraint import (
+    FAR,
+    KKTPoint,
+    SeparableFunction,
+    SimplexSublevelSet,
+    scaled,
+    solve,
+)
 from ucm.language.domains.simplex import Capped
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
@@ -39,49 +44,9 @@ from ucm.language.simplex_projection import (
     vector,
 )
 
-__all__ = ["NormBall", "SimplexNormBall", "SimplexUniformBall", "norm"]
+__all__ = ["NormBall", "PowerFunction", "norm"]
 
 _EPS = float(np.finfo(float).eps)
-
-
-class PowerFunction(separable.SeparableFunction):
-    """The p-norm as a separable function, `h(q) = (r / p) sum (q / r)^p` on q >= 0, 1 < p < inf.
-
-    On the sphere of radius r, where it is r / p, the entries of q / r are at most 1 and that of the
-    gradient `(q / r)^(p-1)` for the largest is at least 1 / N: no power overflows, and what vanishes is
-    below rounding. With weights c it is `(r / p) sum c (q / (c r))^p`.
-    """
-
-    def __init__(self, p: float, radius: float, weights: Vec | None = None) -> None:
-        self.p, self.r, self.weights = p, radius, weights
-        self.exponent = p - 1.0
-        self.condition = p
-
-    def value(self, q: Vec) -> float:
-        with np.errstate(over="ignore"):
-            if self.weights is None:
-                return self.r / self.p * float(((q / self.r) ** self.p).sum())
-            each = (q / (self.weights * self.r)) ** self.p
-            return self.r / self.p * float(self.weights @ each)
-
-    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        p, c = self.p, lam / self.r
-        x = np.empty_like(u)
-        native.power_root(u / self.r, np.atleast_1d(c), p - 1.0, x)
-        # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
-        if p >= 2.0:
-            w = (u > 0.0) / (1.0 + c * (p - 1.0) * x ** (p - 2.0))
-        else:
-            smooth = x ** (2.0 - p)
-            w = smooth / (smooth + c * (p - 1.0))
-        return self.r * x, w, x ** (p - 1.0)
-
-    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        normal = np.maximum(u, 0.0) / lam
-        q = self.r * normal ** (1.0 / (self.p - 1.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            w = np.where(u > 0.0, q / ((self.p - 1.0) * u), 0.0)
-        return q, w, normal
 
 
 def norm(q: Vec, p: float) -> float:
@@ -93,35 +58,131 @@ def norm(q: Vec, p: float) -> float:
     return top * float((scaled**p).sum() ** (1.0 / p))
 
 
-class ShiftedPowerFunction(separable.SeparableFunction):
-    """The p-norm of `q - c` as a separable function, c one number, `h(q) = (r / p) sum (|q_i - c| / r)^p`,
-    1 < p < inf; c is that of a sample that counts once.
+class PowerFunction(SeparableFunction):
+    """The p-norm of `q - middle` as a separable function, `h(q) = (r / p) sum (|q_i - middle| / r)^p` on
+    q >= 0, 1 <= p < inf; the middle is 0 or the entry 1/N of the uniform distribution.
 
-    With s the sign of `u - c`, the equations are those of `PowerFunction` for `s (q - c)`, cut at q = 0."""
+    Where the norm is the radius r, h is r / p, the entries of `(q - middle) / r` are at most 1 and that of
+    the gradient for the largest is at least 1 / N: no power overflows, and what vanishes is below rounding.
+    With weights c it is `(r / p) sum c (|q / c - middle| / r)^p`.
 
-    def __init__(self, p: float, radius: float, count: float, weights: Vec | None) -> None:
-        self.p, self.r, self.c, self.weights = p, radius, 1.0 / count, weights
-        self.condition = p * (1.0 + count ** (1.0 / p) / (count * radius))
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 4.3, for p = 2: their bracket for the multiplier is replaced by
+    `q(t) = P_simplex(t v)` with a closed form for t on each linear piece. The maximiser for p = 1, where the
+    radius is twice the total variation, moves mass from the smallest entries of g to the largest.
+    """
+
+    unit = 0.0
+
+    def __init__(
+        self, p: float, radius: float, samples: SampleWeights, *, uniform: bool = False
+    ) -> None:
+        self.p, self.r, self.weights = p, radius, samples.weights
+        self.middle = 1.0 / samples.total if uniform else 0.0
+        self.flat = p > 2.0 and not uniform
+        self.exponent = None if uniform else p - 1.0
+        self.d = _units(samples, p)
+        self.center = self.middle * samples.c
+
+    @property
+    def condition(self) -> float:  # type: ignore[override]
+        total = 1.0 / self.middle if self.middle else 1.0
+        return self.p * (1.0 + self.middle * total ** (1.0 / self.p) / self.r)
+
+    @property
+    def euclidean(self) -> bool:
+        """Whether the norm is `||q||_2`, of samples that count once."""
+        return self.p == 2.0 and not self.middle and self.weights is None
+
+    def ball(self) -> NormBall | None:
+        around = "uniform" if self.middle else None
+        return NormBall(self.r, self.p, around) if self.weights is None else None
+
+    def height(self, q: Vec) -> float:
+        return norm(self.d * (q - self.center), self.p)
+
+    def rounding(self, q: Vec) -> float:
+        return _EPS * norm(self.d * (np.zeros(q.size) + 2.0 * self.center), self.p)  # of q - 1/N
 
     def value(self, q: Vec) -> float:
-        weights = np.ones(q.size) if self.weights is None else self.weights
+        c = 1.0 if self.weights is None else self.weights
         with np.errstate(over="ignore"):
-            each = (np.abs(q / weights - self.c) / self.r) ** self.p
-        return self.r / self.p * float(weights @ each)
+            each = c * (np.abs(q / c - self.middle) / self.r) ** self.p
+        return self.r / self.p * float(each.sum())
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        p, away = self.p, u - self.c
-        far, sign = np.abs(away), np.sign(away)
-        x, w, normal = PowerFunction(p, self.r).prox(far, lam)
-        w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
-        q = self.c + sign * x
-        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
+        p, c, away = self.p, lam / self.r, u - self.middle
+        sign, x = np.sign(away), np.empty_like(u)
+        native.power_root(np.abs(away) / self.r, np.atleast_1d(c), p - 1.0, x)
+        q = self.middle + self.r * sign * x
+        # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
+        if p >= 2.0:
+            w = 1.0 / (1.0 + c * (p - 1.0) * x ** (p - 2.0))
+        else:
+            smooth = x ** (2.0 - p)
+            w = smooth / (smooth + c * (p - 1.0))
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * x ** (p - 1.0)
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        sign = np.sign(u)
-        x, w, normal = PowerFunction(self.p, self.r).tilt(np.abs(u), lam)
-        q = self.c + sign * x
-        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
+        normal = u / lam
+        x = self.r * np.abs(normal) ** (1.0 / (self.p - 1.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            w = np.where(u == 0.0, 0.0, x / ((self.p - 1.0) * np.abs(u)))
+        q = self.middle + np.sign(u) * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), normal
+
+    def compiled(
+        self, v: Vec, samples: SampleWeights, radius: float, prox: bool
+    ) -> tuple[Vec, KKTPoint | None] | None:
+        if not self.euclidean:
+            return None
+        q, limit, unit = np.empty_like(v), 1.0 if prox else math.inf, 1.0
+        t, *theta = native.project_ball_simplex(v, samples.labels, radius, limit, q)
+        if math.isnan(t):
+            v, unit = scaled(v, samples.groups, prox)
+            t, *theta = native.project_ball_simplex(v, samples.labels, radius, limit, q)
+        levels = tuple(unit * x for x in theta[: len(samples.groups)])
+        return q, None if t >= limit else KKTPoint(q, t / unit, q, t / unit, levels)
+
+    def root(
+        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
+    ) -> KKTPoint:
+        p, r = self.p, radius
+        if p == 1.0:
+            return self._moved(v, samples, r, prox)
+        if p == 2.0 and self.middle:
+            return self._sphere(v, samples, least, prox)
+        return solve(self, v, samples.groups, r / p, (r / p) * (least / r) ** p, prox=prox)
+
+    def smallest(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
+        point = super().smallest(v, samples, least, prox)
+        if self.p > 1.0 or least == 0.0:
+            return point
+        moved = self._moved(v, samples, least, prox)  # one of many points with this distance
+        return moved if prox else replace(point, q=moved.q)
+
+    def _moved(self, v: Vec, samples: SampleWeights, radius: float, prox: bool) -> KKTPoint:
+        middle = np.zeros(v.size) + self.center
+        return (_spread if prox else _moved)(v, middle, samples.groups, radius)
+
+    def _sphere(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
+        """The point of the ball around 0, as `||q - 1/N||^2 = ||q||^2 - 1/N` for fixed masses; inside of the
+        simplex, where radii may be small, at the distance `radius` from 1/N to rounding: `q - u`, u the
+        uniform vectors of the classes, is orthogonal to `u - 1/N`."""
+        r = self.r
+        around_0 = math.hypot(r, 1.0 / math.sqrt(samples.total))
+        h = PowerFunction(2.0, around_0, samples)
+        q, point = SimplexSublevelSet(None, samples, around_0, h).solve(v, prox=prox)
+        u = samples.uniform()
+        away = norm(self.d * (q - u), 2.0) if q.min() > 0.0 else 0.0
+        reach = math.sqrt(max(r - least, 0.0) * (r + least))
+        if abs(reach - away) > 1e-3 * reach:  # it does not lie on the sphere, or q reaches 0
+            reach = away = 1.0
+        q = u + (reach / away) * (q - u)
+        if point is None:
+            return KKTPoint(q, 1.0, q, 0.0, (np.nan,) * len(samples.groups))
+        return replace(point, q=q, normal=q / samples.c)
 
 
 class NormBall(Domain, SemiSmooth):
@@ -185,17 +246,14 @@ class NormBall(Domain, SemiSmooth):
         return math.inf if dim == 1 else self.p
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
-        radius, c = value(self.radius), samples.c
-        if self.around is None:
-            if self.p == math.inf:
-                return Capped(self, samples, radius)
-            return SimplexNormBall(self, samples, radius, self.p)
-        if self.p < math.inf:
-            return SimplexUniformBall(self, samples, radius, self.p)
-        if samples.weights is None:
-            return self
-        middle, unit = 1.0 / samples.total, replace(self, around=None)
-        return BoundBox(self, unit, c * (middle - radius), c * (middle + radius), c, middle)
+        radius, p = value(self.radius), self.p
+        if self.around is None and p == 1.0:  # 1 for every distribution
+            return Capped(self, samples, math.inf if radius >= 1.0 - ROUNDING else -math.inf)
+        if p < math.inf:
+            h = PowerFunction(p, radius, samples, uniform=self.around is not None)
+            return SimplexSublevelSet(self, samples, radius, h)
+        middle = 1.0 / samples.total if self.around else 0.0
+        return Capped(self, samples, middle + radius, max(middle - radius, 0.0))
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
         """CVXPY constraints for q over samples, apart from the simplex."""
@@ -203,8 +261,7 @@ class NormBall(Domain, SemiSmooth):
             return self.constraints(q, size)
         if self.around is not None:
             q = q - samples.weights / samples.total
-        scaled = cp.multiply(_units(samples, self.p), q)
-        return replace(self, around=None).constraints(scaled, size)
+        return replace(self, around=None).constraints(cp.multiply(_units(samples, self.p), q), size)
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""
@@ -313,12 +370,13 @@ class NormBall(Domain, SemiSmooth):
         most = np.concatenate([np.full(dim, c), np.full(dim, -c), [r]])
         return Polyhedron(lower, upper, A, np.full(most.size, -np.inf), most)
 
-    def too_small(self, samples: SampleWeights, total: float, mass: float) -> str:
-        """Return the error message for a maximum norm that leaves no point of the simplex."""
-        return self.misses(samples, mass / total, "norm of the uniform vector")
-
-    def misses(self, samples: SampleWeights, least: float, what: str) -> str:
-        """Return the error message for a radius below its `least` value."""
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        """Return the error message for a radius below its `least` value on the simplex."""
+        what = "norm of the uniform vector"
+        if self.around is not None:
+            what = "distance of the uniform vectors of the classes from 1/N"
+        if self.p == 1.0 and self.around is None:
+            least = 1.0
         return (
             f"{self!r}: empty on the simplex, {named(self.radius, 'radius')} is below the {what}; "
             f"{subject(self.radius, 'radius')} must be at least {least:.6g}"
@@ -335,150 +393,6 @@ def _units(samples: SampleWeights, p: float) -> Any:
     return 1.0 if samples.weights is None else samples.weights ** (1.0 / p - 1.0)
 
 
-class SimplexNormBall(SimplexSublevelSet):
-    """Simplex and norm ball, `{q >= 0, sum q = 1, ||q||_p <= radius}`, 1 <= p < inf; mass 1/2 in each class.
-
-    Notes
-    -----
-    Ito, Takeda and Toh (2015), section 4.3, where the bracket for the multiplier is replaced by
-    `q(t) = P_simplex(t v)` with a closed form for t on each linear piece.
-    """
-
-    slack: ClassVar[float] = 4.0 * _EPS
-
-    def __init__(self, declared: Any, samples: SampleWeights, radius: float, p: float) -> None:
-        super().__init__(declared, samples, radius)
-        self.p, self._d = p, _units(samples, p)
-
-    def ball(self) -> NormBall | None:
-        return NormBall(self.radius, self.p) if self.samples.weights is None else None
-
-    def height(self, q: Vec) -> float:
-        return -math.inf if self.p == 1.0 else norm(self._d * q, self.p)  # 1 on the simplex
-
-    def root(self, v: Vec, least: float, prox: bool) -> KKTPoint:
-        p, r = self.p, self.radius
-        h = PowerFunction(p, r, self.samples.weights)
-        floor = (r / p) * (least / r) ** p
-        return separable.solve(h, v, self.samples.groups, r / p, floor, prox=prox)
-
-    def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
-        if self.p != 2.0 or self.samples.weights is not None:
-            return super().solve(v, prox=prox)
-        samples, q, limit = self.samples, np.empty_like(v), 1.0 if prox else math.inf
-        t, *theta = native.project_ball_simplex(v, samples.labels, self.radius, limit, q)
-        unit = 1.0
-        if math.isnan(t):
-            v, unit = separable.scaled(v, samples.groups, prox)
-            t, *theta = native.project_ball_simplex(v, samples.labels, self.radius, limit, q)
-        theta = tuple(unit * x for x in theta[: len(samples.groups)])
-        return q, None if t >= limit else KKTPoint(q, t / unit, q, t / unit, theta)
-
-    @functools.cached_property
-    def is_point(self) -> bool:
-        # as where one class has one entry, radius = mass and p is large
-        if self.p <= 2.0:
-            return False
-        sizes = np.array(self.samples.totals)
-        means = 1.0 / (sizes.size * sizes)
-        top = float(means.max())
-        least = top * float((sizes * (means / top) ** self.p).sum()) ** (1.0 / self.p)
-        return self.radius <= least * (1.0 + ROUNDING)
-
-    def excess(self, q: Vec) -> float:
-        length = norm(self._d * q, self.p)
-        return (length - self.radius) / self.radius if self.radius > 0.0 else length
-
-    def too_small(self) -> str | None:
-        least = norm(self._d * self.samples.uniform(), self.p)
-        if self.radius >= least * (1.0 - ROUNDING):
-            return None
-        return self.declared.misses(self.samples, least, "norm of the uniform vector")
-
-    def polyhedron(self, dim: int) -> Polyhedron | None:
-        return self.simplex.polyhedron(dim) if self.p == 1.0 else None
-
-
-class SimplexUniformBall(SimplexSublevelSet):
-    """Simplex and ball around the uniform distribution, `{q >= 0, sum q = 1, ||q - 1/N||_p <= radius}`.
-
-    1 <= p < inf. With classes it has mass 1/2 in each, and 1/N stands for each of all N entries.
-
-    Notes
-    -----
-    As the masses are fixed, `||q - 1/N||^2 = ||q||^2 - 1/N`: for p = 2 it is a `SimplexNormBall`. The
-    maximiser for p = 1, where the radius is twice the total variation, moves mass from the smallest entries
-    of g to the largest.
-    """
-
-    slack: ClassVar[float] = ROUNDING
-
-    def __init__(self, declared: Any, samples: SampleWeights, radius: float, p: float) -> None:
-        super().__init__(declared, samples, radius)
-        self.p, self._d = p, _units(samples, p)
-        self._middle = samples.c / samples.total
-
-    def ball(self) -> NormBall | None:
-        plain = self.samples.weights is None
-        return NormBall(self.radius, self.p, "uniform") if plain else None
-
-    def height(self, q: Vec) -> float:
-        return norm(self._d * (q - self._middle), self.p)
-
-    def root(self, v: Vec, least: float, prox: bool) -> KKTPoint:
-        p, r, samples = self.p, self.radius, self.samples
-        if p == 2.0:
-            return self._sphere(v, least, prox)
-        if p == 1.0:
-            return self._moved(v, prox, r)
-        h = ShiftedPowerFunction(p, r, samples.total, samples.weights)
-        floor = (r / p) * (least / r) ** p
-        return separable.solve(h, v, samples.groups, r / p, floor, prox=prox)
-
-    def _moved(self, v: Vec, prox: bool, radius: float) -> KKTPoint:
-        middle = np.zeros(v.size) + self._middle
-        return (_spread if prox else _moved)(v, middle, self.samples.groups, radius)
-
-    def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
-        least = self.height(self.samples.uniform()) if self.p == 1.0 else 0.0
-        if 0.0 < self.radius <= least * (1.0 + ROUNDING):
-            point = self._moved(v, prox, least)
-            return point.q, point if prox else self.least()[1]
-        return super().solve(v, prox=prox)
-
-    def _sphere(self, v: Vec, least: float, prox: bool) -> KKTPoint:
-        """The point of `SimplexNormBall`; inside of the simplex, where radii may be small, at the distance
-        `radius` from 1/N to rounding: `q - u`, u the uniform vectors of the classes, is orthogonal to `u -
-        1/N`."""
-        samples, radius = self.samples, self.radius
-        around_0 = math.hypot(radius, 1.0 / math.sqrt(samples.total))
-        same = SimplexNormBall(self.declared, samples, around_0, 2.0)
-        q, point = same.solve(v, prox=prox)
-        u = samples.uniform()
-        away = norm(self._d * (q - u), 2.0) if q.min() > 0.0 else 0.0
-        reach = math.sqrt(max(radius - least, 0.0) * (radius + least))
-        if abs(reach - away) > 1e-3 * reach:  # it does not lie on the sphere, or q reaches 0
-            reach = away = 1.0
-        q = u + (reach / away) * (q - u)
-        if point is None:
-            return KKTPoint(q, 1.0, q, 0.0, (np.nan,) * len(samples.groups))
-        return replace(point, q=q, normal=q / samples.c)
-
-    def excess(self, q: Vec) -> float:
-        rounding = _EPS * norm(
-            self._d * (np.zeros(q.size) + 2.0 * self._middle), self.p
-        )  # of q - 1/N
-        length = self.height(q) - rounding
-        return (length - self.radius) / self.radius if self.radius > 0.0 else length
-
-    def too_small(self) -> str | None:
-        least = self.height(self.samples.uniform())
-        if self.radius >= least * (1.0 - ROUNDING):
-            return None
-        what = "distance of the uniform vectors of the classes from 1/N"
-        return self.declared.misses(self.samples, least, what)
-
-
 def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKTPoint:
     """The nearest point with `sum |q - c| = radius`.
 
@@ -486,7 +400,7 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KK
     both terms sum to, and so a and b. Two classes have one `a - b`, twice the multiplier of the ball: their
     t are piecewise linear in it, and sum to the radius.
     """
-    v, _ = separable.scaled(v, parts, True)
+    v, _ = scaled(v, parts, True)
     terms: list[tuple[float, tuple[Vec, Vec], tuple[Vec, Vec]]] = []
     for index, mass in parts:
         own, base = v[index], c[index]

@@ -14,14 +14,14 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
 from ucm.language.domains.simplex import Capped
-from ucm.language.simplex_projection import jacobian, round_violation, vector
+from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation, vector
 
 __all__ = ["FAR", "KKTPoint", "SeparableFunction", "SimplexSublevelSet", "scaled", "soft", "solve"]
 
@@ -49,11 +49,49 @@ class SeparableFunction(ABC):
     exponent : k for which the k-th power of the sum of a tilted q is nearly linear in theta; 0: its logarithm
     condition : relative error of h(q) for one of q
     weights : c where `h(q) = sum c_i h_1(q_i / c_i)`, h_1 what `prox` and `tilt` are of; None for 1
+    cap : the largest entry of a sample that counts once where h is finite
+    unit : the least size of a radius that counts in relative errors
+    flat : True if the height is the radius to rounding also far from the uniform distribution
     """
 
     exponent: float | None = None
     condition: float = 1.0
     weights: Vec | None = None
+    cap: float = np.inf
+    unit: float = 1.0
+    flat: bool = False
+
+    def height(self, q: Vec) -> float:
+        """The number that a radius bounds: h(q), or an increasing function of it."""
+        return self.value(q)
+
+    def rounding(self, q: Vec) -> float:
+        """The rounding error of the height."""
+        return 0.0
+
+    def compiled(
+        self, v: Vec, samples: SampleWeights, radius: float, prox: bool
+    ) -> tuple[Vec, KKTPoint | None] | None:
+        """The nearest point or the maximiser by compiled code, with its multipliers where the radius binds;
+        None where there is no such code."""
+        return None
+
+    def root(
+        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
+    ) -> KKTPoint:
+        """The nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius, above
+        its `least`."""
+        return solve(self, v, samples.groups, radius, least, prox=prox)
+
+    def smallest(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
+        """The nearest point or the maximiser where the height is `least`: the uniform distribution, which
+        does not move, and has no multiplier."""
+        q = samples.uniform()
+        return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
+
+    def ball(self) -> Domain | None:
+        """The sublevel set without the simplex, where it has a projection."""
+        return None
 
     def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
         """`prox` or `tilt` of these entries. With `s = q / c` they are `s + (lam / c) h_1'(s) = u / c` and
@@ -321,81 +359,59 @@ def _mix(
 
 
 class SimplexSublevelSet(BoundSimplex):
-    """The simplex cut by a ball, `{q >= 0, sum q = mass, height(q) <= radius}`.
+    """A simplex and a ball, `{q >= 0, sum q = mass, h(q) <= radius}`.
 
-    Where the ball binds, projection and support are the point of the equations above; where it does not,
-    those of the simplex, or of the simplex with the caps below which the height is finite.
+    Attributes
+    ----------
+    declared, samples : as of every `OnSimplex`
+    radius : the bound of the height of h
+    h : a separable convex function, least at the uniform distribution
     """
 
-    slack: ClassVar[float] = 0.0
-    """The relative distance of the radius from the least height at which the set is one point."""
+    def __init__(
+        self, declared: Any, samples: SampleWeights, radius: float, h: SeparableFunction
+    ) -> None:
+        self.declared, self.samples, self.radius, self.h = declared, samples, radius, h
 
-    def __init__(self, declared: Any, samples: SampleWeights, radius: float) -> None:
-        self.declared, self.samples, self.radius = declared, samples, radius
-
-    @abstractmethod
-    def height(self, q: Vec) -> float:
-        """The function of q >= 0 that the radius bounds, least at the uniform distribution."""
-
-    @abstractmethod
-    def root(self, v: Vec, least: float, prox: bool) -> KKTPoint:
-        """The nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius, above
-        its `least`."""
-
-    @abstractmethod
-    def excess(self, q: Vec) -> float:
-        """How far q is outside of the ball, relative to its size."""
-
-    @abstractmethod
-    def too_small(self) -> str | None:
-        """Why the ball misses the simplex, if it does."""
-
-    @property
-    def cap(self) -> float:
-        """The largest entry of a sample that counts once where the height is finite."""
-        return np.inf
-
-    def ball(self) -> Domain | None:
-        """The ball alone, where it has a projection."""
-        return None
+    @functools.cached_property
+    def least(self) -> float:
+        """The smallest radius that leaves a point."""
+        return self.h.height(self.samples.uniform())
 
     @functools.cached_property
     def is_point(self) -> bool:
         """Whether other points than the uniform one are inside by rounding only, however far they are."""
-        return False
+        return self.h.flat and self.radius <= self.least * (1.0 + ROUNDING)
 
     @functools.cached_property
     def simplex(self) -> Capped:
         """The simplex around the ball."""
-        return Capped(self.declared, self.samples, self.cap)
+        return Capped(self.declared, self.samples, self.h.cap)
 
     def _vertex(self, g: Vec) -> Vec:
         """A maximiser of <g, q> without the ball. Ties are filled in proportion to their weights, where the
         height is least: that may be the one point that the ball leaves."""
         c = self.samples.weights
-        if c is None or self.cap < np.inf:
+        if c is None or self.h.cap < np.inf:
             return self.simplex.support(g)[1]
         return Capped(self.declared, self.samples, 1.0 / float(c.min())).support(g)[1]
 
     def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
         """The nearest point (prox) or a maximiser, and its multipliers where the ball binds: the solution
         without the ball if it is inside, the one point that the least ball leaves, or a root."""
-        if self.is_point:
-            return self.least()
-        q = self.simplex.project(v) if prox else self._vertex(v)
-        if self.height(q) <= self.radius:
-            return q, None
-        q = self.samples.uniform()
-        least = self.height(q)
-        if self.radius <= least + self.slack * abs(least):
-            return self.least()
-        point = self.root(v, least, prox)
+        h, radius = self.h, self.radius
+        if not self.is_point:
+            found = h.compiled(v, self.samples, radius, prox)
+            if found is not None:
+                return found
+            q = self.simplex.project(v) if prox else self._vertex(v)
+            if h.height(q) <= radius:
+                return q, None
+        if radius <= self.least + ROUNDING * abs(self.least):
+            point = h.smallest(v, self.samples, self.least, prox)
+        else:
+            point = h.root(v, self.samples, radius, self.least, prox)
         return point.q, point
-
-    def least(self) -> tuple[Vec, KKTPoint]:
-        """The point of the smallest ball: it does not move, and has no multiplier."""
-        q = self.samples.uniform()
-        return q, KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(self.samples.groups))
 
     def project(self, v: Vec) -> Vec:
         return self.solve(vector(v), prox=True)[0]
@@ -425,11 +441,22 @@ class SimplexSublevelSet(BoundSimplex):
         ]
 
     def violation(self, q: Vec) -> float:
-        q = vector(q)
-        worst = max(self.samples.outside(q), self.excess(q))
+        q, cap = vector(q), self.h.cap
+        inside = np.clip(q, 0.0, cap * self.samples.c)
+        above = self.h.height(inside) - self.h.rounding(q) - self.radius
+        worst = max(
+            self.samples.outside(q),
+            above / (max(abs(self.radius), self.h.unit) or 1.0),
+            float(np.abs(q - inside).sum()) / (min(cap, 1.0) or 1.0),
+        )
         if self.is_point:
             worst = max(worst, float(np.abs(q - self.samples.uniform()).sum()))
         return round_violation(worst)
 
     def infeasibility(self, dim: int) -> str | None:
-        return self.samples.missing(self.declared) or self.too_small()
+        why = self.samples.missing(self.declared)
+        if why is not None:
+            return why
+        slack = ROUNDING * max(abs(self.least), self.h.unit)
+        fits = self.least < np.inf and self.radius >= self.least - slack
+        return None if fits else self.declared.too_small(self.samples, self.least)

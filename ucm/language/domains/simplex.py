@@ -29,14 +29,14 @@ from ucm.language.simplex_projection import (
     ROUNDING,
     clip_to_mass,
     fill_to_mass,
-    greedy,
     jacobian,
-    order_interval,
     round_violation,
     vector,
 )
 
 __all__ = ["Capped", "CappedSimplex", "Simplex"]
+
+_TINY = float(np.finfo(float).tiny)
 
 
 class Simplex(SimplexDomain):
@@ -114,16 +114,15 @@ class CappedSimplex(SimplexDomain):
             return samples.m
         return samples.total if self.relative else 1.0
 
-    def too_small(self, samples: SampleWeights, total: float, mass: float) -> str:
-        """Return the error message for caps that leave no point: a mass whose entries weigh `total`."""
-        unit, entries = self._unit(samples), "entries"
-        if samples.weights is not None:
-            entries = "entries, by their weights,"
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        """Return the error message for caps that leave no point: `least` is the least cap that does."""
+        unit, total, mass = self._unit(samples), min(samples.totals), samples.groups[0][1]
+        entries = "entries" if samples.weights is None else "entries, by their weights,"
         if self.nu is None:
             share = f" / {unit:g}" if self.relative else ""
             return (
                 f"{self!r}: empty, {named(self.given, 'cap')}{share} times {total:.6g} {entries} is below "
-                f"{mass:g}; {subject(self.given, 'cap')} must be at least {unit * mass / total:.6g}"
+                f"{mass:g}; {subject(self.given, 'cap')} must be at least {unit * least:.6g}"
             )
         name, nu = subject(self.nu, "nu").removeprefix("the "), value(self.nu)
         if not 0.0 < nu < math.inf:
@@ -175,7 +174,7 @@ def _two_over(nu: float) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Capped(BoundSimplex):
-    """A simplex with caps, `{0 <= q_i <= cap c_i, sum q = mass}`: the weights of a reduced convex hull.
+    """The capped simplex `{floor c_i <= q_i <= cap c_i, sum q = mass}`: the weights of a reduced convex hull.
 
     Parameters
     ----------
@@ -183,94 +182,91 @@ class Capped(BoundSimplex):
         The domain as it was written.
     samples : SampleWeights
         The weights c and the classes of the samples.
-    cap : float, optional
-        The cap of a sample that counts once; inf for none.
+    cap, floor : float, optional
+        The largest and the smallest entry of a sample that counts once; a cap of inf for none.
 
     Notes
     -----
     The projection solves `sum clip(v - theta, 0, caps) = mass`: of one cap for a class by Newton's method for
     that piecewise linear function (Cominetti, Mascarenhas and Silva 2014, A Newton's method for the
-    continuous quadratic knapsack problem), else by sorting its kinks.
+    continuous quadratic knapsack problem), else by sorting its kinks. A floor is taken off q first.
     """
 
     declared: Any
     samples: SampleWeights
     cap: float = math.inf
+    floor: float = 0.0
 
     @property
-    def groups(self) -> list[MassConstraint]:
-        """The mass constraints, with caps that leave a point."""
-        return self._groups
+    def groups(self) -> list[MassConstraint] | None:
+        """The mass constraints, with caps that leave a point; None with a floor."""
+        return None if self.floor else self._above
+
+    @property
+    def _base(self) -> Any:
+        """The smallest entries."""
+        return self.floor * self.samples.c if self.floor else 0.0
 
     @functools.cached_property
-    def _groups(self) -> list[MassConstraint]:
+    def _above(self) -> list[MassConstraint]:
+        """The mass constraints of the part of q above its floor."""
         s = self.samples
         found: list[MassConstraint] = []
-        for (index, mass), n, total in zip(s.groups, s.sizes, s.totals, strict=True):
+        for (index, whole), n, total in zip(s.groups, s.sizes, s.totals, strict=True):
             c = None if s.weights is None else s.weights[index]
-            if c is None or self.cap == math.inf or (n and float(c.min()) == float(c.max())):
-                cap: Any = max(
-                    self.cap * (1.0 if c is None or not n else float(c[0])), mass / max(n, 1)
-                )
+            mass = max(whole - self.floor * total, 0.0) if self.floor else whole
+            top = self.cap - self.floor
+            if c is None or top == math.inf or (n and float(c.min()) == float(c.max())):
+                one = 1.0 if c is None or not n else float(c[0])
+                cap: Any = max(top * one, mass / max(n, 1), _TINY)
             else:
-                cap = min(max(self.cap, mass / total), mass / float(c.min())) * c
+                cap = min(max(top, mass / total, _TINY), max(mass, _TINY) / float(c.min())) * c
             found.append(MassConstraint(index, n, mass, cap))
         return found
-
-    @functools.cached_property
-    def uniform(self) -> bool:
-        """Whether every class has one cap."""
-        return all(isinstance(g.cap, float) for g in self.groups)
 
     def project(self, v: Vec) -> Vec:
         v = vector(v)
         q = np.empty_like(v)
-        if self.uniform:
-            native.project_capped(
-                v, self.samples.labels, self.groups[0].cap, self.groups[-1].cap, q
-            )
+        if not self.floor and all(isinstance(g.cap, float) for g in self._above):
+            first, last = self._above[0].cap, self._above[-1].cap
+            native.project_capped(v, self.samples.labels, first, last, q)
             return q
-        for g in self.groups:
+        v = v - self._base
+        for g in self._above:
             q[g.entries] = clip_to_mass(v[g.entries], np.zeros(g.size) + g.most, g.mass)
-        return q
+        return q + self._base
 
     def jacobian(self, v: Vec) -> Jacobian:
         return self.jacobian_at(self.project(v))
 
     def jacobian_at(self, q: Vec) -> Jacobian:
         """The Jacobian where the projection is q."""
+        q = q - self._base
         free = q > 0.0
-        for g in self.groups:
+        for g in self._above:
             free[g.entries] &= q[g.entries] < g.cap
         return jacobian(free.astype(float), self.samples.groups)
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         g = vector(g)
         q = np.empty_like(g)
-        for part in self.groups:
-            own = g[part.entries]
-            if isinstance(part.cap, float):
-                q[part.entries] = greedy(own, part.cap, part.mass)
-            else:
-                q[part.entries] = fill_to_mass(own, part.cap, part.mass)[0]
+        for part in self._above:
+            q[part.entries] = fill_to_mass(g[part.entries], part.cap, part.mass)[0]
+        q += self._base
         # in this thread: those of BLAS wait for each other on a busy machine
         return float(np.einsum("i,i->", g, q)), q
 
     def levels(self, g: Vec) -> list[tuple[float, float]]:
         g = vector(g)
-        return [
-            order_interval(g[p.entries], p.cap, p.mass)
-            if isinstance(p.cap, float)
-            else fill_to_mass(g[p.entries], p.cap, p.mass)[1]
-            for p in self.groups
-        ]
+        return [fill_to_mass(g[p.entries], p.cap, p.mass)[1] for p in self._above]
 
     def violation(self, q: Vec) -> float:
         q = vector(q)
         worst = self.samples.outside(q)
-        if self.cap < math.inf:
-            top = float((q / self.samples.c).max())
-            worst = max(worst, (top - self.cap) / max(self.cap, 1.0 / self.samples.total))
+        if self.cap < math.inf or self.floor:
+            each = q / self.samples.c
+            off = max(float(each.max()) - self.cap, self.floor - float(each.min()))
+            worst = max(worst, off / max(min(self.cap, 1.0), 1.0 / self.samples.total))
         return round_violation(worst)
 
     def infeasibility(self, dim: int) -> str | None:
@@ -278,15 +274,17 @@ class Capped(BoundSimplex):
         why = s.missing(self.declared)
         if why is not None:
             return why
-        total, mass = min(s.totals), s.groups[0][1]
-        if self.cap >= mass / total * (1.0 - ROUNDING):
+        mass = s.groups[0][1]
+        least, most = mass / min(s.totals), mass / max(s.totals)
+        if self.cap >= least * (1.0 - ROUNDING) and self.floor <= most * (1.0 + ROUNDING):
             return None
-        return self.declared.too_small(s, total, mass)
+        return self.declared.too_small(s, least)
 
     def polyhedron(self, dim: int) -> Polyhedron:
-        upper, ones = np.empty(dim), sparse.lil_array((len(self.groups), dim))
-        for k, g in enumerate(self.groups):
+        upper, ones = np.empty(dim), sparse.lil_array((len(self._above), dim))
+        for k, g in enumerate(self._above):
             upper[g.entries] = g.most
             ones[k, g.entries] = 1.0
-        sums = np.array([g.mass for g in self.groups])
-        return Polyhedron(np.zeros(dim), upper, ones.tocsr(), sums, sums)
+        sums = np.array([mass for _, mass in self.samples.groups])
+        base = np.zeros(dim) + self._base
+        return Polyhedron(base, base + upper, ones.tocsr(), sums, sums)

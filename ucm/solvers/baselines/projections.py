@@ -9,7 +9,8 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
-from ucm.language.domains.norm_ball import SimplexNormBall
+from ucm.language.domains.norm_ball import PowerFunction
+from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
 __all__ = ["bisected", "bisected_ball", "by_breakpoints", "project", "refuse"]
 
@@ -19,12 +20,8 @@ def refuse(how: str, b: Block) -> str | None:
     class or a simplex of one class in a Euclidean ball, "breakpoints" (Kiwiel 2008) for the first. Balls
     keep their closed form."""
     D = b.domain
-    ball = (
-        isinstance(D, SimplexNormBall)
-        and D.p == 2.0
-        and D.samples.weights is None
-        and b.classes is None
-    )
+    h = D.h if isinstance(D, SimplexSublevelSet) and b.classes is None else None
+    ball = isinstance(h, PowerFunction) and h.euclidean
     if b.groups is not None or isinstance(D, NormBall) or (ball and how == "bisection"):
         return None
     also = ", and the simplex of one class in a Euclidean ball" if how == "bisection" else ""
@@ -36,7 +33,7 @@ def project(how: str, b: Block, v: Vec) -> Vec:
     D = b.domain
     if isinstance(D, NormBall):
         return D.project(v)
-    if isinstance(D, SimplexNormBall):
+    if isinstance(D, SimplexSublevelSet):
         q = np.maximum(v - bisected_ball(v, D.radius, 1.0), 0.0)
         return q * min(1.0, D.radius / float(np.linalg.norm(q)))
     q = np.empty_like(v)

@@ -28,7 +28,7 @@ from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.domains.simplex import Capped
-from ucm.language.simplex_projection import fill_to_mass, order_interval
+from ucm.language.simplex_projection import fill_to_mass
 from ucm.solvers.out_of_core.active_set import (
     WIDE,
     ActiveSet,
@@ -333,8 +333,6 @@ def _centred(tables: list[Any]) -> list[Any]:
 
 def _threshold(a: Vec, weights: Vec, mass: float, cap: float) -> float:
     """The theta of `min <a, p>` over `0 <= p <= cap weights` of this mass."""
-    if (weights == 1.0).all():
-        low, high = order_interval(-a, cap, mass)
-    else:
-        low, high = fill_to_mass(-a, cap * weights, mass)[1]
+    plain = (weights == 1.0).all()
+    low, high = fill_to_mass(-a, cap if plain else cap * weights, mass)[1]
     return -high if np.isinf(low) else -0.5 * (low + high)
