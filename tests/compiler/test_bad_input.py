@@ -1,6 +1,7 @@
 """Bad input, end to end: the error names what, got and remedy, or the answer is right.
 
-What `bind` refuses is in `tests/data/test_binding.py`, what has no meaning when written in `tests/language/test_algebra.py`.
+What `bind` refuses is in `tests/data/test_binding.py`, what has no meaning when written in
+`tests/language/test_algebra.py`.
 """
 
 from __future__ import annotations
