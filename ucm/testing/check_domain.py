@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ucm.language.contracts import (
     SampleWeights,
     SemiSmooth,
 )
-from ucm.testing.checker import Checker, check_size, check_support, optimum
+from ucm.testing.checker import Checker, check_jacobian, check_size, check_support, optimum
 
 __all__ = ["check_domain"]
 
@@ -41,11 +42,17 @@ class _Case(Checker):
         yield np.where(np.arange(self.dim) % 2, 1.0, 0.0)
         yield 1e-12 * self.rng.standard_normal(self.dim)
 
-    def support(self, g: Vec) -> tuple[float, Vec]:
-        return self.domain.support(g)
+    def directions(self, count: int) -> Iterator[tuple[Vec, float, Vec]]:
+        """Random directions of finite support, each with its height and a maximiser."""
+        for g in self.rng.standard_normal((count, self.dim)):
+            top, q = self.domain.support(g)
+            if np.isfinite(top):
+                yield g, top, q
 
-    def violation(self, q: Vec) -> float:
-        return self.domain.violation(q)
+    def is_point(self) -> bool:
+        """True if the domain has no extent in a random direction."""
+        g = self.rng.standard_normal(self.dim)
+        return self.domain.support(g)[0] + self.domain.support(-g)[0] <= 1e-6
 
 
 def check_domain(
@@ -86,94 +93,102 @@ def check_domain(
     >>> check_domain(ucm.NormBall(0.7), dims=(3,))
     """
     rng = np.random.default_rng(seed)
-    tried, declared = 0, domain if samples and isinstance(domain, Domain) else None
-    for dim in dims:
-        compare = dim <= cvxpy_dim
-        if domain.infeasibility(dim) is None:
-            tried += 1
-            alone = SampleWeights(dim)
-            case = _Case(f"{domain!r}, dimension {dim}", tol, domain, dim, alone, rng)
-            _check_case(case, compare=compare)
-        for bound in _bindings(dim):
-            if declared is None:
-                break
-            try:
-                D = declared.bind(bound)
-            except CompositionError:  # weights have no meaning
-                continue
-            if D is domain or D.infeasibility(dim) is not None:
-                continue
-            tried += 1
-            what = f"{domain!r}, dimension {dim}"
-            if bound.classes is not None:
-                what += f", classes {bound.classes.astype(int).tolist()}"
-            if bound.weights is not None:
-                what += f", weights {bound.weights.tolist()}"
-            case = _Case(what, tol, D, dim, bound, rng)
-            _check_bound(case, declared, compare)
-            _check_weights(case, declared)
-            _check_case(case, compare=compare)
-    if tried == 0:
+    cases = [
+        _Case(f"{domain!r}, dimension {dim}", tol, domain, dim, SampleWeights(dim), rng)
+        for dim in dims
+        if domain.infeasibility(dim) is None
+    ]
+    for case in cases:
+        _check_case(case, case.dim <= cvxpy_dim)
+    declared = domain if samples and isinstance(domain, Domain) else None
+    bound = [] if declared is None else [*_bound_cases(declared, dims, tol, rng)]
+    for case in bound:
+        _check_bound(case, domain, case.dim <= cvxpy_dim)  # type: ignore[arg-type]
+        _check_weights(case, domain)  # type: ignore[arg-type]
+        _check_case(case, case.dim <= cvxpy_dim)
+    if not cases and not bound:
         raise AssertionError(f"{domain!r}: empty in every dimension of {dims}; choose others")
 
 
-def _bindings(dim: int) -> Iterator[SampleWeights]:
-    """Samples of one and of two classes, which count once, or as often as their weights say."""
-    y = np.where(np.arange(dim) % 3 == 1, -1.0, 1.0)
-    c = np.resize([1.0, 2.0, 3.0, 1.0], dim)
-    for classes in (None, y) if dim > 1 else (None,):
-        yield SampleWeights(dim, None, classes)
-        yield SampleWeights(dim, c, classes)
+def _bound_cases(
+    domain: Domain, dims: tuple[int, ...], tol: float, rng: np.random.Generator
+) -> Iterator[_Case]:
+    """The domain over samples of one and of two classes, which count once, or as often as their weights say;
+    those that differ from the domain alone."""
+    for dim in dims:
+        y = np.where(np.arange(dim) % 3 == 1, -1.0, 1.0)
+        c = np.resize([1.0, 2.0, 3.0, 1.0], dim)
+        for classes in (None, y) if dim > 1 else (None,):
+            for weights in (None, c):
+                samples = SampleWeights(dim, weights, classes)
+                try:
+                    D = domain.bind(samples)
+                except CompositionError:  # weights have no meaning
+                    continue
+                if D is domain or D.infeasibility(dim) is not None:
+                    continue
+                what = f"{domain!r}, dimension {dim}"
+                what += "" if classes is None else f", classes {classes.astype(int).tolist()}"
+                what += "" if weights is None else f", weights {weights.tolist()}"
+                yield _Case(what, tol, D, dim, samples, rng)
 
 
-def _check_case(case: _Case, *, compare: bool) -> None:
+def _check_case(case: _Case, compare: bool) -> None:
+    domain = case.domain
+
+    def support(g: Vec) -> tuple[float, Vec]:
+        top, q = domain.support(g)
+        if np.isfinite(top):
+            case.at_most("the maximiser is inside", domain.violation(q), case.tol)
+        return top, q
+
     _check_center(case)
-    _check_support(case)
-    if isinstance(case.domain, Projectable):
-        _check_projection(case, case.domain)
-        _check_memory(case, case.domain.project)
-    if isinstance(case.domain, SemiSmooth):
-        _check_jacobian(case, case.domain)
-    if isinstance(case.domain, MassMultipliers):
-        _check_levels(case, case.domain)
-    g = case.rng.standard_normal(case.dim)
-    if compare and case.support(g)[0] + case.support(-g)[0] > 1e-6:  # else it is one point
+    check_support(case, support, case.vectors())
+    _check_memory(case, lambda g: domain.support(g)[1])
+    if isinstance(domain, Projectable):
+        _check_projection(case, domain)
+        _check_memory(case, domain.project)
+    if isinstance(domain, SemiSmooth):
+        for scale in (0.1, 1.0, 5.0):
+            v, ways = scale * case.rng.standard_normal(case.dim), np.eye(case.dim)[:3]
+            J = domain.jacobian(v)
+            dense = np.diag(J.d) + J.U @ J.S @ J.U.T
+            for d in ways:
+                case.equal("`matvec` is that of the Jacobian", J.matvec(d), dense @ d)
+            ways = (*ways, *case.rng.standard_normal((3, case.dim)))
+            check_jacobian(case, domain.project, v, dense, ways)
+    if isinstance(domain, MassMultipliers):
+        _check_levels(case, domain)
+    if compare and not case.is_point():
         _check_against_cvxpy(case)
-        _check_polyhedron(case)
 
 
 def _check_center(case: _Case) -> None:
     center = case.domain.center(case.dim)
-    case.at_most("the centre is inside", case.violation(center), case.tol)  # or on the boundary
-    reach = [case.support(s * e)[0] for e in np.eye(case.dim) for s in (1.0, -1.0)]
+    case.at_most("the centre is inside", case.domain.violation(center), case.tol)
+    reach = [case.domain.support(s * e)[0] for e in np.eye(case.dim) for s in (1.0, -1.0)]
     if np.isfinite(reach).all():
         far = center + 10.0 * (1.0 + float(np.abs(reach).max())) * np.ones(case.dim)
-        if case.violation(far) <= 0.0:
-            case.fail("a point beyond the support has a violation above 0", case.violation(far))
+        if case.domain.violation(far) <= 0.0:
+            case.fail("a point beyond the support has a violation above 0", far)
 
 
 def _check_bound(case: _Case, declared: Domain, compare: bool) -> None:
     """The domain over samples is the declared one, with the masses of the classes where it lies on the
     simplex: the weights of a hull lie in it, and a certificate relies on its support."""
-    domain, samples = case.domain, case.samples
-    x = cp.Variable(case.dim)
-    both = declared.own_constraints(x)
-    if domain.on_simplex:
-        both += samples.constraints(x)
-    for g in case.rng.standard_normal((3, case.dim)):
-        top, q = domain.support(g)
-        for point in (q, domain.center(case.dim)) if np.isfinite(top) else ():
+    domain, samples, slack = case.domain, case.samples, 10.0 * case.tol
+    for _, _, q in case.directions(3):
+        for point in (q, domain.center(case.dim)):
             if domain.on_simplex:
-                outside = samples.outside(point)
-                case.at_most("it lies on the simplex", outside, 10.0 * case.tol)
+                case.at_most("it lies on the simplex", samples.outside(point), slack)
             if samples.weights is None and not declared.on_simplex:
-                case.at_most(
-                    "it lies in the declared domain", declared.violation(point), 10.0 * case.tol
-                )
-        plain = samples.weights is None and (samples.classes is None or not declared.on_simplex)
-        if compare and plain and top + domain.support(-g)[0] > 1e-6:  # else it is one point
-            error = abs(optimum(cp.Maximize(g @ x), both) - top) / (1.0 + abs(top))
-            case.at_most("it is the declared domain and the simplex, by CVXPY", error, 1e-5)
+                case.at_most("it lies in the declared domain", declared.violation(point), slack)
+    plain = samples.weights is None and (samples.classes is None or not declared.on_simplex)
+    if compare and plain and not case.is_point():
+        x = cp.Variable(case.dim)
+        both = declared.own_constraints(x)
+        both += samples.constraints(x) if domain.on_simplex else []
+        _check_reach(case, "it is the declared domain and the simplex, by CVXPY", x, both, 3)
 
 
 def _check_weights(case: _Case, declared: Domain) -> None:
@@ -184,22 +199,9 @@ def _check_weights(case: _Case, declared: Domain) -> None:
     times = samples.weights.astype(int)
     classes = None if samples.classes is None else np.repeat(samples.classes, times)
     repeated = declared.bind(SampleWeights(int(times.sum()), None, classes))
+    law, tol = "a weight is a number of equal samples", max(1e-7, 10.0 * case.tol)
     for g in case.rng.standard_normal((3, case.dim)):
-        top, other = case.support(g)[0], repeated.support(np.repeat(g, times))[0]
-        if np.isfinite(top) or np.isfinite(other):
-            error = abs(top - other) / (1.0 + abs(other))
-            case.at_most("a weight is a number of equal samples", error, max(1e-7, 10.0 * case.tol))
-
-
-def _check_support(case: _Case) -> None:
-    def support(g: Vec) -> tuple[float, Vec]:
-        top, q = case.support(g)
-        if np.isfinite(top):
-            case.at_most("the maximiser is inside", case.violation(q), case.tol)
-        return top, q
-
-    check_support(case, support, case.vectors())
-    _check_memory(case, lambda g: case.support(g)[1])
+        case.equal(law, case.domain.support(g)[0], repeated.support(np.repeat(g, times))[0], tol)
 
 
 def _check_memory(case: _Case, function: Callable[[Vec], Vec]) -> None:
@@ -210,11 +212,9 @@ def _check_memory(case: _Case, function: Callable[[Vec], Vec]) -> None:
     if not np.array_equal(v, before):
         case.fail("the input is unchanged", before, v)
     v.flags.writeable = False
-    if not np.array_equal(function(v), first):
-        case.fail("the same answer twice, also for read-only input", first, function(v))
-    strided = np.repeat(before, 2)[::2]
-    if not np.array_equal(function(strided), first):
-        case.fail("the same answer for strided input", first, function(strided))
+    for kind, given in (("read-only", v), ("strided", np.repeat(before, 2)[::2])):
+        if not np.array_equal(function(given), first):
+            case.fail(f"the same answer twice, for {kind} input", first, function(given))
 
 
 def _check_projection(case: _Case, domain: Projectable) -> None:
@@ -222,118 +222,67 @@ def _check_projection(case: _Case, domain: Projectable) -> None:
     for v in case.vectors():
         q = domain.project(v)
         scale = 1.0 + float(np.abs(v).max()) + float(np.abs(q).max())
-        case.at_most("the projection is inside", case.violation(q), case.tol)
-        again = domain.project(q)
-        case.at_most("projecting twice changes nothing", np.abs(again - q).max(), 1e-7 * scale)
-        top = case.support(v - q)[0]
+        case.at_most("the projection is inside", domain.violation(q), case.tol)
         case.at_most(
-            "no point of the domain makes an acute angle with v - P(v)",
-            top - float((v - q) @ q),
-            case.tol * scale * scale * case.dim,
+            "projecting twice changes nothing", np.abs(domain.project(q) - q), 1e-7 * scale
         )
+        acute = domain.support(v - q)[0] - float((v - q) @ q)
+        law = "no point of the domain makes an acute angle with v - P(v)"
+        case.at_most(law, acute, case.tol * scale * scale * case.dim)
         if previous is not None:
             apart = np.linalg.norm(q - previous[1]) - np.linalg.norm(v - previous[0])
-            case.at_most("the projection is non-expansive", float(apart), case.tol * scale)
+            case.at_most("the projection is non-expansive", apart, case.tol * scale)
         previous = (v, q)
-
-
-def _check_jacobian(case: _Case, domain: SemiSmooth) -> None:
-    for scale in (0.1, 1.0, 5.0):
-        v = scale * case.rng.standard_normal(case.dim)
-        h = 1e-6 * scale
-        J = domain.jacobian(v)
-        dense = np.diag(J.d) + J.U @ J.S @ J.U.T
-        eigenvalues = np.linalg.eigvalsh(0.5 * (dense + dense.T))
-        case.at_most("the Jacobian is symmetric", np.abs(dense - dense.T).max(), case.tol)
-        case.at_most("0 <= J", -float(eigenvalues.min()), 1e-7)
-        case.at_most("J <= I", float(eigenvalues.max()) - 1.0, 1e-7)
-        for _ in range(3):
-            d = case.rng.standard_normal(case.dim)
-            ahead = domain.project(v + h * d)
-            behind = domain.project(v - h * d)
-            middle = domain.project(v)
-            # at a kink between both points the one-sided slopes differ: not a generic point
-            kink = np.abs(ahead - 2.0 * middle + behind).max() / h
-            error = np.abs((ahead - behind) / (2.0 * h) - J.matvec(d)).max()
-            if kink < 1e-3:
-                case.at_most("the Jacobian is that of the projection", float(error), 1e-4)
 
 
 def _check_levels(case: _Case, domain: MassMultipliers) -> None:
     """The multipliers move with g, and settle what q does: full above, empty below, by exchange."""
-    masks = [np.zeros(case.dim, bool) for _ in case.samples.groups]
-    for mask, (index, _) in zip(masks, case.samples.groups, strict=True):
-        mask[index] = True
+    groups = [index for index, _ in case.samples.groups]
     for g in case.vectors():
-        scale = 1.0 + float(np.abs(g).max())
-        levels = domain.levels(g)
-        if len(levels) != len(masks):
+        slack = 1e-6 * (1.0 + float(np.abs(g).max())) * case.dim
+        levels = np.array(domain.levels(g), dtype=np.float64)
+        moved = np.array(domain.levels(g + 3.0), dtype=np.float64)
+        if levels.shape != (len(groups), 2):
             case.fail("one interval for each mass", levels)
-        moved = domain.levels(g + 3.0)
-        for (lo, hi), (lo_, hi_) in zip(levels, moved, strict=True):
-            if not lo <= hi:
-                case.fail("an interval has lo <= hi", lo, hi)
-            for a, b in ((lo, lo_), (hi, hi_)):
-                if np.isfinite(a):
-                    case.at_most("levels move with g", abs(b - a - 3.0), 1e-6 * scale * case.dim)
-                elif a != b:
-                    case.fail("levels move with g", a, b)
-        q, c = case.support(g)[1], np.ones(case.dim) * case.samples.c
-        for (lo, hi), mask in zip(levels, masks, strict=True):
+        case.at_most("an interval has lo <= hi", levels[:, 0] - levels[:, 1])
+        case.equal("levels move with g", moved, levels + 3.0, slack)
+        q, c = domain.support(g)[1], np.ones(case.dim) * case.samples.c
+        for (lo, hi), index in zip(levels, groups, strict=True):
             if lo != hi:
                 continue
-            rest, part = g[mask] - hi, (q / c)[mask]
-            # the entries, over their weights, rank as their slacks do: whoever is above has at least as much
+            rest, part = (g - hi)[index], (q / c)[index]
             order = np.argsort(rest)
-            case.at_most(
-                "entries grow with g - theta",
-                float(np.max(-np.diff(part[order]) * (np.diff(rest[order]) > 1e-9), initial=0.0)),
-                1e-7,
-            )
+            # entries over their weights rank as their slacks do
+            falls = -np.diff(part[order]) * (np.diff(rest[order]) > 1e-9)
+            case.at_most("entries grow with g - theta", falls, 1e-7)
 
 
-def _check_polyhedron(case: _Case) -> None:
-    """The inequalities define the same set: linear programs over them reach the support."""
-    found = case.domain.polyhedron(case.dim)
-    if found is None:
-        return
-    v = cp.Variable(found.lower.size)
-    inside = [
-        found.lower <= v,
-        v <= found.upper,
-        found.least <= found.A @ v,
-        found.A @ v <= found.most,
-    ]
-    for g in case.rng.standard_normal((2, case.dim)):
-        top, _ = case.support(g)
-        if np.isfinite(top):
-            error = abs(optimum(cp.Maximize(g @ v[: case.dim]), inside) - top) / (1.0 + abs(top))
-            case.at_most("the support agrees with the inequalities", error, 1e-5)
+def _check_reach(case: _Case, law: str, x: Any, constraints: list[Any], count: int = 2) -> None:
+    """Programs over the constraints on x, the first entries of which are q, reach the support."""
+    for g, top, _ in case.directions(count):
+        case.equal(law, optimum(cp.Maximize(g @ x[: case.dim]), constraints), top, 1e-5)
 
 
 def _check_against_cvxpy(case: _Case) -> None:
-    """The constraints define the same set: both problems solved by a conic solver."""
-    domain = case.domain
-    size = domain.size()
-    x = cp.Variable(case.dim)
+    """The constraints and the inequalities define the same set: problems over them, by a conic solver."""
+    domain, size, x = case.domain, case.domain.size(), cp.Variable(case.dim)
     constraints = domain.own_constraints(x)
-    for _ in range(2):
-        g = case.rng.standard_normal(case.dim)
-        top, q = case.support(g)
-        if np.isfinite(top):
-            error = abs(optimum(cp.Maximize(g @ x), constraints) - top) / (1.0 + abs(top))
-            case.at_most("the support agrees with CVXPY", error, 1e-5)
-        if isinstance(domain, Projectable):
-            v = case.rng.standard_normal(case.dim)
-            least = optimum(cp.Minimize(cp.sum_squares(x - v)), constraints)
-            q = domain.project(v)
-            error = abs(least - float((q - v) @ (q - v)))
-            case.at_most("the projection agrees with CVXPY", error / (1.0 + float(v @ v)), 1e-5)
+    _check_reach(case, "the support agrees with CVXPY", x, constraints)
+    for v in case.rng.standard_normal((2, case.dim)) if isinstance(domain, Projectable) else ():
+        least = optimum(cp.Minimize(cp.sum_squares(x - v)), constraints)
+        q = domain.project(v)  # type: ignore[attr-defined]
+        law = "the projection agrees with CVXPY"
+        case.equal(law, float((q - v) @ (q - v)), least, 1e-5, float(v @ v))
+    found = domain.polyhedron(case.dim)
+    if found is not None:
+        p = cp.Variable(found.lower.size)
+        inside = [found.lower <= p, p <= found.upper]
+        inside += [found.least <= found.A @ p, found.A @ p <= found.most]
+        _check_reach(case, "the support agrees with the inequalities", p, inside)
     if size is not None:
-        parameter, variable = cp.Parameter(), cp.Variable()
-        with_parameter = cp.Problem(cp.Minimize(0), domain.constraints(x, parameter))
+        with_parameter = cp.Problem(cp.Minimize(0), domain.constraints(x, cp.Parameter()))
         if not with_parameter.is_dcp(dpp=True):
             case.fail("constraints are DPP in the size", domain)
-        if not cp.Problem(cp.Minimize(0), domain.constraints(x, variable)).is_dcp():
+        if not cp.Problem(cp.Minimize(0), domain.constraints(x, cp.Variable())).is_dcp():
             case.fail("constraints are convex in point and size together", domain)
     check_size(case, size)

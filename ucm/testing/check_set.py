@@ -10,6 +10,7 @@ import numpy as np
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.contracts import LoweredSet, UncertaintySet
 from ucm.language.parameter import Parameters
 from ucm.language.serialize import from_json, to_json
@@ -34,15 +35,15 @@ def check_set(
     Parameters
     ----------
     U : UncertaintySet
-        What is looked at.
+        The set.
     X : (m, n) array or sparse matrix, optional
         Samples to bind it to; random ones by default.
     y : (m,) labels -1 and +1, optional
-        Of these samples.
+        The labels of the samples.
     seed : int
         For the samples and the directions.
     subgroup : (m,) array, optional
-        The groups of X; where X is drawn, the groups that the set names, in turn.
+        The groups of the samples; random samples take the groups that the set names, in turn.
     tol : float
         Relative slack of the laws.
     cvxpy_tol : float
@@ -109,12 +110,11 @@ class _Case(Checker):
         return d / np.linalg.norm(d)
 
     def support(self, d: Vec) -> tuple[float, Vec | None]:
-        found, height = self.U.support(self.data, d, {}), self.U.support_value(self.data, d, {})
-        if height != found[0]:
-            apart = abs(height - found[0])
-            self.at_most(
-                "`support_value` is that of `support`", apart, self.tol * (1.0 + abs(height))
-            )
+        found = self.U.support(self.data, d, {})
+        self.equal(
+            "`support_value` is that of `support`",
+            self.U.support_value(self.data, d, {}), found[0],
+        )  # fmt: skip
         return found
 
     def x(self, blocks: list[Vec]) -> Vec:
@@ -145,8 +145,7 @@ def _check_image(case: _Case) -> None:
         maps += [B for _, B in c.terms]
     for A in maps:
         q, w = (case.rng.standard_normal(d) for d in reversed(A.shape))
-        left, right = float(w @ A.matvec(q)), float(A.rmatvec(w) @ q)
-        case.at_most("<w, A q> = <A'w, q>", abs(left - right), case.tol * (1.0 + abs(left)))
+        case.equal("<w, A q> = <A'w, q>", float(A.rmatvec(w) @ q), float(w @ A.matvec(q)))
 
 
 def _check_members(case: _Case) -> list[list[Vec]]:
@@ -165,9 +164,8 @@ def _check_members(case: _Case) -> list[list[Vec]]:
     for q in found:
         x, violation = case.U.rebuild(case.data, iter([v.copy() for v in q]))
         case.at_most("points of the lowered form are inside", violation, case.tol)
-        apart = float(np.linalg.norm(x - case.x(q)))
-        scale = 1.0 + float(np.linalg.norm(x))
-        case.at_most("`rebuild` gives the point of the lowered form", apart, case.tol * scale)
+        size = np.abs(x).max()
+        case.equal("`rebuild` gives the point of the lowered form", case.x(q), x, size=size)
     return found
 
 
@@ -184,20 +182,16 @@ def _check_outside(case: _Case, found: list[list[Vec]]) -> None:
 
 def _check_against_cvxpy(case: _Case, tol: float) -> None:
     """The greatest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
-    import cvxpy as cp
-
     scope = Parameters()
     expression, constraints = case.U.cvxpy(case.data, scope)
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)
-    z, meets = case.image.center, []
     q = [cp.Variable(b.map.shape[1]) for b in case.image.blocks]
-    for b, v in zip(case.image.blocks, q, strict=True):
-        z = z + b.map.matrix() @ v
-        meets += b.domain.own_constraints(v)
+    blocks = list(zip(case.image.blocks, q, strict=True))
+    z = sum((b.map.matrix() @ v for b, v in blocks), start=case.image.center)
+    meets = [c for b, v in blocks for c in b.domain.own_constraints(v)]
     for c in case.image.couplings:
-        total = sum((B.matrix() @ q[k] for k, B in c.terms), start=cp.Constant(c.offset))
-        meets.append(total == 0)
+        meets.append(sum((B.matrix() @ q[k] for k, B in c.terms), start=c.offset) == 0)
     for _ in range(2):
         d = case.direction()
         top = case.support(d)[0]
@@ -205,8 +199,7 @@ def _check_against_cvxpy(case: _Case, tol: float) -> None:
             continue
         defined = optimum(cp.Maximize(d @ expression), constraints)
         lowered = optimum(cp.Maximize(d @ z), meets)
-        scale = 1.0 + abs(top)
-        case.at_most("`lower` agrees with `cvxpy`", abs(lowered - defined), tol * scale)
-        case.at_most("`support` bounds `cvxpy`", defined - top, tol * scale)
+        case.equal("`lower` agrees with `cvxpy`", lowered, defined, tol)
+        case.equal("`support` bounds `cvxpy`", max(defined, top), top, tol)
         if not case.image.couplings:
-            case.at_most("`support` agrees with `cvxpy`", abs(defined - top), tol * scale)
+            case.equal("`support` agrees with `cvxpy`", defined, top, tol)

@@ -1,4 +1,4 @@
-"""Common parts of the checks: a checker that names the subject, the law and the numbers, and common laws."""
+"""Laws that hold for objects of several kinds, and the checker that names the subject, the law and the numbers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.contracts import Size
 from ucm.language.node import Node
+from ucm.language.parameter import Parameters
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["Checker", "check_size", "check_support", "groups_in_turn", "optimum"]
+__all__ = [
+    "Checker",
+    "check_jacobian",
+    "check_program",
+    "check_size",
+    "check_support",
+    "groups_in_turn",
+    "optimum",
+]
 
 
 @dataclass(frozen=True)
 class Checker:
-    """Compares, and fails with an `AssertionError`.
+    """Compares numbers, and fails with an `AssertionError`.
 
     Attributes
     ----------
@@ -32,9 +43,18 @@ class Checker:
     def fail(self, law: str, *numbers: object) -> NoReturn:
         raise AssertionError(f"{self.subject}: {law}: {', '.join(map(str, numbers))}")
 
-    def at_most(self, law: str, number: float, bound: float = 0.0) -> None:
-        if not number <= bound:
-            self.fail(law, f"{number:.3e} above {bound:.3e}")
+    def at_most(self, law: str, numbers: ArrayLike, bound: float = 0.0) -> None:
+        """No entry of `numbers` exceeds the bound."""
+        largest = float(np.max(numbers, initial=-np.inf))
+        if not largest <= bound:
+            self.fail(law, f"{largest:.3e} above {bound:.3e}")
+
+    def equal(self, law: str, a: Any, b: Any, tol: float | None = None, size: Any = 0.0) -> None:
+        """All `|a - b| <= tol (1 + |b| + size)`; infinite numbers are equal to themselves."""
+        a, b, size = np.broadcast_arrays(a, b, size)
+        with np.errstate(invalid="ignore"):
+            error = np.where(a == b, 0.0, np.abs(a - b) / (1.0 + np.abs(b) + size))
+        self.at_most(law, error, self.tol if tol is None else tol)
 
 
 def groups_in_turn(node: Node, m: int) -> Any:
@@ -85,16 +105,53 @@ def check_support(
             judge.at_most("no point is beyond the support", float(d @ x) - top, slack(d, x))
 
 
+def check_jacobian(
+    judge: Checker,
+    prox: Callable[[Vec], Vec],
+    v: Vec,
+    J: NDArray[np.float64],
+    directions: Iterable[Vec],
+    tol: float = 1e-4,
+) -> None:
+    """J is a Jacobian of a proximal map or a projection at v: symmetric, between 0 and I, and the derivative
+    in every direction in which the map has the same slope on both sides of v."""
+    judge.at_most("the slope of the proximal map is symmetric", np.abs(J - J.T), 1e-9)
+    eigenvalues = np.linalg.eigvalsh(0.5 * (J + J.T))
+    judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)
+    judge.at_most("the slope of the proximal map is at most I", eigenvalues - 1.0, 1e-7)
+    h = 1e-6 * (1.0 + float(np.abs(v).max()))
+    here = prox(v)
+    for d in directions:
+        ahead, behind = prox(v + h * d), prox(v - h * d)
+        if np.abs(ahead - 2.0 * here + behind).max() <= 1e-3 * h:  # no kink between them
+            error = np.abs((ahead - behind) / (2.0 * h) - J @ d)
+            judge.at_most("the slope of the proximal map is its derivative", error, tol)
+
+
 def check_size(judge: Checker, size: Size | None) -> None:
     """The number that a declared scalar derives leads back to it."""
     if size is not None and np.isfinite(size.number):
         again = size.derived(size.inverse(size.number))
-        error = abs(again - size.number) / (1.0 + abs(size.number))
-        judge.at_most("`inverse` undoes `derived`", error, 1e-9)
+        judge.equal("`inverse` undoes `derived`", again, size.number, 1e-9)
+
+
+def check_program(
+    judge: Checker, cvxpy: Callable[..., Any], value: Callable[[Vec], float], points: Iterable[Vec]
+) -> None:
+    """The CVXPY form of a term has its values, and is convex and DPP.
+
+    Parameters
+    ----------
+    cvxpy : of the point, a factor and a `Scope`
+    """
+    for v in (points := list(points)):
+        found = cp.sum(cvxpy(cp.Constant(v), 1.0, Parameters())).value
+        judge.equal("the value agrees with CVXPY", found, value(v))
+    program = cp.Minimize(cp.sum(cvxpy(cp.Variable(points[0].size), 2.0, Parameters())))
+    if not cp.Problem(program).is_dcp(dpp=True):
+        judge.fail("CVXPY sees it convex, and DPP", program)
 
 
 def optimum(sense: Any, constraints: list[Any]) -> float:
     """The value of `cvxpy.Maximize(...)` or `Minimize(...)` under constraints, by Clarabel."""
-    import cvxpy as cp
-
     return float(cp.Problem(sense, constraints).solve(solver=cp.CLARABEL))
