@@ -12,8 +12,9 @@ from scipy.stats import binom
 from typed import known
 
 import ucm
+from benchmarks.papers.coherent_loss import coherent_loss
 from ucm import CVaR, Ellipsoid, Gelbrich, Guarantee, Param, Wasserstein, neg, pos
-from ucm.evidence.guarantees import coherent_loss, margin_loss
+from ucm.evidence.guarantees import margin_loss
 
 X, Y = bundled.load("breast_cancer")
 LABELS = (1, -1)

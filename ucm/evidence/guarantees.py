@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -27,7 +27,7 @@ from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
-from ucm.language.contracts import Domain, UncertaintySet
+from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import ChiSquareBall, KLBall, NormBall
 from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Hinge
@@ -37,14 +37,13 @@ from ucm.language.parameter import BinaryExpression
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
 from ucm.language.sets.combination import summands
-from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, MatrixSum, Origin
+from ucm.language.statistics.affine import ConstantMatrix, MatrixSum, Origin
 from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.term_sums import ScaledLoss
 
-__all__ = ["Guarantee", "Guarantees", "coherent_loss", "guarantees", "margin_loss"]
+__all__ = ["Guarantee", "Guarantees", "guarantees", "margin_loss"]
 
 _CLASSES = {1: pos, -1: neg}
-_ROUNDING = 1e-6  # of the sum of weights that a solver of CVXPY found
 
 
 @dataclass(frozen=True)
@@ -153,13 +152,12 @@ def guarantees(
         rows += _by_margin(model, data, solution, level)
         note = "A loss and a penalty hold no set of distributions: only samples bound the error."
         return Guarantees(tuple(rows), note)
-    fitted = (
-        None if solution.w is not None and not np.any(solution.w) else _Fitted.of(data, solution)
-    )
-    if fitted is None:
+    w, X = solution.w, data.X if data.gram is None else data.gram.X
+    elsewhere = solution.expansion is None and w.size != X.shape[1]
+    if elsewhere or (w is not None and not np.any(w)):
         note = "w is 0, or lives in another space than the samples: the set promises nothing there."
         return Guarantees(tuple(rows), note)
-    own = [*_of_set(model.set, fitted)]
+    own = [*_of_set(model.set, _Fitted(data, solution))]
     note = "" if own else "No promise of this set is known here."
     if any(row.probability is None for row in own):
         note = (
@@ -227,66 +225,6 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
     return np.clip(1.0 - t / rho, 0.0, 1.0) ** p
 
 
-def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None) -> float:
-    """The least coherent classification loss that is no smaller than the share of negative margins:
-    `max {t : the t smallest margins have a negative sum} / m`; or that of a family of risks.
-
-    It is 0 exactly where no margin is negative, 1 where all are, falls as margins grow, and knows neither
-    their order nor their scale; its level sets are convex. The classifier with the least of it is a nu-SVM:
-    that of the least `nu = (t + 1) / m` with a margin that is not negative. Ito, Takeda and Toh (2015),
-    Definition 2 and Proposition 4.
-
-    Parameters
-    ----------
-    margins : (m,)
-    family : from k in (0, 1] to domains Q_k of distributions, which grow from the uniform one to all
-        Of the loss `1 - sup {k : max over Q_k of -<q, margins> <= 0}`, which every coherent one is (Lemma 4);
-        1 where there is no such k.
-        The classifier with the least of it is that of `Hull(signed, weights=Q_k)` at the k at which 0 enters
-        (Proposition 3). None for caps `1 / (m - ceil(m k) + 1)`, those of (29).
-
-    Raises
-    ------
-    DataError
-        The margins are no vector of finite numbers.
-    ParameterError
-        The family does not answer with distributions of m entries.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> from ucm.evidence.guarantees import coherent_loss
-    >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
-    0.75
-    >>> balls = lambda k: ucm.KLBall(4.0**-k)
-    >>> round(coherent_loss([-1.0, 0.4, 0.5, 2.0], balls), 4)
-    0.9257
-    """
-    u = vector_of(margins, None, "coherent_loss: margins")
-    if family is None:
-        return int(np.count_nonzero(np.cumsum(np.sort(u)) < 0.0)) / max(u.size, 1)
-    if u.size == 0 or u.min() >= 0.0:
-        return 0.0
-    low, high = 0.0, 1.0
-    while high - low > 1e-12:
-        k = 0.5 * (low + high)
-        low, high = (low, k) if _risk(u, family, k) > 0.0 else (k, high)
-    return 1.0 - low
-
-
-def _risk(u: Vec, family: Any, k: float) -> float:
-    """The largest mean of -u over the distributions at k."""
-    domain = family(k) if callable(family) else family
-    if callable(family) and isinstance(domain, Domain) and domain.infeasibility(u.size) is None:
-        risk, q = domain.support(-u)
-        if abs(q.sum() - 1.0) <= _ROUNDING and q.min() >= -_ROUNDING:
-            return risk
-    raise ParameterError(
-        f"coherent_loss: family: expected a function from k to domains of distributions of {u.size} entries, "
-        f"got {brief(domain)}; give one, as lambda k: ucm.KLBall(4.0**-k)"
-    )
-
-
 def _by_margin(
     model: Objective, data: Data, solution: Solution, level: float
 ) -> Iterator[Guarantee]:
@@ -331,7 +269,7 @@ def _by_margin(
 # --- the fit ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Fitted:
-    """A fitted (w, b), its margins, and what the statistics of the samples are along w.
+    """A fitted (w, b), its margins, and the moments of the margin.
 
     Attributes
     ----------
@@ -342,50 +280,31 @@ class _Fitted:
     data: Data
     solution: Solution
 
-    @classmethod
-    def of(cls, data: Data, solution: Solution) -> _Fitted | None:
-        """Return the fitted classifier; None if w lives in another space than the samples."""
-        X = data.X if data.gram is None else data.gram.X
-        if solution.expansion is None and solution.w.size != X.shape[1]:
-            return None
-        return cls(data, solution)
-
-    @property
-    def w(self) -> Vec | None:
-        return self.solution.w
-
-    @property
-    def b(self) -> float | None:
-        return self.solution.b
-
     @functools.cached_property
     def margins(self) -> Vec:
         """`y_i (w'x_i + b)` of samples that are in memory."""
         X = self.data.X if self.data.gram is None else self.data.gram.X
-        if self.w is None:
+        if self.solution.w is None:
             return self.data.y * self.solution.decision(X)
-        return self.data.y * (np.asarray(X @ self.w) + (self.b or 0.0))
-
-    def of_class(self, label: int) -> Vec:
-        return self.margins[self.data.y == label]
+        return self.data.y * (np.asarray(X @ self.solution.w) + (self.solution.b or 0.0))
 
     def norm(self, p: float) -> float:
         """`||w||_p`."""
-        return 1.0 if self.w is None else float(np.linalg.norm(self.w, p))
+        w = self.solution.w
+        return 1.0 if w is None else float(np.linalg.norm(w, p))
 
     def moments(self, label: int) -> tuple[float, float]:
         """The mean and the standard deviation of the margins of a class."""
-        kind = _CLASSES[label].kind
-        if self.data.gram is not None or self.w is None:
-            own, weights = self.of_class(label), self.data.copies(kind)
+        kind, w = _CLASSES[label].kind, self.solution.w
+        if self.data.gram is not None or w is None:
+            own, weights = self.margins[self.data.y == label], self.data.copies(kind)
             mean = float(np.average(own, weights=weights))
             return mean, math.sqrt(float(np.average((own - mean) ** 2, weights=weights)))
-        score = float(self.data.mean(kind) @ self.w) + (self.b or 0.0)
-        if self.data.origin is not None:
-            score += float(self.data.origin @ self.w)
-        mean = label * score
-        along = self.data.covariance_factor(kind).rmatvec(self.w)
-        return mean, float(np.sqrt(along @ along))
+        center = self.data.mean(kind)
+        center = center if self.data.origin is None else center + self.data.origin
+        along = self.data.covariance_factor(kind).rmatvec(w)
+        mean = label * (float(center @ w) + (self.solution.b or 0.0))
+        return mean, float(np.linalg.norm(along))
 
 
 # --- the set ---------------------------------------------------------------------------------------
@@ -394,41 +313,35 @@ def _kinds(U: UncertaintySet) -> set[Samples]:
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
-    """Return the guarantees from the summands of each class, and of both."""
+    """The guarantees from the summands of each class, and of both."""
     terms = list(summands(U))
     if any(math.isnan(c) for _, c in terms):  # under a matrix
         return
     for label, samples in _CLASSES.items():
         own = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
-        balls = [V for V, c in terms if isinstance(V, Ball) and c == label and not _kinds(V)]
-        other = [V for V, c in terms if not _kinds(V) and not isinstance(V, Ball)]
-        if own and all(c >= 0.0 for _, c in own) and not other:
-            yield from _of_class(label, own, balls, fitted)
+        free = [(V, c) for V, c in terms if not _kinds(V)]
+        balls = [V for V, c in free if isinstance(V, Ball) and c == label]
+        other = any(not isinstance(V, Ball) for V, _ in free)
+        moved = not all(isinstance(B.center, Origin) for B in balls)
+        if not own or other or moved or fitted.solution.b is None or min(c for _, c in own) < 0.0:
+            continue
+        ellipsoid = _class_ellipsoid(own[0][0], label)
+        if len(own) == 1 and own[0][1] == 1.0 and ellipsoid is not None:
+            yield from _moments(label, *ellipsoid, balls, fitted)
+        elif abs(sum(c for _, c in own) - 1.0) <= 1e-9:
+            hulls = [(V, c) for V, c in own if isinstance(V, Hull)]
+            if len(hulls) == len(own):
+                yield from _losses(label, hulls, balls, fitted)
     for V, c in terms:
         if isinstance(V, Ellipsoid) and c > 0.0 and len(_kinds(V)) == 2:
             yield from _of_difference(V, fitted)
         if isinstance(V, Hull) and V.samples == signed and c > 0.0:
-            worst = V.bound_space(fitted.data).support(-fitted.margins, {})[0]
-            D = V.weights
+            weights = _Weights.of(V, fitted)
             yield Guarantee(
-                "worst mean of minus the margin", "both classes, half on each", worst,
-                "max of sum_i q_i (-y_i (w'x_i + b))", f"all {_reach(D, V, fitted)}", _source(D),
+                "worst mean of minus the margin", "both classes, half on each",
+                weights.worst(-fitted.margins), "max of sum_i q_i (-y_i (w'x_i + b))",
+                f"all {weights.words}", weights.source,
             )  # fmt: skip
-
-
-def _of_class(
-    label: int, own: list[tuple[UncertaintySet, float]], balls: list[Ball], fitted: _Fitted
-) -> Iterator[Guarantee]:
-    if fitted.b is None or not all(isinstance(B.center, Origin) for B in balls):
-        return
-    if len(own) == 1 and own[0][1] == 1.0:
-        found = _class_ellipsoid(own[0][0], label)
-        if found is not None:
-            yield from _moments(label, found, balls, fitted)
-            return
-    hulls = [(V, c) for V, c in own if isinstance(V, Hull)]
-    if len(hulls) == len(own) and abs(sum(c for _, c in hulls) - 1.0) <= 1e-9:
-        yield from _losses(label, hulls, balls, fitted)
 
 
 # --- moments ---------------------------------------------------------------------------------------
@@ -439,90 +352,68 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
         return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
     if not isinstance(U, Ellipsoid) or U.center != S.mean:
         return None
-    rho = _beside(U.shape, S.cov)
-    return None if rho is None else (U, rho)
-
-
-def _beside(shape: MatrixNode, cov: MatrixNode) -> float | None:
-    """rho of `cov + rho I`; None for another matrix."""
-    if shape == cov:
-        return 0.0
-    if not isinstance(shape, MatrixSum) or len(shape.terms) != 2 or (1.0, cov) not in shape.terms:
+    if U.shape == S.cov:
+        return U, 0.0
+    terms = list(U.shape.terms) if isinstance(U.shape, MatrixSum) else []
+    if len(terms) != 2 or (1.0, S.cov) not in terms:
         return None
-    c, rest = next(term for term in shape.terms if term[1] != cov)
+    terms.remove((1.0, S.cov))
+    c, rest = terms[0]
     if not isinstance(rest, ConstantMatrix):
         return None
     entries = rest.entries.toarray() if sparse.issparse(rest.entries) else rest.entries
     rho = float(entries[0, 0])
-    return c * rho if np.array_equal(entries, rho * np.eye(len(entries))) else None
+    return (U, c * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
 
 
 def _moments(
-    label: int, found: tuple[Ellipsoid, float], balls: list[Ball], fitted: _Fitted
+    label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
-    """Bounds of the error of a class by the mean and the deviation of its margin, k of them apart."""
-    U, rho = found
+    """Bounds of the error of a class by the mean of its margin, k standard deviations above 0."""
     mean, sd = fitted.moments(label)
-    of, radius = f"class {label:+d}", value(U.radius)
-    sd = math.hypot(sd, math.sqrt(rho) * fitted.norm(2.0))
-    v = (
-        value(U.radius.right)
-        if isinstance(U.radius, BinaryExpression) and U.radius.operation == "+"
-        else 0.0
-    )
+    length, of, radius = fitted.norm(2.0), f"class {label:+d}", value(U.radius)
+    sd = math.hypot(sd, math.sqrt(rho) * length)
+    summed = isinstance(U.radius, BinaryExpression) and U.radius.operation == "+"
+    v = value(U.radius.right) if summed else 0.0  # type: ignore[union-attr]
     eps = sum(value(B.radius) for B in balls) / math.hypot(1.0, radius)
     if any(B.p != 2.0 for B in balls) or (eps > 0.0 and (rho > 0.0 or v > 0.0)):
         return
-    formula, assumption = (
-        "k = (mean of the margin) / (its standard deviation)",
-        "its mean and covariance",
-    )
+    k = _deviations(mean, sd, eps * length) - v
+    formula = "k = (mean of the margin) / (its standard deviation)"
+    known = "its mean and covariance"
     source = "Marshall and Olkin (1960); Lanckriet et al. (2002)"
-    k = math.inf if sd == 0.0 and mean > 0.0 else mean / sd if sd > 0.0 else -math.inf
     if rho > 0.0 or v > 0.0:
-        k -= v
         formula = f"k = mean / sqrt(w'(cov + {rho:.4g} I) w) - {v:.4g}"
-        assumption = (
+        known = (
             f"mean and covariance S with (mu - mean)'S^-1 (mu - mean) <= {v * v:.4g} and "
             f"||S - cov||_F <= {rho:.4g}"
         )
     elif eps > 0.0:
-        far = eps * fitted.norm(2.0)
-        k = _farthest(mean, sd, far)
         formula = f"k with mean - {eps:.4g} ||w|| sqrt(1 + k^2) = k (standard deviation)"
-        assumption = f"moments within a Gelbrich distance {eps:.4g} of those of the samples"
+        known = f"moments within a Gelbrich distance {eps:.4g} of those of the samples"
         source = "Kuhn et al. (2019)"
     if not k > 0.0:
-        yield Guarantee(
-            "error",
-            of,
-            1.0,
-            f"{formula} is not positive: {k:.4g}",
-            f"any law with {assumption}",
-            source,
-        )
+        text = f"{formula} is not positive: {k:.4g}"
+        yield Guarantee("error", of, 1.0, text, f"any law with {known}", source)
         return
-    yield Guarantee(
-        "error", of, 1.0 / (1.0 + k * k), f"1/(1 + k^2), {formula}: {k:.4g}",
-        f"every distribution with {assumption}", source,
-    )  # fmt: skip
-    if k >= 2.0 / math.sqrt(3.0):
-        yield Guarantee(
-            "error", of, 2.0 / (9.0 * k * k), f"2/(9 k^2), k = {k:.4g}",
-            f"those with a symmetric, unimodal projection on w and {assumption}", "Gauss (1823)",
-        )  # fmt: skip
-    yield Guarantee(
-        "error", of, float(ndtr(-k)), f"Phi(-k), k = {k:.4g}",
-        f"normal distributions with {assumption}", "Lanckriet et al. (2002)",
-    )  # fmt: skip
+    bounds = [
+        (1.0 / (1.0 + k * k), f"1/(1 + k^2), {formula}: {k:.4g}", f"every distribution with {known}", source),
+        (2.0 / (9.0 * k * k), f"2/(9 k^2), k = {k:.4g}",
+         f"those with a symmetric, unimodal projection on w and {known}", "Gauss (1823)"),
+        (float(ndtr(-k)), f"Phi(-k), k = {k:.4g}", f"normal distributions with {known}",
+         "Lanckriet et al. (2002)"),
+    ]  # fmt: skip
+    for bound, text, assumption, author in bounds:
+        if author != "Gauss (1823)" or k >= 2.0 / math.sqrt(3.0):
+            yield Guarantee("error", of, bound, text, assumption, author)
 
 
-def _farthest(mean: float, sd: float, far: float) -> float:
-    """k >= 0 with `mean - far sqrt(1 + k^2) = k sd`; -inf where there is none."""
+def _deviations(mean: float, sd: float, far: float) -> float:
+    """k with `mean - far sqrt(1 + k^2) = k sd`; -inf where far > 0 leaves none above 0."""
+    if far == 0.0:
+        return mean / sd if sd > 0.0 else math.inf if mean > 0.0 else -math.inf
     if mean <= far:
         return -math.inf
-    if sd + far == 0.0:
-        return math.inf
     high = mean / max(sd, far)
     root: Any = brentq(lambda k: mean - far * math.hypot(1.0, k) - k * sd, 0.0, high, xtol=1e-14)
     return float(root)
@@ -533,113 +424,109 @@ def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
     if U.center != pos.mean - neg.mean or U.shape not in (pos.cov + neg.cov, neg.cov + pos.cov):
         return
     (up, a), (down, b) = fitted.moments(1), fitted.moments(-1)
-    sd, mean = math.hypot(a, b), up + down
-    k = math.inf if sd == 0.0 and mean > 0.0 else mean / sd if sd > 0.0 else 0.0
-    if k <= 0.0:
+    k = _deviations(up + down, math.hypot(a, b), 0.0)
+    if not k > 0.0:
         return
-    area = 1.0 if k == math.inf else k * k / (1.0 + k * k)
     yield Guarantee(
-        "area under the ROC curve", "a new pair", area,
+        "area under the ROC curve", "a new pair", 1.0 - 1.0 / (1.0 + k * k),
         f"k^2/(1 + k^2), k = w'd / sqrt(w'S w) = {k:.4g}, d the difference of the means",
         "independent draws of any two distributions with the classes' means and covariances",
         "Cantelli (1928)", lower=True,
     )  # fmt: skip
 
 
-# --- losses ----------------------------------------------------------------------------------------
+# --- weights of the samples --------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Weights:
+    """The distributions over the samples that a hull takes.
+
+    Attributes
+    ----------
+    hull, fitted : the hull, and the classifier
+    words, source : the distributions in words, and the paper about them
+    part : beta, of the worst part beta whose mean a reduced hull takes; None for other weights
+    rho : the largest `chi^2(Q, P)` of a ball of weights; None for other weights
+    """
+
+    hull: Hull
+    fitted: _Fitted
+    words: str
+    source: str = "Rockafellar and Uryasev (2000)"
+    part: float | None = None
+    rho: float | None = None
+
+    @classmethod
+    def of(cls, U: Hull, fitted: _Fitted) -> _Weights:
+        """Describe the weights of a hull."""
+        D, data = U.weights, fitted.data
+        rule = "" if D is None else D.formula(TEXT)
+        if isinstance(D, ChiSquareBall) or (isinstance(D, NormBall) and D.p == 2.0):
+            if isinstance(D, NormBall):
+                rho = U.samples.count(data) * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
+            else:
+                count = U.samples.number(data) if D.rho is None else 1.0
+                rho = D.size().number ** 2 / count
+            words = f"Q with chi^2(Q, P) <= {max(rho, 0.0):.4g}"
+            found = cls(U, fitted, words, "Duchi, Glynn and Namkoong (2021)", rho=max(rho, 0.0))
+        elif isinstance(D, KLBall):
+            words = f"Q with KL(Q, P) <= {-math.log(value(D.alpha)):.4g}"
+            found = cls(U, fitted, words, "Ben-Tal et al. (2013)")
+        elif isinstance(D, NormBall) and D.p == 1.0:
+            words = f"Q on the samples with total variation <= {0.5 * value(D.radius):.4g}"
+            words = words if D.around else f"Q on the samples with {rule}"
+            found = cls(U, fitted, words, "Jiang and Guan (2018)")
+        else:
+            found = cls(U, fitted, f"Q on the samples with {rule}" if rule else "Q on the samples")
+            pieces = U.bound_space(data).pieces
+            capped = pieces[0] if len(pieces) == 1 and isinstance(pieces[0], Capped) else None
+            capped = None if capped is None or capped.groups is None else capped
+            if capped is not None and capped.cap * float(np.min(capped.samples.c)) < 1.0:
+                part = min(1.0, max(1.0 / (capped.cap * capped.samples.total), 0.0))
+                words = f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
+                found = replace(found, words=words, part=part)
+        if U.samples == signed:
+            words = f"weights of mass 1/2 on each class with {rule or 'q >= 0'}"
+            return replace(found, words=words)
+        return found
+
+    def worst(self, losses: Vec) -> float:
+        """The largest mean of the losses."""
+        return self.hull.bound_space(self.fitted.data).support(losses, {})[0]
+
+
 def _losses(
     label: int, own: list[tuple[Hull, float]], balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
     """The worst mean of minus the margin over the weights of a class and the moves of its balls."""
-    losses, of = -fitted.of_class(label), f"class {label:+d}"
-    worst, words, sources = 0.0, [], []
-    for V, c in own:
-        D = V.weights
-        worst += c * V.bound_space(fitted.data).support(losses, {})[0]
-        words.append(_reach(D, V, fitted) if c == 1.0 else f"{c:.4g} of {_reach(D, V, fitted)}")
-        sources.append(_source(D))
-    part = _part(own[0][0], fitted) if len(own) == 1 else None
+    losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
+    hulls = [(_Weights.of(V, fitted), c) for V, c in own]
+    worst = sum(c * hull.worst(losses) for hull, c in hulls)
+    words = [hull.words if c == 1.0 else f"{c:.4g} of {hull.words}" for hull, c in hulls]
+    sources = [hull.source for hull, _ in hulls]
+    only = hulls[0][0] if len(hulls) == 1 else None
+    part = None if only is None else only.part
     for B in balls:
-        worst += value(B.radius) * fitted.norm(dual_exponent(B.p))
-        moves = f"moves of {value(B.radius):.4g} each in the {B.p:g}-norm"
-        if part is not None:
-            moves += f", or of {value(B.radius) * part:.4g} on average"
-        words.append(moves)
+        radius = value(B.radius)
+        worst += radius * fitted.norm(dual_exponent(B.p))
+        average = "" if part is None else f", or of {radius * part:.4g} on average"
+        words.append(f"moves of {radius:.4g} each in the {B.p:g}-norm{average}")
         sources.append("Mohajerin Esfahani and Kuhn (2018)")
-    assumption = f"all {' and '.join(dict.fromkeys(words))}"
-    source = "; ".join(dict.fromkeys(sources))
-    formula = "max of E_Q[-y (w'x + b)]"
-    yield Guarantee("worst mean of minus the margin", of, worst, formula, assumption, source)
-    if part is not None and worst < 0.0:
-        moved = " after any such move" if balls else ""
+    yield Guarantee(
+        "worst mean of minus the margin", of, worst, "max of E_Q[-y (w'x + b)]",
+        f"all {' and '.join(dict.fromkeys(words))}", "; ".join(dict.fromkeys(sources)),
+    )  # fmt: skip
+    if only is not None and part is not None and worst < 0.0:
         yield Guarantee(
             "part of the samples without a positive margin", of, part,
             f"beta = {part:.4g}, as the mean of the worst part beta is negative: {worst:.4g}",
-            f"the samples of the class{moved}", _ROCKAFELLAR,
+            f"the samples of the class{' after any such move' if balls else ''}", only.source,
         )  # fmt: skip
-    if len(own) == 1 and not balls:
+    if only is not None and only.rho is not None and not balls:
         N = fitted.data.number(_CLASSES[label].kind)
-        rho = _chi_square(own[0][0], fitted.data)
-        if rho is not None:
-            level = float(ndtr(math.sqrt(N * rho)))
-            yield Guarantee(
-                "true mean of minus the margin", of, worst,
-                f"the worst mean above; Phi(sqrt(N rho)) = {level:.4g}, N = {N:.6g}",
-                "independent samples, as N grows, for a w fixed before; else of the optimal value",
-                "Duchi, Glynn and Namkoong (2021)", level,
-            )  # fmt: skip
-
-
-_ROCKAFELLAR = "Rockafellar and Uryasev (2000)"
-
-
-def _part(U: Hull, fitted: _Fitted) -> float | None:
-    """beta, of the worst part whose mean a reduced hull takes; None for other weights."""
-    space = U.bound_space(fitted.data)
-    if len(space.pieces) != 1:
-        return None
-    piece = space.pieces[0]
-    if not isinstance(piece, Capped) or piece.groups is None:
-        return None
-    if piece.cap * float(np.min(piece.samples.c)) >= 1.0:
-        return None
-    return min(1.0, max(1.0 / (piece.cap * piece.samples.total), 0.0))
-
-
-def _chi_square(U: Hull, data: Data) -> float | None:
-    """The largest `chi^2(Q, P)` of a ball of weights; None for other weights."""
-    D = U.weights
-    if isinstance(D, ChiSquareBall):
-        return value(D.size().number) ** 2 / (U.samples.number(data) if D.rho is None else 1.0)
-    if isinstance(D, NormBall) and D.p == 2.0:
-        return max(U.samples.count(data) * value(D.radius) ** 2 - (0.0 if D.around else 1.0), 0.0)
-    return None
-
-
-def _reach(D: Domain | None, U: Hull, fitted: _Fitted) -> str:
-    """The distributions of a hull, in words."""
-    if U.samples == signed:
-        return (
-            f"weights of mass 1/2 on each class with {'q >= 0' if D is None else D.formula(TEXT)}"
-        )
-    part = _part(U, fitted)
-    if part is not None:
-        return f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
-    rho = _chi_square(U, fitted.data)
-    if rho is not None:
-        return f"Q with chi^2(Q, P) <= {rho:.4g}"
-    if isinstance(D, KLBall):
-        return f"Q with KL(Q, P) <= {-math.log(value(D.alpha)):.4g}"
-    if isinstance(D, NormBall) and D.p == 1.0 and D.around:
-        return f"Q on the samples with total variation <= {0.5 * value(D.radius):.4g}"
-    return "Q on the samples" if D is None else f"Q on the samples with {D.formula(TEXT)}"
-
-
-def _source(D: Domain | None) -> str:
-    if isinstance(D, ChiSquareBall) or (isinstance(D, NormBall) and D.p == 2.0):
-        return "Duchi, Glynn and Namkoong (2021)"
-    if isinstance(D, KLBall):
-        return "Ben-Tal et al. (2013)"
-    if isinstance(D, NormBall) and D.p == 1.0:
-        return "Jiang and Guan (2018)"
-    return _ROCKAFELLAR
+        level = float(ndtr(math.sqrt(N * only.rho)))
+        yield Guarantee(
+            "true mean of minus the margin", of, worst,
+            f"the worst mean above; Phi(sqrt(N rho)) = {level:.4g}, N = {N:.6g}",
+            "independent samples, as N grows, for a w fixed before; else of the optimal value",
+            "Duchi, Glynn and Namkoong (2021)", level,
+        )  # fmt: skip

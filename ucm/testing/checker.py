@@ -1,4 +1,4 @@
-"""Laws that hold for objects of several kinds, and the checker that names the subject, the law and the numbers."""
+"""Laws of objects of several kinds, and a checker that names the subject, the law and the numbers."""
 
 from __future__ import annotations
 
