@@ -45,7 +45,7 @@ class Checker:
 
     def at_most(self, law: str, numbers: ArrayLike, bound: float = 0.0) -> None:
         """No entry of `numbers` exceeds the bound."""
-        largest = float(np.max(numbers, initial=-np.inf))
+        largest = float(np.max(np.asarray(numbers, dtype=np.float64), initial=-np.inf))
         if not largest <= bound:
             self.fail(law, f"{largest:.3e} above {bound:.3e}")
 
