@@ -23,8 +23,8 @@ from ucm import cli
 from ucm.cli import commands
 from ucm.cli.arguments import BY_BLOCKS, parser
 from ucm.cli.named_model import model_names
+from ucm.cli.saved import Saved
 from ucm.data.readers import SUFFIXES
-from ucm.estimators.saved import Saved
 
 Run = Callable[..., tuple[int, str, str]]
 COMMAND = [sys.executable, "-c", "import sys; from ucm.cli import main; sys.exit(main())"]
@@ -382,7 +382,9 @@ def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -
     assert (status, out) == (2, "") and "expected the columns of the fit, got none named w" in err
 
 
-def test_a_bar_of_passes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_by_blocks_shows_its_progress(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, y = ucm.datasets.load("wine")
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
@@ -390,7 +392,7 @@ def test_a_bar_of_passes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     labels = ("--label", tmp_path / "y.npy")
     status, _, err = run("fit", tmp_path / "X.npy", *labels, "--model", "svm", "--param", "lam=1")
-    assert status == 0 and "pass 2" in err
+    assert status == 0 and "iteration 1, gap" in err
 
 
 def test_indices_that_a_fit_never_saw(run: Run, tmp_path: Path) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,16 +19,16 @@ from rich.table import Table
 
 from ucm.cli.named_model import declare, defaults, model_names, parsed_values
 from ucm.cli.report import Section, page, write
+from ucm.cli.saved import Saved
 from ucm.cli.show import as_json, console, progress, say, table
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data import datasets
 from ucm.data.files import read
 from ucm.data.readers import SUFFIXES, feature_rows, open_rows
-from ucm.data.source import Labelled, ObservedSource, RowSource
+from ucm.data.source import Labelled, RowSource
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.out_of_core import accuracy_rows, scored
-from ucm.estimators.saved import Saved
 from ucm.estimators.validation import normal_in_features
 from ucm.evidence.relative import admissible
 from ucm.evidence.verify import Verification
@@ -72,17 +70,16 @@ def _demo(options: argparse.Namespace) -> int:
                 sections.append(section)
         shown = [{name: row[name] for name in DEMO_COLUMNS} for row in rows]
         agree = all(row["agrees"] and row["status"] == "optimal" for row in rows)
-        file = None
+        text = ""
         if not options.json or options.report or options.open:
             step("pictures (the first run of matplotlib also lists the fonts)")
             text = page("ucm demo", DEMO_LEAD, shown, sections)
-            file = write(options.report or _temporary("ucm-demo.html"), text)
     out.print(table(shown))
     out.print("all agree" if agree else "NOT all agree", style="bold")
     if options.json:
         print(as_json({"agree": agree, "rows": rows}))
-    if file:
-        _announce(out, file, options.open)
+    if text:
+        _publish(options, out, "ucm-demo.html", text)
     return 0 if agree else 1
 
 
@@ -133,15 +130,20 @@ def _fit(options: argparse.Namespace) -> int:
             "leave them out"
         )
     samples = _read_by_blocks(options) if by_blocks else _read(options)
-    with _passes(samples.X, options) as (X, callback):
+    quiet = options.json or options.verbose or not (by_blocks and Console(stderr=True).is_terminal)
+    with progress(quiet) as step:
+
+        def show(record: dict[str, Any]) -> None:
+            step(f"iteration {record['iteration']}, gap {record['gap']:.1e}")
+
         began = time.perf_counter()
-        plan = compile(model, X, samples.y, solver=options.solver)
+        plan = compile(model, samples.X, samples.y, solver=options.solver)
         solution = plan.solve(
             tol=options.tol,
             max_iter=options.max_iter,
             time_limit=limit_from(options.time_limit, began),
             verbose=options.verbose and not options.json,
-            callback=callback,
+            callback=None if quiet else show,
         )
     if options.save and (solution.b is None or solution.w is None or not solution.w.any()):
         raise DataError(
@@ -163,7 +165,7 @@ def _fit(options: argparse.Namespace) -> int:
     if options.report or options.open:
         title = f"{answer['model']} on {options.file}"
         text = page(title, "", [], [Section(title, plan, solution, check)])
-        _announce(out, write(options.report or _temporary("ucm-fit.html"), text), options.open)
+        _publish(options, out, "ucm-fit.html", text)
     certified = solution.status in CERTIFIED
     if not certified:
         print(f"ucm: {solution.status}: {_one_line(solution.message)}", file=sys.stderr)
@@ -361,26 +363,6 @@ def _two_labels(file: str, labels: Any) -> list[str]:
     return text
 
 
-@contextmanager
-def _passes(X: Any, options: argparse.Namespace) -> Iterator[tuple[Any, Any]]:
-    """Yield the samples and a callback; on a terminal they show the passes over rows read by blocks."""
-    quiet = options.json or options.verbose or not Console(stderr=True).is_terminal
-    if quiet or not isinstance(X, RowSource):
-        yield X, None
-        return
-    with progress() as step:
-        gap = ""
-
-        def before_pass(number: int) -> None:
-            step(f"pass {number}{gap}")
-
-        def after_iteration(record: dict[str, Any]) -> None:
-            nonlocal gap
-            gap = f", gap {record['gap']:.1e}"
-
-        yield ObservedSource(X, before_pass), after_iteration
-
-
 def _scores_by_blocks(options: argparse.Namespace, saved: Saved) -> tuple[Any, Any]:
     """Return the scores and, if the file has labels, the labels."""
     labelled = True
@@ -416,13 +398,9 @@ def _listed(options: argparse.Namespace, rows: list[dict[str, Any]], title: str)
     return 0
 
 
-def _temporary(name: str) -> str:
-    """Return the path of a file in a new temporary folder, which stays."""
-    return os.path.join(tempfile.mkdtemp(prefix="ucm-"), name)
-
-
-def _announce(out: Console, file: Path, opened: bool) -> None:
-    """Print the path of a page; show the page in a browser on request."""
+def _publish(options: argparse.Namespace, out: Console, name: str, text: str) -> None:
+    """Write a page, by default into a new temporary folder; show it in a browser on request."""
+    file = write(options.report or Path(tempfile.mkdtemp(prefix="ucm-"), name), text)
     say(out, f"pictures, proofs and routes: {file}")
-    if opened and not webbrowser.open(file.as_uri()):
+    if options.open and not webbrowser.open(file.as_uri()):
         print(f"ucm: no browser was found; open {file}", file=sys.stderr)

@@ -17,11 +17,16 @@ _NUMBERS = ("Scalar", "Scalar | None", "float")
 
 def model_names() -> list[str]:
     """Return the names of the models of `ucm.models` whose parameters are all numbers."""
-    return [
-        name
-        for name in models.__all__
-        if all(p.annotation in _NUMBERS for p in _signature(name).values())
-    ]
+    return [name for name in models.__all__ if _not_a_number(name) is None]
+
+
+def _parameters(name: str) -> Mapping[str, Parameter]:
+    return signature(getattr(models, name)).parameters
+
+
+def _not_a_number(name: str) -> str | None:
+    """Return the first parameter of a model that is not a number."""
+    return next((w for w, p in _parameters(name).items() if p.annotation not in _NUMBERS), None)
 
 
 def defaults(name: str) -> dict[str, float | None]:
@@ -31,13 +36,9 @@ def defaults(name: str) -> dict[str, float | None]:
     """
     return {
         parameter: None if p.default is p.empty else p.default
-        for parameter, p in _signature(name).items()
+        for parameter, p in _parameters(name).items()
         if p.kind is not Parameter.KEYWORD_ONLY
     }
-
-
-def _signature(name: str) -> Mapping[str, Parameter]:
-    return signature(getattr(models, name)).parameters
 
 
 def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
@@ -69,27 +70,24 @@ def declare(name: str, given: Mapping[str, float] | None = None) -> Any:
         No model has the name, or a parameter is not a number, or the model has no parameter that is given.
     """
     given = given or {}
-    if name not in model_names():
-        if name in models.__all__:
-            other = next(w for w, p in _signature(name).items() if p.annotation not in _NUMBERS)
-            raise ParameterError(
-                f"model {name!r}: expected a model whose parameters are numbers, got one that takes {other} "
-                f"too; write ucm.to_json(ucm.models.{name}(...)) to a file and give it by --model-file"
-            )
+    if name not in models.__all__:
         close = nearest(name, model_names())
         remedy = f"did you mean {close[0]}?" if close else f"take one of {', '.join(model_names())}"
         raise ParameterError(f"model {name!r}: not known; {remedy}")
-    known = _signature(name)
+    if other := _not_a_number(name):
+        raise ParameterError(
+            f"model {name!r}: expected a model whose parameters are numbers, got one that takes {other} "
+            f"too; write ucm.to_json(ucm.models.{name}(...)) to a file and give it by --model-file"
+        )
+    known, default = _parameters(name), defaults(name)
     for parameter in given:
         if parameter not in known:
             raise ParameterError(
                 f"{name}: no parameter {parameter!r}; it has {', '.join(known) or 'none'}"
             )
-    default = defaults(name)
     alternatives = known.keys() - default.keys()
     if given.keys() & alternatives:  # in place of the other parameters
-        missing = alternatives - given.keys()
-        if missing:
+        if missing := alternatives - given.keys():
             raise ParameterError(f"{name}: expected a value of {missing.pop()} too; write --param")
         return getattr(models, name)(**given)
     values = {w: Param(w, 0.5, relative=True) if x is None else x for w, x in default.items()}
