@@ -242,7 +242,7 @@ class _Multipliers(Session):
             if at.gain <= _INNER * self.losses.step(at.t) or self.monitor.late:
                 return step
             seen = at.advance()
-            hidden = at.exact and not seen and at.gain > _FALLS * at.before
+            hidden = not seen and at.gain > _FALLS * at.before
             if at.lost or hidden:
                 return step + 1
         at.look()

@@ -11,11 +11,10 @@ form w'Qw in R is added to it. For
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
 see `ucm.solvers.objective.proximal_quadratic`. Large systems of L2 are solved by conjugate gradients.
 
-Of the features only those enter that are not 0 or whose slope leaves its walls, of the samples those with
-h_i > 0. While a step still gains much, every so many of the samples stand for all in the matrix; near the
-solution, where the curvatures hardly change, the matrix of the step before serves again. Samples on a
-straight part of a loss have the curvature of a parabola with their slope (Huber's weights), and ever less of
-it as long as whole steps succeed.
+The working set holds the features that are not 0 or whose slope leaves its walls, and the samples with
+h_i > 0. The first steps of a problem take the matrix of the problem before, over the same samples, as long
+as they gain enough. Samples on a straight part of a loss have the curvature of a parabola with their slope
+(Huber's weights), and ever less of it as long as whole steps succeed.
 
 Lee, Sun and Saunders (2014), Proximal Newton-type methods for minimizing composite functions, give the
 method; Yuan, Ho and Lin (2012), An improved GLMNET for l1-regularized logistic regression, the sets of
@@ -54,20 +53,14 @@ _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
-_SHORT, _SHORTS = 0.25, 2  # so many steps in a row that are so short add
-_SHIFT = 1e-2  # of the mean diagonal entry to the next matrix
 _ROUNDING = 1e-14  # of the objective
 _WIDE = 200  # features, below which they give the systems even of fewer samples
 _NEW = 32  # features that may enter at once, beside as many as are not 0
 _SHARE = 0.2  # of the largest violation, with which one of very many features enters
 _FEW = 64  # features that enter without choice
 _MOST = 0.7  # share of the features from which on all enter
-_SAMPLED = 30  # samples for each feature that give a rough matrix
-_FAR = 1e-2  # of the objective: with steps that gain more a rough matrix will do
-_AGAIN = 1e-2  # ratio of two gains below which a matrix serves once more, of an earlier problem too
-_DEAR = 3.0  # passes that a matrix must take for that
+_AGAIN = 1e-2  # ratio of two gains below which the matrix of an earlier problem serves once more
 _SECOND = 1e-2  # of the objective, the gain of a step whose second order is looked at
-_NEXT = 0.7  # of a wall, from which on a feature may enter in the next problem
 _NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
 
 Matrix = NDArray[np.float64]
@@ -117,9 +110,8 @@ class _Model:
     X : the samples in these features
     H, mean, mass : the Gram matrix about the mean of the samples, or, of many features, the samples about it
         that it is of; their mean, and the sum of the weights
-    rough : whether some samples stand for all
     h : the weights
-    again : whether it is that of an earlier point
+    again : whether it is that of an earlier problem
     columns : the samples by features, where these are so many that no matrix is formed; else None
     """
 
@@ -128,7 +120,6 @@ class _Model:
     H: Matrix
     mean: Vec
     mass: float
-    rough: bool
     h: Vec
     again: bool = False
     columns: Any = None
@@ -154,13 +145,11 @@ class Step:
     over : by how much each slope leaves its walls
     gain, before : what the last step was foretold to gain, and the one before it
     damping : the curvature of samples that have none, in that of a parabola with their slope
-    short, shift : how many steps in a row were short, and what is added to the matrix for that
-    exact : whether rough models have done their part
     follows : whether it goes on from the last iterate of another problem over the same samples
     pulled : slopes with their tilt, and `Z'` times them, as last computed
     foretold : the slopes that the last model expected after its step, where it was a whole one
     dual : the dual point of the gap
-    dear, stale : whether forming a matrix takes many passes; whether the last one is too far away
+    stale : whether the slopes that a matrix of the problem before foretold proved nothing
     large : whether more features are in use than a quadratic program may have
     gap, missed : the relative gap and the violation of the dual point, where they were last measured
     """
@@ -188,20 +177,18 @@ class Step:
         here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
         self.t = last.t if last is not None and here else form.margins(self.w, self.b)
         self.restart()
-        self.exact, self.large, self.damping = last is not None, False, 1.0
-        self.short, self.shift = 0, 0.0
+        self.large, self.damping = False, 1.0
         self.gap = self.missed = np.inf
         self.foretold: Vec | None = None
-        self.stale = self.dear = False
+        self.stale = False
         self.squares = SampleMap(form.X).squares if last is None else last.squares
         self.model: _Model | None = None
         self.pulled: tuple[Vec, Vec] | None = None
         self.follows = last is not None
         if last is not None:
-            self.pulled, self.damping, known = last.pulled, last.damping, last.model
-            same = systems is None and self.Q is None and last.Q is None
-            if known is not None and same and not known.rough:
-                self.model = replace(known, again=True)
+            self.pulled, self.damping = last.pulled, last.damping
+            if last.model is not None and systems is None and self.Q is None and last.Q is None:
+                self.model = replace(last.model, again=True)
 
     @property
     def lost(self) -> bool:
@@ -254,8 +241,7 @@ class Step:
         self.measure(self.foretold)
         if self.monitor.reached(self.gap, tol):
             return True
-        again = self.gap * self.gap * size / max(self.gain, 1e-300)
-        self.stale = not (self.dear and again <= 0.1 * tol)
+        self.stale = True
         return False
 
     def _features(self) -> NDArray[np.intp] | None:
@@ -272,50 +258,26 @@ class Step:
         features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
         return None if features.size > _MOST * used.size else features
 
-    def _ahead(self, features: NDArray[np.intp]) -> NDArray[np.intp] | None:
-        """These, and those whose slope is near to its walls, which may enter in the next problem."""
-        slope = self.g + 2.0 * self.c * self.w
-        near = (-slope > _NEXT * self.upper) | (slope > -_NEXT * self.lower)
-        near[features] = True
-        found = np.flatnonzero(near)
-        if found.size > _MOST * near.size:
-            return None
-        return found if found.size <= 2 * features.size + _NEW else features
-
     def _formed(self, features: NDArray[np.intp] | None, anew: bool = False) -> _Model:
-        """The model at the point, or the last one where that will do."""
+        """Return the model at the point, or that of the problem before where it serves."""
         last, form = self.model, self.form
-        share = (1.0 if features is None else features.size / form.n) ** 2
-        dear = self.squares * share > _DEAR * form.entries and self.systems is None
+        if last and last.again and not (self.stale or anew) and last.holds(features):
+            return last
         known = last is not None and (
             np.array_equal(last.features, features)
             if last.features is not None and features is not None
             else last.features is features
         )
-        self.dear = dear
-        near = np.isfinite(self.before) and self.gain <= _AGAIN * self.before
-        if last and known and dear and near and not last.rough and not anew:
-            self.model = replace(last, again=True)
-            return self.model
-        kept = last is not None and last.again and self.follows and not (self.stale or anew)
-        if last and kept and last.holds(features):
-            return last
-        if self.follows and features is not None:
-            features, known = self._ahead(features), False
         X = last.X if last and known else (form.X if features is None else form.X[:, features])
-        h, every = self.losses.curvature(self.t), 1
+        h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
             away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
             h[flat] = self.damping * np.abs(self.slopes[flat]) / away
         by_columns = self._by_columns(X.shape[1])
-        if dear and not by_columns and not self.exact and self.gain > _FAR * abs(self.value):
-            every = max(1, form.m // (_SAMPLED * max(X.shape[1], _NEW)))
-        if every > 1:
-            h = every * h[::every]
         mass = float(h.sum()) or 1.0
         if self.systems is not None:
-            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, False, h)
+            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if by_columns:
@@ -323,7 +285,7 @@ class Step:
             if columns is None:
                 columns = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
             mean = np.asarray(X.T @ h) / mass
-            self.model = _Model(features, X, _NONE, mean, mass, False, h, columns=columns)
+            self.model = _Model(features, X, _NONE, mean, mass, h, columns=columns)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if self.rows:
@@ -331,16 +293,17 @@ class Step:
             rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
             H = np.sqrt(h[curved])[:, None] * (rows - mean)
             self.monitor.systems += 1
-            self.model = _Model(None, X, H, mean, mass, False, h)
+            self.model = _Model(None, X, H, mean, mass, h)
             return self.model
-        H, s = weighted_sums(X[::every] if every > 1 else X, h)
+        H, s = weighted_sums(X, h)
         H -= np.outer(s, s / mass)
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
-        share *= np.count_nonzero(h) / form.m
+        share = X.shape[1] / form.n
+        share *= share * np.count_nonzero(h) / form.m
         self.monitor.forming += 0.5 * self.squares * share / form.entries * self.cost
         self.monitor.systems += 1
-        self.model = _Model(features, X, H, s / mass, mass, every > 1, h)
+        self.model = _Model(features, X, H, s / mass, mass, h)
         return self.model
 
     def advance(self) -> bool:
@@ -359,7 +322,7 @@ class Step:
             e = -self.bend / model.mass - float(model.mean @ d)
             here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
             self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
-            if not (self.follows and model.again and self.gain > _AGAIN * before):
+            if not (model.again and self.gain > _AGAIN * before):
                 break
             model = self._formed(features, anew=True)
         self.before = before
@@ -381,19 +344,11 @@ class Step:
             a *= 0.5
         else:
             return self._doubt(model)
-        if a < 1.0 and model.rough:
-            self.exact = True
         self.damping = (
             max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         )
-        exact = not model.rough and model.columns is None and self.losses is self.form
-        sure = a == 1.0 and exact and self.shift == 0.0
-        self.foretold = self.slopes - model.h * move if sure else None
-        self.short = self.short + 1 if a <= _SHORT else 0
-        if self.short >= (1 if self.shift > 0.0 else _SHORTS):
-            self.shift = max(10.0 * self.shift, _SHIFT)
-        elif a == 1.0:
-            self.shift = 0.1 * self.shift if self.shift > _SHIFT * 1e-3 else 0.0
+        exact = model.columns is None and self.losses is self.form
+        self.foretold = self.slopes - model.h * move if a == 1.0 and exact else None
         gained = value < self.value - slack
         if model.features is None:
             self.w = new
@@ -422,9 +377,6 @@ class Step:
         ridge, H = 2.0 * self.c, model.H
         if self.walls:
             new = w.copy()
-            if self.shift > 0.0 and model.columns is None:
-                H = H.copy()
-                H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             near = self.follows or self.before <= _SECOND * abs(self.value)
             if near and model.columns is None:  # else so exact a step costs more than another one
@@ -457,9 +409,9 @@ class Step:
         return self.walls and self.Q is None and order > _ORDER
 
     def _doubt(self, model: _Model) -> bool:
-        """The next model is an exact one; answers whether this was none."""
-        self.exact, self.model = True, None
-        return model.rough or model.again
+        """Form the next model anew; return True if this one was of an earlier problem."""
+        self.model = None
+        return model.again
 
     def _smooth(self, t: Vec) -> float:
         """The losses less their tilt."""
