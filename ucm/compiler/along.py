@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,13 @@ from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import BatchPoints, certify_batch
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution, Stats
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss
 from ucm.solvers import ProxNewton
-from ucm.solvers.objective.prox_newton import Point
+from ucm.solvers.objective.l1_newton import L1Newton
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["along"]
@@ -41,7 +39,7 @@ def along(
 ) -> list[Solution]:
     """The solutions for the first values, in their order, as far as each is proven; the others are for
     `Plan.solve`. None of them where the penalty is no box of slopes, affine in the parameter, with a multiple
-    of the squared l2 norm, or the loss not one of all samples in memory.
+    of the squared l2 norm, the loss not one of all samples in memory, or the data not small.
 
     Parameters
     ----------
@@ -56,25 +54,19 @@ def along(
     if plan is None or not isinstance(plan.solver, ProxNewton):
         return []
     lowering, form = plan.lowering, plan.form
-    session, walls = plan.solver.open(form, Monitor()), _walls(model, name, values, form.n)
-    if walls is None or not isinstance(session, Point):
+    steps, walls = L1Newton.of(form), _walls(model, name, values, form.n)
+    if steps is None or walls is None or not ((walls[1] > 0.0).all() and (walls[0] < 0.0).all()):
         return []
-
-    def at(k: int) -> Composite:
-        penalties, _ = model.penalty.with_params(**{name: values[k]}).split()
-        return replace(form, penalties=penalties)
-
     data, monitor = lowering.data, Monitor(tol)
-    session.monitor = monitor
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
-        Z, slopes, steps = session.along(walls, at)
+        Z, slopes, taken = steps.along(*walls, tol, monitor)
         known = BatchPoints(Z[:, :-1], Z[:, -1], slopes, *(each[: len(Z)] for each in walls))
         proofs = certify_batch(loss, data, known)  # type: ignore[arg-type]
     weights = np.maximum(slopes, form.floors)
     weights = weights if data.weighing.kept is None else map(data.weighing.spread, weights)
     seconds = monitor.seconds / max(1, len(proofs))
     params, found = model.params(), []
-    for k, (proof, own, rows) in enumerate(zip(proofs, weights, steps.tolist(), strict=True)):
+    for k, (proof, own, rows) in enumerate(zip(proofs, weights, taken.tolist(), strict=True)):
         if not is_proven(proof, tol):
             break
         objective, gap, passes, systems, iterations = rows

@@ -23,7 +23,7 @@ from ucm.solvers.coordinates import ByInnerProducts
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 from ucm.solvers.threads import blas_threads
 
-__all__ = ["ActiveSet", "HullChain", "HullSession"]
+__all__ = ["ActiveSet", "HullChain"]
 
 
 _OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
@@ -36,7 +36,6 @@ _REACH, _FAR = (
 _SLACK, _MOST = 4.0, 12  # of that reach; outer steps without a look at all rows
 _ROOM = 1.0 + 1e-12  # of the caps over the mass
 _AHEAD = 2.0  # steps, beyond which a line says nothing
-_TOGETHER = 1e-12  # relative, between caps that move together
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -81,9 +80,6 @@ class ActiveSet(Solver[MinNorm]):
 
     def predicted_passes(self, form: MinNorm) -> float:
         return 11.0
-
-    def session(self) -> HullSession:
-        return HullSession(self)
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = _Sides(form, monitor)
@@ -315,57 +311,6 @@ class HullChain:
         return [self.c * q for q in self.level.weights()]
 
 
-class HullSession(Solver[MinNorm]):
-    """A session for two hulls of the same samples with changing caps, by a `HullChain`.
-
-    Parameters
-    ----------
-    inner : solves where more changes than the caps, or these do not move together
-    """
-
-    def __init__(self, inner: ActiveSet) -> None:
-        self.inner, self.chain = inner, None
-        vars(self)["name"] = inner.name
-
-    def refuse(self, form: MinNorm) -> str | None:
-        return self.inner.refuse(form)
-
-    def predicted_passes(self, form: MinNorm) -> float:
-        return self.inner.predicted_passes(form)
-
-    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        caps = _caps(form)
-        if not np.isfinite(caps).all():
-            return self.inner.solve(form, monitor, start)
-        if self.chain is None:
-            self.chain = HullChain(form, monitor)
-            w = self.chain.first(self.inner.coarse)
-        else:
-            chain, c = self.chain, caps / self.chain.caps
-            apart = abs(c[0] - c[1]) > _TOGETHER * c[0]
-            if apart or not _but_for_caps(form, chain.hulls.form):
-                return self.inner.solve(form, monitor, start)
-            chain.monitor = monitor
-            w = chain.at(caps)
-        chain, length = self.chain, float(np.linalg.norm(w))
-        if not chain.proven:
-            self.chain = None  # 0 says nothing about the next one
-        message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
-        answer = Answer(chain.hulls.blocks(chain.weights()), w / length if length > 0.0 else None)
-        return answer.after(chain.ended, message)
-
-
 def _caps(form: MinNorm) -> Vec:
     """The cap of each hull, as declared."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
-
-
-def _but_for_caps(form: MinNorm, other: MinNorm) -> bool:
-    """Whether two problems over the same samples differ by their caps at most."""
-
-    def rest(f: MinNorm) -> list[Any]:
-        return [(_samples(b.map) or (None, 0.0))[1] for b in f.blocks] + [
-            g.mass for b in f.blocks for g in b.groups or ()
-        ]
-
-    return rest(form) == rest(other) and np.array_equal(form.center, other.center)

@@ -20,6 +20,7 @@ __all__ = ["L1Newton"]
 
 Matrix = NDArray[np.float64]
 
+_NEARLY = 0.8  # of the tolerance: what is left is rounding of sums
 _ENTRIES = 200_000  # of the samples: with more, products take longer than calls
 _FEATURES = 100  # more make systems for BLAS
 _STEPS = 50  # for one problem, see native.h
@@ -99,7 +100,7 @@ class L1Newton:
         self.z = np.full(z.size, np.nan)  # the margins are not of this point any more
         margin, normal = np.ascontiguousarray(tilt.margin), np.ascontiguousarray(tilt.normal)
         self._take(v=margin, u=normal, lower=lower, upper=upper, z=z, a=slopes)
-        state["ridge"], state["tol"], state["begun"], done = ridge, tol, 0, 0
+        state["ridge"], state["tol"], state["begun"], done = ridge, _NEARLY * tol, 0, 0
         while True:
             done += library.l1_newton(state, _STEPS - done, log[done:], _BUDGET)
             if state["status"] != _UNDERWAY or monitor.late:
@@ -147,7 +148,7 @@ class L1Newton:
         self.t[:] = 0.0
         none = np.zeros(max(m, n))
         self._take(v=none[:m], u=none[:n])
-        state["tol"], state["begun"] = tol, 0
+        state["tol"], state["begun"] = _NEARLY * tol, 0
         while done < K and not monitor.late:
             done = library.l1_path(state, done, K, lower, upper, ridge, Z, A, log, _BUDGET)
             if state["begun"] and state["status"] != _UNDERWAY:

@@ -5,12 +5,10 @@ The step is that of `ucm.solvers.objective.proximal_step`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
@@ -22,9 +20,7 @@ from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
 from ucm.solvers.objective.span_session import in_range_space
 
-__all__ = ["Point", "ProxNewton"]
-
-Table = NDArray[np.float64]
+__all__ = ["ProxNewton"]
 
 _ENOUGH = 0.3  # of the tolerance
 _NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
@@ -73,11 +69,11 @@ class ProxNewton(InnerSolver):
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            return Point(form, monitor, self)
-        return in_range_space(form, monitor, lambda form, monitor: Point(form, monitor, self))
+            return _Point(form, monitor, self)
+        return in_range_space(form, monitor, lambda form, monitor: _Point(form, monitor, self))
 
 
-class Point(Session):
+class _Point(Session):
     """The last point, and the matrix of the last step.
 
     Attributes
@@ -109,7 +105,7 @@ class Point(Session):
         )
         if self.small is not None and not (self.whole and reported) and not monitor.late:
             start = (self.w, self.b)
-            found = self.small.solve(form, tilt, _NEARLY * tol, start, monitor, self.whole)
+            found = self.small.solve(form, tilt, tol, start, monitor, self.whole)
             self.w, self.b, dual = found
             if dual is not None:
                 return Answer(w=self.w, b=self.b, slopes=dual)
@@ -118,36 +114,6 @@ class Point(Session):
             status, left = self._descend(at, tol)
         self.w, self.b, self.last = at.w, at.b, at
         return Answer(w=at.w, b=at.b, slopes=at.dual).after(status, left)
-
-    def along(
-        self, walls: tuple[Table, Table, Vec], at: Callable[[int], Composite]
-    ) -> tuple[Table, Table, Table]:
-        """(k, n + 1) normals and biases, (k, m) dual points and (k, 5) the objective, the gap, passes,
-        systems and steps of problems that differ by their penalties, each from the end of the one before it:
-        as many as were proven, in order.
-
-        Parameters
-        ----------
-        walls : (K, n), (K, n) and (K,): of the slopes of each penalty, and its multiple of `||w||_2^2`
-        at : the problem in a place
-        """
-        monitor, tol = self.monitor, self.monitor.tol
-        lower, upper, ridge = walls
-        if self.small is not None and (upper > 0.0).all() and (lower < 0.0).all():
-            return self.small.along(*walls, _NEARLY * tol, monitor)
-        Z, A, steps = np.empty((ridge.size, lower.shape[1] + 1)), [], []
-        self.whole = True
-        for k in range(ridge.size):
-            form, passes, systems = at(k), monitor.passes, monitor.systems
-            answer = self.solve(form, form.flat(), tol)
-            if answer.status != "converged" or answer.slopes is None:
-                break
-            Z[k, :-1], Z[k, -1] = answer.plane
-            A.append(answer.slopes)
-            last, spent = monitor.history[-1], (monitor.passes - passes, monitor.systems - systems)
-            steps.append([last["objective"], last["gap"], *spent, monitor.iterations])
-        rows = len(A)
-        return Z[:rows], np.reshape(A, (rows, -1)), np.reshape(steps, (rows, 5))
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """Iterate; return the status and a description of the remaining error."""
