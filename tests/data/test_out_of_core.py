@@ -29,8 +29,8 @@ from ucm.evidence.row_hulls import HullProof, below, hulls_proven
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.forms.rows import RowLosses
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet, OutOfCoreHinge, ProxALM
-from ucm.solvers.out_of_core.newton_rows import curve
-from ucm.solvers.out_of_core.row_derivatives import RowSums
+from ucm.solvers.out_of_core.newton_rows import SmoothLosses
+from ucm.solvers.out_of_core.row_sums import RowSums, row_sums
 from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
 
 
@@ -1278,7 +1278,7 @@ def test_a_nan_ends_the_joint_method_at_once() -> None:
         asked.append(message)
         zero = np.zeros(2)
         nothing = np.zeros((2, 4))
-        return RowSums(zero + np.nan, zero, zero, nothing, nothing, zero, np.zeros((2, 6, 6)))
+        return RowSums(zero + np.nan, zero, zero, nothing, zero, zero, np.zeros((6, 6)), nothing)
 
     w = np.array([1.0, 0.0, 0.0, 0.0])
     with pytest.raises(ucm.SolverError, match="got a NaN in sums"):
@@ -1362,7 +1362,7 @@ def test_weights_in_balls_agree_with_memory(name: str, weight: Any) -> None:
     plan = ucm.compile(BALLS[name], blocks(X, y), class_weight=weight)
     rows, memory = plan.solve(), ucm.solve(BALLS[name], X, y, class_weight=weight)
     assert rows.status == memory.status == "optimal"
-    assert rows.stats.solver == "newton-balls"
+    assert rows.stats.solver == "newton-rows"
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
     assert rows.w == pytest.approx(memory.w, abs=2e-3)
     assert rows.b == pytest.approx(memory.b, abs=2e-3)
@@ -1638,9 +1638,10 @@ def test_samples_on_their_target_bend_the_loss() -> None:
     """Of least squares, every margin 1: the Hessian is 2 C times the moments of (x, 1)."""
     X, y = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 1.0, 1.0])
     losses = ((ucm.LeastSquares(), (3.0, 5.0)),)
-    found = curve(X, y, np.zeros(1), 1.0, losses)
+    form = RowLosses(first_pass(blocks(*samples(60, 1))), losses, (ucm.L2(),))
+    found = row_sums(X, y, *SmoothLosses(form).message(np.array([0.0, 1.0])))
     Z = np.column_stack([X, np.ones(3)])
-    assert found.loss == 0.0 and found.hessian == pytest.approx(6.0 * Z.T @ Z)
+    assert found.losses.sum() == 0.0 and found.hessian == pytest.approx(6.0 * Z.T @ Z)
 
 
 def test_the_bound_of_losses_is_the_dual_program() -> None:

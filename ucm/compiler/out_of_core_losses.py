@@ -16,7 +16,7 @@ from ucm.data.row_metadata import Factors
 from ucm.data.source import spread
 from ucm.errors import ParameterError
 from ucm.evidence.majorant import majorant
-from ucm.evidence.row_losses import at_rest, losses_proven
+from ucm.evidence.row_losses import losses_proven
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
@@ -33,7 +33,8 @@ from ucm.language.term_sums import LossSum, split_scalar
 from ucm.language.terms import ConvexLoss, Penalty
 from ucm.solvers.out_of_core.active_set import WRITTEN, ActiveSetWeights
 from ucm.solvers.out_of_core.hinge import TiltedRows
-from ucm.solvers.out_of_core.newton_rows import curve
+from ucm.solvers.out_of_core.newton_rows import SmoothLosses
+from ucm.solvers.out_of_core.row_sums import row_sums
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -207,7 +208,7 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         problem = self.reference(solution, True)
         least = min(loss.lowest() for loss, _ in self.form.losses)
-        unit = at_rest(self.form)
+        unit = self.form.at_rest
         return compared(
             solution,
             solved(problem, options),
@@ -235,8 +236,8 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
             X, y = self.form.data.sample
             step = -(-y.size // WRITTEN)
             X, y = X[::step], y[::step]
-            own = curve(X, y, found.w, found.b, self.form.losses)
-            a, gain = found.rows.of(X, y), float(own.gains.sum())
+            own = row_sums(X, y, *found.rows.message)
+            a, gain = found.rows.of(X, y), float(SmoothLosses(self.form).gains(own).sum())
         sign = np.sign(y)
         normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
         slope = float(slopes[0] - slopes[1] - sign @ a)

@@ -37,7 +37,6 @@ from ucm.solvers import (
     HiGHS,
     LevelSetNewton,
     Linearize,
-    NewtonBalls,
     NewtonRows,
     OutOfCoreActiveSet,
     OutOfCoreHinge,
@@ -196,10 +195,12 @@ ROUTES = (
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
     Route(OutOfCoreActiveSet(SSNAL()), "two hulls of rows with weights: so too"),
-    Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
     Route(OutOfCoreHinge(_PROGRAM), "the hinge and the ramp loss with l1 and l infinity over rows"),
     Route(OutOfCoreHinge(_HINGE), "the same with any penalty: the rows near the breakpoint"),
-    Route(NewtonRows(), "smooth losses with l2 over rows: Newton steps from sums over all"),
+    Route(
+        NewtonRows(),
+        "balls of weights, or smooth losses with l2: Newton's method, sums over all rows",
+    ),
     # 0 in U: the unit sphere
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(
@@ -244,7 +245,7 @@ ROUTES = (
 | `MinNorm`, Euclidean | secular (balls of parameters), active-set (two hulls of samples), ssnal (semismooth \
 projections), apg (exact projections), ssnal-cg, alm (coupled blocks), smo (inner products only) |
 | `MinNorm`, other norms | highs (1 and inf, polyhedral), level-set, clarabel |
-| `RowHulls` | out-of-core (rows that are read block by block), newton-balls (their weights in balls) |
+| `RowHulls` | out-of-core (rows that are read block by block), newton-rows (their weights in balls) |
 | `RowLosses` | out-of-core-hinge (the hinge and the ramp loss), newton-rows (smooth losses) |
 | `UnitNorm` | secular, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | smo (kernels, many features; with few features `Composite`) |

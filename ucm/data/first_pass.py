@@ -156,6 +156,14 @@ class RowData(Data):
         plus, minus = (t / max(m, 1) for t, m in zip(self.counts, self.class_sizes, strict=True))
         return plus, minus
 
+    @property
+    def scaled_sample(self) -> tuple[Any, Vec]:
+        """The sample, its weights scaled to the total weight of each class."""
+        X, y = self.sample
+        found = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
+        plus, minus = (t / f if f else 0.0 for t, f in zip(self.counts, found, strict=True))
+        return X, y * np.where(y > 0.0, plus, minus)
+
     def _size(self, kind: str) -> int:
         return {"pos": self.class_sizes[0], "neg": self.class_sizes[1]}.get(kind, self.m)
 

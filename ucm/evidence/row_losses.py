@@ -25,7 +25,7 @@ from ucm.evidence.row_hulls import PASS
 from ucm.forms.rows import RowLosses
 from ucm.forms.solution import Certificate
 
-__all__ = ["LossProof", "at_rest", "losses_proven", "tangent_gap"]
+__all__ = ["LossProof", "losses_proven", "tangent_gap"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
     primal -= sum(h.value(proof.w) for h in form.taken)
     dual, missed = _lower_bound(form, proof)
     kind = "global" if form.convex else "local"
-    return of_objective(primal, dual, missed, at_rest(form), kind=kind, wrong=PASS)
+    return of_objective(primal, dual, missed, form.at_rest, kind=kind, wrong=PASS)
 
 
 def _balance(A: Vec) -> Vec:
@@ -137,11 +137,3 @@ def tangent_gap(form: RowLosses, at: LossProof, proof: LossProof) -> float:
     for h in form.taken:
         value -= h.value(at.w) + float(h.subgradient(at.w) @ (proof.w - at.w))
     return (value - _lower_bound(form, at)[0]) / max(abs(value), 1e-300)
-
-
-def at_rest(form: RowLosses) -> float:
-    """The objective at w = 0 and b = 0."""
-    return sum(
-        float(np.dot(C, form.data.counts)) * float(loss.each(np.zeros(1))[0])
-        for loss, C in form.losses
-    )

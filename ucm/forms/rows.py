@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.first_pass import RowData
 from ucm.data.linear import Vec
@@ -15,11 +16,11 @@ from ucm.language.losses import Hinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
-__all__ = ["RowHulls", "RowLosses"]
+__all__ = ["OverRows", "RowHulls", "RowLosses"]
 
 
 @dataclass(frozen=True)
-class _OfRows:
+class OverRows:
     data: RowData
 
     @property
@@ -33,7 +34,7 @@ class _OfRows:
 
 
 @dataclass(frozen=True)
-class RowHulls(_OfRows):
+class RowHulls(OverRows):
     """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
     `sum q_i = mass_c`, and for each ball k
 
@@ -76,6 +77,11 @@ class RowHulls(_OfRows):
             uniform = np.array([self.masses[c] / whole])
             found[k] -= whole * float(self.balls[k][0].conjugate(uniform)[0])
         return np.where(found > 1e-13 * sizes, found, 0.0)
+
+    def norm_and_size(self, points: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the norm of x, and the sum of the norms of its two terms `f_c points_c`."""
+        f = np.array(self.factors)
+        return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
 
     def support(self, mu: Vec, t: Vec, losses: Vec) -> float:
         """For any mu_c and t_k > 0 a bound of `max over the set of -w'x`,
@@ -121,7 +127,7 @@ Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 
 
 @dataclass(frozen=True)
-class RowLosses(_OfRows):
+class RowLosses(OverRows):
     """`min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class
     c, which weigh c_i; less such a sum of other losses.
 
@@ -156,6 +162,14 @@ class RowLosses(_OfRows):
     def lam(self) -> float | None:
         """Of `lam ||w||_2^2`, where that is all of the penalty."""
         return self.penalty.square if self.convex else None
+
+    @functools.cached_property
+    def at_rest(self) -> float:
+        """The objective at w = 0 and b = 0."""
+        return sum(
+            float(np.dot(C, self.data.counts)) * float(loss.each(np.zeros(1))[0])
+            for loss, C in self.losses
+        )
 
     @property
     def kinked(self) -> bool:

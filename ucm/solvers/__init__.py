@@ -19,7 +19,6 @@ from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
 from ucm.solvers.out_of_core.hinge import OutOfCoreHinge
 from ucm.solvers.out_of_core.hulls import OutOfCoreActiveSet
-from ucm.solvers.out_of_core.newton_balls import NewtonBalls
 from ucm.solvers.out_of_core.newton_rows import NewtonRows
 from ucm.solvers.secular.solver import TrustRegionSecular
 from ucm.solvers.smo.solver import SMO
@@ -47,7 +46,6 @@ __all__ = [
     "HiGHS",
     "LevelSetNewton",
     "Linearize",
-    "NewtonBalls",
     "NewtonRows",
     "OutOfCoreActiveSet",
     "OutOfCoreHinge",

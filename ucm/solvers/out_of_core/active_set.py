@@ -19,13 +19,19 @@ from ucm.data.source import RowSource, as_double, gathered
 from ucm.evidence.row_hulls import below
 
 __all__ = [
-    "HELD", "WIDE", "WRITTEN", "ActiveSet", "ActiveSetWeights", "Screened", "reach_of", "screen", "stacked",
+    "HELD", "WIDE", "WRITTEN", "ActiveSet", "ActiveSetWeights", "Screened", "margins", "reach_of", "screen",
+    "stacked",
 ]  # fmt: skip
 
 HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
 _DROPPED = 0.25  # part of rows below which a sum takes them out
 WRITTEN = 1000  # rows of a twin, where there is no band
 WIDE = 3.0  # standard errors of a sample that the band covers
+
+
+def margins(X: Any, y: Any, w: Vec, b: float) -> Vec:
+    """Return `y_i (w'x_i + b)`; y may hold labels times weights."""
+    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
 
 
 class Screened(NamedTuple):

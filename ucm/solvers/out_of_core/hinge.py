@@ -36,12 +36,12 @@ from ucm.solvers.out_of_core.active_set import (
     ActiveSet,
     ActiveSetWeights,
     Screened,
+    margins,
     reach_of,
     screen,
     stacked,
 )
 from ucm.solvers.out_of_core.by_rounds import by_rounds
-from ucm.solvers.out_of_core.row_derivatives import margins
 
 __all__ = ["OutOfCoreHinge", "TiltedRows"]
 

@@ -38,7 +38,7 @@ from ucm.solvers.out_of_core.active_set import (
     screen,
 )
 from ucm.solvers.out_of_core.by_rounds import by_rounds
-from ucm.solvers.out_of_core.row_derivatives import RowSums, added, row_derivatives
+from ucm.solvers.out_of_core.newton import over_rows
 from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
 
 __all__ = ["OutOfCoreActiveSet"]
@@ -153,9 +153,7 @@ class _Run:
             if proof.points is not None:
                 gap, monitor.latest = certificate.relative_gap, answer
                 stop = monitor.report(k, certificate.dual, gap)
-                norm = float(np.linalg.norm(np.array(form.factors) @ proof.points))
-                sizes = [float(np.linalg.norm(point)) for point in proof.points]
-                size = float(np.abs(form.factors) @ sizes)
+                norm, size = form.norm_and_size(proof.points)
                 if monitor.reached(gap) or monitor.at_zero(norm, -certificate.primal, size):
                     return answer
                 if stop or monitor.late:
@@ -273,17 +271,13 @@ class _Run:
         """w, theta and reach by Newton's method over all rows, at half the budget, then a quarter, ...;
         whether there is such a reach."""
 
-        def sums(*message: Any) -> RowSums:
-            self.monitor.count_read()
-            return self.form.data.source.map_reduce(row_derivatives, *message, merge=added)
-
         row = band.nbytes / sum(T.shape[0] for T in band.X if T is not None)
         rows, least = self.solver.budget / row, 4.0 * self.form.n
         if rows < 2.0 * least:
             return False
         found = smoothed_newton(
-            self.form, self.w, self.theta, self.first, max(0.5**number * rows, least), sums,
-            lambda: self.monitor.late,
+            self.form, self.w, self.theta, self.first, max(0.5**number * rows, least),
+            over_rows(self.form, self.monitor), lambda: self.monitor.late,
         )  # fmt: skip
         if found is not None:
             self.w, self.theta, self.reach = found

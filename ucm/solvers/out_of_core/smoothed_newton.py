@@ -1,6 +1,6 @@
-"""Newton's method in w and both thresholds for two reduced hulls of rows, where their band is too large.
+"""Newton's method in w and both thresholds for two reduced hulls of rows whose band is too large.
 
-The masses are dualised, so that what is left of the domain of the weights is a box: for a width delta > 0
+The masses are dualised, so that the domain of the weights becomes a box: for a width delta > 0
 
     F(w, mu) = 1/2 ||w||_2^2 + sum_c mass_c mu_c + cap_c sum_i h((-f_c w'x_i - mu_c) / delta) delta,
 
@@ -19,15 +19,15 @@ from ucm.data.linear import Vec
 from ucm.errors import SolverError
 from ucm.forms.rows import RowHulls
 from ucm.language.losses import HuberHinge
-from ucm.solvers.out_of_core.row_derivatives import RowSums, gradient_hessian, scaled_solve
+from ucm.solvers.out_of_core.row_sums import Part, RowFunction, RowSums, scaled_solve
 
 __all__ = ["smoothed_newton"]
 
 _LIMIT = 60  # steps
-_FALL = 0.2  # of the width, from one to the next
+_FALL = 0.2  # ratio of successive widths
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the band covers
-_LEAST = 1e-9  # of the width at first
-_NEAR = 1e-3  # of F, what a step at one width has to gain
+_LEAST = 1e-9  # of the first width
+_NEAR = 1e-3  # of F, the least gain of a step at one width
 
 
 def smoothed_newton(
@@ -39,51 +39,52 @@ def smoothed_newton(
     sums: Callable[..., RowSums],
     late: Callable[[], bool],
 ) -> tuple[Vec, Vec, Vec] | None:
-    """w of length 1, thresholds and a reach with at most so many rows within; None where no width has so few.
+    """Return w of length 1, thresholds and a reach with at most so many rows within, or None.
 
     Parameters
     ----------
-    w, theta, reach : where to begin; w separates the hulls
-    sums : the sums of `ucm.solvers.out_of_core.row_derivatives.row_derivatives` over all rows
+    w, theta, reach : the start; w separates the hulls
+    most : the largest number of rows
+    sums : `row_sums` over all rows
 
     Raises
     ------
     SolverError
-        A sum is no number.
+        A sum is NaN.
     """
-    n, caps, masses = form.n, np.array(form.shares), np.array(form.masses)
-    losses = (HuberHinge(1.0), HuberHinge(1.0))
+    n, caps = form.n, np.array(form.shares)
     delta = width = float(reach.max())
     z = np.concatenate([w, -theta])
     before: tuple[Vec, float] | None = None
     for _ in range(_LIMIT):
         if late() or delta <= _LEAST * width:
             return None
-        found = sums(z[:n], z[n:], np.full(2, delta), form.factors, form.shares, losses)
-        linear = float(masses @ z[n:] + delta * found.losses.sum())
-        if np.isnan(linear):
+        F = _smoothed(form, delta)
+        found = sums(*F.message(z))
+        value = F.value(z, found)
+        if np.isnan(value):
             raise SolverError(
                 "rows: expected entries that stay finite numbers, got a NaN in sums over them; see that no "
                 "row changes, scale the features, and solve again"
             )
-        if before is None:  # as long as is best on the ray of w
-            if not linear < 0.0:
+        if before is None:  # the best multiple of w
+            square = float(z[:n] @ z[:n])
+            size = 0.5 - value / square
+            if not size > 0.0:
                 return None
-            size = -linear / float(z[:n] @ z[:n])
             z, delta, width = size * z, size * delta, size * width
-            found = found._replace(moments=found.moments / size)
-            linear *= size
-        value = 0.5 * float(z[:n] @ z[:n]) + linear
+            curvatures, hessian = found.curvatures / size, found.hessian / size
+            found = found._replace(curvatures=curvatures, hessian=hessian)
+            value = -0.5 * size**2 * square
         if before is not None and not value <= before[1] + 1e-12 * abs(before[1]):
             z = before[0] + 0.25 * (z - before[0])
             continue
-        zone = delta * found.moments[:, n, n] / caps  # rows of each class
-        if zone.min() == 0.0:  # nothing tells where the threshold goes
+        zone = delta * found.curvatures / caps  # rows of each class
+        if zone.min() == 0.0:  # no row determines the threshold
             delta, before = 2.0 * delta, (z, np.inf)
             continue
         length = float(np.linalg.norm(z[:n]))
-        g, H = gradient_hessian(form, z, found)
-        g, H = g[: n + 2], H[: n + 2, : n + 2]  # the width stays
+        g, H = F.derivatives(z, found)
         step = -scaled_solve(H, g)
         gain = -float(g @ step)
         if gain <= _NEAR * abs(value):
@@ -97,3 +98,14 @@ def smoothed_newton(
             before = z, value
         z = z + step
     return None
+
+
+def _smoothed(form: RowHulls, delta: float) -> RowFunction:
+    """Return F for a width."""
+    fixed, slopes = np.array([0.0, delta]), np.eye(2)
+    parts = tuple(
+        Part(HuberHinge(1.0), c, f, share, fixed, np.stack([slopes[c], np.zeros(2)]))
+        for c, (f, share) in enumerate(zip(form.factors, form.shares, strict=True))
+    )
+    linear = np.concatenate([np.zeros(form.n), form.masses])
+    return RowFunction(form.n, parts, linear, 1.0)
