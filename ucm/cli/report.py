@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -80,13 +78,7 @@ class Section:
                 text = "The convergence of the proven gap"
         except (UCMError, NotImplementedError) as error:
             return f"<p><em>No picture: {escape(str(error))}</em></p>"
-        from matplotlib import pyplot
-
-        buffer = io.BytesIO()
-        shown.figure_.savefig(buffer, dpi=110, format="png")
-        pyplot.close(shown.figure_)
-        image = base64.b64encode(buffer.getvalue()).decode()
-        return f"<img src='data:image/png;base64,{image}' alt='{escape(text)}'>"
+        return f"<img src='{shown.image(dpi=110)}' alt='{escape(text)}'>"
 
 
 def page(title: str, lead: str, rows: list[dict[str, Any]], sections: Sequence[Section]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import html
-import io
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -123,30 +121,16 @@ class SetAnimation(Display):
             self.axes_ = axes.reshape(len(rows), columns.size)
         return self
 
-    def frames(self, dpi: int = 80) -> list[bytes]:
-        """Return a PNG for every value."""
-        plt, pictures = pyplot(), []
-        for k, display in enumerate(self.displays):
-            with plt.ioff():
-                figure = display.plot().figure_
-                figure.suptitle(
-                    self.title(k), fontsize=16, x=0.02, ha="left", color=palette(display.ax_).ink
-                )
-                buffer = io.BytesIO()
-                figure.savefig(buffer, format="png", dpi=dpi)
-                plt.close(figure)
-            pictures.append(buffer.getvalue())
-        return pictures
-
     def _repr_html_(self) -> str:
         """Return a slider over the pictures as one HTML element, which loads nothing."""
-        pictures = [base64.b64encode(p).decode() for p in self.frames()]
-        labels = [f"{v:.4g}" for v in self.values]
-        images = "".join(
-            f"<img src='data:image/png;base64,{p}' alt='{html.escape(self.name)} = {v}' "
-            f"style='display:{'block' if k == 0 else 'none'};max-width:100%'>"
-            for k, (p, v) in enumerate(zip(pictures, labels))
-        )
+        name, labels, images = html.escape(self.name), [f"{v:.4g}" for v in self.values], []
+        for k, (display, label) in enumerate(zip(self.displays, labels)):
+            with pyplot().ioff():
+                figure, ink = display.plot().figure_, palette(display.ax_).ink
+                figure.suptitle(self.title(k), fontsize=16, x=0.02, ha="left", color=ink)
+                source = display.image(dpi=80)
+            style = f"display:{'none' if k else 'block'};max-width:100%"
+            images.append(f"<img src='{source}' alt='{name} = {label}' style='{style}'>")
         move = (
             "var f=this.closest('.ucm-animation'),k=+this.value;"
             "f.querySelector('output').value=this.dataset.values.split(' ')[k];"
@@ -155,9 +139,10 @@ class SetAnimation(Display):
         return (
             "<div class='ucm-animation'>"
             "<label style='display:flex;gap:1em;align-items:center;font-family:monospace'>"
-            f"<span>{html.escape(self.name)} = <output>{labels[0]}</output></span>"
+            f"<span>{name} = <output>{labels[0]}</output></span>"
             f"<input type='range' min='0' max='{len(labels) - 1}' value='0' style='flex:1;max-width:30em' "
-            f"data-values='{' '.join(labels)}' oninput=\"{move}\"></label><div>{images}</div></div>"
+            f"data-values='{' '.join(labels)}' oninput=\"{move}\"></label>"
+            f"<div>{''.join(images)}</div></div>"
         )
 
     def to_html(self, file: str | Path | None = None) -> str:

@@ -106,20 +106,24 @@ class ConvergenceDisplay(Display):
             starts = _starts(name, s, "start" if len(named) == 1 else f"{name}, start")
             for start, records in starts.items():
                 status[start] = s.status
+                proven = [r for r in records if np.isfinite(r["gap"])]
                 if y != "gap":
-                    runs[start] = _numbers(start, records, x, y)
-                    continue
-                work = _work(records, x)
-                gaps = np.array([record["gap"] for record in records], dtype=np.float64)
-                known = np.isfinite(gaps)
-                if known.any():
-                    work, gaps = work[known], gaps[known]
+                    work, values = _numbers(start, records, x, y)
+                elif proven:
+                    work, values = _numbers(start, proven, x, y)
                 else:
                     distances.add(start)
-                    gaps = _distances(s, records, best)
-                if len(starts) == 1:
-                    work, gaps = _with_certificate(s, x, work, gaps)
-                runs[start] = (work, np.maximum(np.abs(gaps), _FLOOR))
+                    work, values = np.zeros(0), np.zeros(0)
+                    if records:
+                        work, values = _numbers(start, records, x, "objective")
+                    end = s.objective if best is None else best
+                    values = (values - end) / max(abs(end), 1e-300)
+                if y == "gap" and len(starts) == 1:
+                    work, values = _with_certificate(s, x, work, values)
+                runs[start] = (
+                    work,
+                    values if y == "objective" else np.maximum(np.abs(values), _FLOOR),
+                )
         return cls(runs, status, x, distances, tol, y).plot(ax)
 
     @classmethod
@@ -243,22 +247,9 @@ def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) ->
             f"ConvergenceDisplay: the records of {name} hold no number {y!r}; solve with trace=1, and take "
             "one of its history"
         )
-    values = np.array([float(record[y]) for record in kept])
-    return _work(kept, x), values if y == "objective" else np.maximum(np.abs(values), _FLOOR)
-
-
-def _work(records: Sequence[Mapping[str, Any]], x: str) -> NDArray[np.float64]:
     key = "iteration" if x == "iterations" else x
-    return np.array([record[key] for record in records], dtype=np.float64)
-
-
-def _distances(
-    s: Solution, records: Sequence[Mapping[str, Any]], best: float | None
-) -> NDArray[np.float64]:
-    """Return relative distances of the objective from the best proven one, or from the last of the run."""
-    values = np.array([record["objective"] for record in records], dtype=np.float64)
-    end = s.objective if best is None else best
-    return np.abs(values - end) / max(abs(end), 1e-300)
+    work, values = ([float(record[of]) for record in kept] for of in (key, y))
+    return np.array(work), np.array(values)
 
 
 def _with_certificate(

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.signal import find_peaks
 
 from ucm.compiler.compile import plan_of
 from ucm.errors import ParameterError
@@ -220,23 +221,13 @@ def _minima(angles: Any, heights: Any, height: Any) -> NDArray[np.float64]:
     A minimum whose ridge to a lower minimum is below a thousandth of the range of f is an artefact of the
     outline.
     """
-    f, step = heights[:-1], float(angles[1])
-    candidates = []
-    for k in np.flatnonzero((f < np.roll(f, 1)) & (f <= np.roll(f, -1))):
+    f, step, minima = heights[:-1], float(angles[1]), []
+    ridge = 1e-3 * max(float(np.ptp(f)), 1e-300)
+    peaks = find_peaks(-np.tile(f, 3), prominence=ridge)[0] - f.size
+    for k in peaks[(peaks >= 0) & (peaks < f.size)]:
         best: Any = minimize_scalar(
             lambda t: float(height(t)[0]), bounds=(angles[k] - step, angles[k] + step), method="bounded",
             options={"xatol": 1e-9},
         )  # fmt: skip
-        candidates.append((float(best.x) % (2.0 * np.pi), float(best.fun)))
-    threshold = 1e-3 * max(float(np.ptp(heights)), 1e-300)
-    minima: list[tuple[float, float]] = []
-    for angle, value in sorted(candidates, key=lambda candidate: candidate[1]):
-        if all(_ridge(height, angle, other, value) >= threshold for other, _ in minima):
-            minima.append((angle, value))
-    return np.array(minima).reshape(-1, 2)
-
-
-def _ridge(height: Any, a: float, b: float, value: float) -> float:
-    """Return the rise of f above the higher of two minima on the lower path between them."""
-    turns = ((b - a) % (2.0 * np.pi), -((a - b) % (2.0 * np.pi)))
-    return min(float(height(a + t * np.linspace(0.0, 1.0, 200)).max()) for t in turns) - value
+        minima.append((float(best.x) % (2.0 * np.pi), float(best.fun)))
+    return np.array(sorted(minima, key=lambda minimum: minimum[1])).reshape(-1, 2)

@@ -6,6 +6,8 @@ ground of the axes and one for a dark ground.
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -212,6 +214,13 @@ class Display:
                 self.figure_ = axes.flat[0].figure
             self.axes_ = axes.ravel()
             yield self.axes_
+
+    def image(self, dpi: int) -> str:
+        """Return the figure as the source of an HTML image, a PNG, and close the figure."""
+        buffer = io.BytesIO()
+        self.figure_.savefig(buffer, format="png", dpi=dpi)
+        pyplot().close(self.figure_)
+        return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
     def __repr__(self) -> str:
         count = 0 if self.axes_ is None else np.size(self.axes_)
