@@ -7,10 +7,12 @@ published sizes, and no figure is held against their accuracies.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,6 @@ import numpy as np
 from benchmarks.harness import Part, Row, dense, in_turns, main, over, scaled
 from benchmarks.judge import accuracy, figures, sample_weights, weights_gap
 from ucm.compiler.compile import solve
-from ucm.data import datasets
 from ucm.data.gram import Gram
 from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.forms.solution import Solution
@@ -122,8 +123,8 @@ Splits = list[tuple[Any, Any]]
 def _load(name: str, splits: int) -> tuple[Any, Any, Splits]:
     X, y = dense(f"ida_{name}")
     if name in HELD:
-        train, test = datasets.load_splits(f"ida_{name}")
-        return X, y, list(zip(train, test, strict=True))[:splits]
+        with np.load(Path(os.environ["UCM_DATA"]) / f"ida_{name}.npz") as parts:
+            return X, y, list(zip(parts["train"], parts["test"], strict=True))[:splits]
     orders = (np.random.default_rng(seed).permutation(y.size) for seed in range(splits))
     size = PRINTED[name].train
     return X, y, [(order[:size], order[size:]) for order in orders]

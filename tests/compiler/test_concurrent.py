@@ -18,7 +18,7 @@ import pytest
 import ucm
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
-from ucm.data.bound import GramSpace, bind
+from ucm.data.bound import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.maps import SampleMap
@@ -63,7 +63,7 @@ def test_one_plan_in_many_threads(case: str) -> None:
     assert all(_same(alone, each) for each in found)
 
 
-@pytest.mark.parametrize("memo", ["samples", "gram", "space"])
+@pytest.mark.parametrize("memo", ["samples", "gram"])
 def test_a_kept_product_that_another_thread_replaces(
     memo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_kept_product_that_another_thread_replaces(
         samples.kept = {}
         product = samples.matvec
     else:
-        product = GramSpace(gram).scores if memo == "space" else gram.follow
+        product = gram.follow
     expected = product(one).copy()
     product = gram.times if memo == "gram" else product
     compare = np.array_equal

@@ -35,12 +35,11 @@ from ucm.data.approx import KernelFeatures, approximation, some_of
 from ucm.data.bound import Data, bind
 from ucm.data.first_pass import FEATURES, RowData, first_pass, in_memory, refuse_gathering
 from ucm.data.gram import Gram, check_gram
-from ucm.data.groups import members
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear import Vec
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
-from ucm.data.row_metadata import Factors
+from ucm.data.row_metadata import Factors, members
 from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource, signed_rows
 from ucm.data.weighing import (

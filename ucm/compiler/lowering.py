@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.compiler.recover import BIAS_RULES
-from ucm.data.approx import RandomFourierMap
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion, Gram
 from ucm.data.linear import Vec
@@ -117,7 +116,7 @@ class Recovered:
     weights: Vec | None
     bias_rule: str
     coefficients: Vec | None = None
-    expansion: Expansion | RandomFourierMap | None = None
+    expansion: Expansion | None = None
     make_summand_points: Callable[[], tuple[Vec, ...]] | None = None
     rho: float | None = None
     normal: Vec | None = None
@@ -127,7 +126,7 @@ class Recovered:
         if weighing.kept is None:
             return self
         expansion = self.expansion
-        if isinstance(expansion, Expansion):
+        if expansion is not None:
             support = weighing.kept[expansion.support]
             expansion = replace(expansion, support=support, m=weighing.given)
         weights, c = weighing.spread(self.weights), weighing.spread(self.coefficients)

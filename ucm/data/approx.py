@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.gram import Expansion
-from ucm.data.kernels import MEGABYTE, Kernel
+from ucm.data.kernels import Kernel
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
 from ucm.data.row_metadata import weight_in
 from ucm.data.source import RowSource, as_double, gathered
@@ -22,7 +22,6 @@ __all__ = [
     "KernelFeatures",
     "Nystroem",
     "RandomFeatures",
-    "RandomFourierMap",
     "approximation",
     "some_of",
 ]
@@ -140,34 +139,23 @@ class RandomFeatures(FeatureSampler):
             )
         rng = np.random.default_rng(self.seed)
         F = np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((X.shape[1], self.rank))
-        waves = RandomFourierMap(F, rng.uniform(0.0, 2.0 * np.pi, self.rank))
-        return KernelFeatures(kernel, waves, self)
+        waves = Kernel("callable", function=_Waves(rng.uniform(0.0, 2.0 * np.pi, self.rank)))
+        nothing = np.empty(0, dtype=np.intp)  # no sample stands for a frequency
+        return KernelFeatures(kernel, Expansion(waves, None, F.T, nothing, X.shape[0]), self)
 
 
 @dataclass(frozen=True)
-class RandomFourierMap:
-    """`phi(x)'W`, phi(x) for None: frequencies (n, r) and phases (r,)."""
+class _Waves:
+    """`sqrt(2 / r) cos(<x, f_j> + t_j)` for the frequencies f_j in the rows of F and the phases t_j, (r,)."""
 
-    frequencies: NDArray[np.float64]
     phases: NDArray[np.float64]
-    W: NDArray[np.float64] | None = None
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
-        """Return the scores, as `Expansion.scores`."""
-        n, r = self.frequencies.shape
-        if X.shape[1] != n:
-            raise DataError(
-                f"X: expected the {n} features of the samples, got {X.shape[1]}; give the features of the fit"
-            )
-        out = np.empty((X.shape[0], r) if self.W is None else (X.shape[0], *self.W.shape[1:]))
-        step = max(1, MEGABYTE // r)
-        for i in range(0, X.shape[0], step):
-            found = np.asarray(X[i : i + step] @ self.frequencies)
-            found += self.phases
-            np.cos(found, out=found)
-            found *= np.sqrt(2.0 / r)
-            out[i : i + step] = found if self.W is None else found @ self.W
-        return out
+    def __call__(self, X: Any, F: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = np.asarray(X @ F.T)
+        found += self.phases
+        np.cos(found, out=found)
+        found *= np.sqrt(2.0 / self.phases.size)
+        return found
 
 
 @dataclass(frozen=True)
@@ -182,14 +170,13 @@ class KernelFeatures:
     """
 
     kernel: Kernel
-    phi: Expansion | RandomFourierMap
+    phi: Expansion
     how: FeatureSampler
 
-    def scoring(self, W: NDArray[np.float64]) -> Expansion | RandomFourierMap:
+    def scoring(self, W: NDArray[np.float64]) -> Expansion:
         """`phi(x)'W`, as an object with `scores(X)`."""
-        if isinstance(self.phi, RandomFourierMap):
-            return replace(self.phi, W=W)
-        return replace(self.phi, coefficients=self.phi.coefficients @ W)
+        C = self.phi.coefficients
+        return replace(self.phi, coefficients=W if C is None else C @ W)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """phi of the rows of X, (rows, r)."""

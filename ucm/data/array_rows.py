@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ucm.data.columns import RowColumns
 from ucm.data.source import BlockSource, block_rows
-from ucm.data.validation import SAID, refuse_unsound
+from ucm.data.validation import SAID, check_table, refuse_unsound
 from ucm.errors import DataError, MissingExtraError, brief
 
 __all__ = [
@@ -205,14 +205,7 @@ def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
                 f"X: expected a table (samples, features), got {brief(X)} ({error}); give one row of numbers "
                 "per sample, all of one length"
             ) from error
-    if len(X.shape) != 2 or X.shape[1] == 0:
-        raise DataError(
-            f"X: expected a table (samples, features), got shape {tuple(X.shape)}; give one row per sample"
-        )
-    if np.dtype(X.dtype).kind not in "biuf":
-        raise DataError(
-            f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
-        )
+    check_table(X.shape, X.dtype)
     return ArrayRows(X, beside.columns(X.shape[0]), block)
 
 

@@ -16,14 +16,15 @@ from scipy.linalg import get_blas_funcs
 
 from ucm.data.approx import KernelFeatures
 from ucm.data.gram import Gram
-from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, IdentityMap, MatrixMap, SampleMap, UnitMap
+from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
 from ucm.data.validation import (
     Fingerprint,
     first_bad,
     read,
+    read_groups,
     read_weights,
     refuse_entry,
     signs_of,
@@ -100,7 +101,6 @@ class GramSpace(Space):
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
-        self._last: tuple[Vec, Vec] = (np.zeros(0), np.zeros(0))
         self._sizes: dict[tuple[bytes, bytes], float] = {}  # replaced whole: threads share it
 
     @property
@@ -109,12 +109,8 @@ class GramSpace(Space):
         return math.sqrt(max(float(self.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
 
     def scores(self, c: Vec) -> Vec:
-        """`K c`; the last one is kept."""
-        before, product = self._last  # read once: other threads replace it
-        if not np.array_equal(before, c):
-            product = self.gram.times(c)
-            self._last = c.copy(), product
-        return product
+        """`K c`."""
+        return self.gram.times(c)
 
     def inner(self, w: Vec, x: Vec) -> float:
         return float(w @ x)
@@ -222,7 +218,7 @@ class Data:
         gram: Gram | None = None,
         space: Space | None = None,
         seal: Fingerprint | None = None,
-        groups: Groups | None = None,
+        groups: NDArray[Any] | None = None,
         source: RowSource | None = None,
     ) -> None:
         self.table, self.y = X, y
@@ -572,14 +568,14 @@ def bind(
     if class_weight is not None:
         class_weight = by_sign(class_weight, labels)
         check_class_weight(class_weight)
-    groups = None if subgroup is None else groups_of(subgroup, values.size)
+    groups = None if subgroup is None else read_groups(subgroup, values.size).copy()
     weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
         weighing = sample_weights_of(values, weights, class_weight)
     if weighing.kept is not None:
         X, values = X[weighing.kept], values[weighing.kept]
         X = np.ascontiguousarray(X[:, weighing.kept]) if square else X
-        groups = None if groups is None else groups.of(weighing.kept)
+        groups = None if groups is None else groups[weighing.kept]
     seal = Fingerprint(X, values)
     if not seal.finite:
         refuse_entry(first_bad(X) or (0, 0, np.nan))

@@ -22,10 +22,18 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
 from ucm.data.row_metadata import tagged
 from ucm.data.source import BlockSource, Merge, RowSource, block_rows, reduced
-from ucm.data.validation import SAID, refuse_kind, refuse_lengths, vector
+from ucm.data.validation import (
+    SAID,
+    check_table,
+    no_entry,
+    refuse_dimensions,
+    refuse_kind,
+    refuse_lengths,
+    vector,
+)
 from ucm.errors import DataError, UCMError, brief
 
-__all__ = ["dask_rows", "is_dask", "lazy_blocks"]
+__all__ = ["dask_rows", "is_dask", "lazy_blocks", "refuse_cut_rows"]
 
 _TIMEOUT = 600.0  # seconds without a finished task
 _MERGED = 16  # results that one task merges
@@ -83,10 +91,7 @@ def _entries(name: str, v: Any, m: int) -> Any:
     if v is None:
         return None
     if hasattr(v, "isna") and v.isna().any():
-        word, what = SAID[name]
-        raise DataError(
-            f"{word}: expected a {what} for every sample, got none for some; leave these samples out"
-        )
+        raise no_entry(name)
     return vector(name, np.asarray(v), m)
 
 
@@ -391,15 +396,12 @@ def _client() -> Any:
 
 
 def _refuse_array(X: Any) -> None:
-    if getattr(X, "ndim", None) != 2 or not X.shape[1] >= 1:
-        raise DataError(
-            f"X: expected a table (samples, features), got a {type(X).__name__} of Dask of shape "
-            f"{tuple(getattr(X, 'shape', ()))}; give one row per sample"
-        )
-    if np.dtype(X.dtype).kind not in "biuf":
-        raise DataError(
-            f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
-        )
+    check_table(getattr(X, "shape", ()), X.dtype, f"a {type(X).__name__} of Dask of ")
+    refuse_cut_rows(X)
+
+
+def refuse_cut_rows(X: Any) -> None:
+    """Raise `DataError` for an array of Dask with chunks along the columns."""
     if X.numblocks[1] != 1:
         raise DataError(
             f"X: expected chunks of whole rows, got {X.numblocks[1]} chunks along the columns; ask for "
@@ -435,11 +437,7 @@ def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any
 
 def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], name: str) -> list[Any]:
     """Blocks of labels, weights or groups beside those of the samples."""
-    word, what = SAID[name]
-    if y.ndim != 1:
-        raise DataError(
-            f"{word}: expected one {what} per sample, got shape {tuple(y.shape)}; give one dimension"
-        )
+    refuse_dimensions(name, y.shape)
     if hasattr(y, "chunks"):
         own = tuple(None if math.isnan(r) else int(r) for r in y.chunks[0])
         if None not in own and None not in rows and own != rows:
@@ -448,7 +446,7 @@ def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], name: str) -> lis
     parts = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
     if len(parts) != len(rows):
         raise DataError(
-            f"{word}: expected {len(rows)} blocks, as X has, got {len(parts)}, some of unknown length; "
-            "call compute_chunk_sizes() on both, or take them from one frame"
+            f"{SAID[name][0]}: expected {len(rows)} blocks, as X has, got {len(parts)}, some of "
+            "unknown length; call compute_chunk_sizes() on both, or take them from one frame"
         )
     return parts

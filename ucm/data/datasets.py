@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,35 +12,23 @@ from scipy import sparse
 
 from ucm.errors import DataError
 
-__all__ = ["load", "load_splits", "names", "read_npz"]
+__all__ = ["load", "names", "read_npz"]
 
 
-class _Bundled(NamedTuple):
-    loader: str
-    positive: int
-    negative: int
-
-
-class _OpenML(NamedTuple):
-    data_id: int
-    positive: str
-    m: int
-    m_positive: int
-    n: int
-
-
+# name: loader of scikit-learn, label of class +1 and of class -1
 _BUNDLED = {
-    "breast_cancer": _Bundled("load_breast_cancer", 1, 0),  # benign against malignant
-    "digits": _Bundled("load_digits", 3, 8),
-    "iris": _Bundled("load_iris", 1, 2),  # versicolor against virginica
-    "wine": _Bundled("load_wine", 0, 1),
+    "breast_cancer": ("load_breast_cancer", 1, 0),  # benign against malignant
+    "digits": ("load_digits", 3, 8),
+    "iris": ("load_iris", 1, 2),  # versicolor against virginica
+    "wine": ("load_wine", 0, 1),
 }
 # Sets of Table 1 of Ito, Takeda and Toh (2015) that OpenML holds as the same samples, all numeric.
+# name: number at OpenML, label of class +1
 _OPENML = {
-    "diabetes": _OpenML(37, "tested_negative", m=768, m_positive=500, n=8),
-    "heart": _OpenML(53, "present", m=270, m_positive=120, n=13),
-    "ionosphere": _OpenML(59, "g", m=351, m_positive=225, n=34),
-    "sonar": _OpenML(40, "Rock", m=208, m_positive=97, n=60),
+    "diabetes": (37, "tested_negative"),
+    "heart": (53, "present"),
+    "ionosphere": (59, "g"),
+    "sonar": (40, "Rock"),
 }
 
 
@@ -91,45 +79,13 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
     if folder is not None and name in {file.stem for file in folder.glob("*.npz")}:
         return read_npz(folder / f"{name}.npz")
     if name in _BUNDLED:
-        return _bundled(_BUNDLED[name])
+        return _bundled(*_BUNDLED[name])
     if name in _OPENML:
-        return _fetched(name, _OPENML[name])
+        return _fetched(name, *_OPENML[name])
     raise DataError(
         f"data set {name!r}: not known; known are {', '.join(names())}. "
         "UCM_DATA may name a folder with more, as .npz files"
     )
-
-
-def load_splits(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the published splits of a set in the folder UCM_DATA: row numbers from 0, one split per row.
-
-    Parameters
-    ----------
-    name : str
-        Of a set of that folder.
-
-    Returns
-    -------
-    train, test : (splits, rows) int64 arrays
-        Numbers of the samples to fit, and to score.
-
-    Raises
-    ------
-    DataError
-        There is no such folder or set, or it holds no splits.
-    """
-    folder = _folder()
-    file = None if folder is None else folder / f"{name}.npz"
-    if file is None or not file.is_file():
-        raise DataError(
-            f"load_splits({name!r}): no such set in the folder named by UCM_DATA; see ucm.datasets.names()"
-        )
-    with np.load(file, allow_pickle=False) as parts:
-        if "train" not in parts or "test" not in parts:
-            raise DataError(
-                f"load_splits({name!r}): the file holds no arrays train and test; save both"
-            )
-        return parts["train"].astype(np.int64), parts["test"].astype(np.int64)
 
 
 def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
@@ -177,24 +133,28 @@ def _folder() -> Path | None:
     return folder
 
 
-def _bundled(entry: _Bundled) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _bundled(
+    loader: str, positive: int, negative: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     from sklearn import datasets
 
-    X, target = getattr(datasets, entry.loader)(return_X_y=True)
-    rows = (target == entry.positive) | (target == entry.negative)
+    X, target = getattr(datasets, loader)(return_X_y=True)
+    rows = (target == positive) | (target == negative)
     X = np.asarray(X[rows], dtype=np.float64)
     X = X - X.mean(axis=0)
     deviation = X.std(axis=0)
     X /= np.where(deviation > 0, deviation, 1.0)
-    return X, np.where(target[rows] == entry.positive, 1, -1).astype(np.int64)
+    return X, np.where(target[rows] == positive, 1, -1).astype(np.int64)
 
 
-def _fetched(name: str, entry: _OpenML) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _fetched(
+    name: str, data_id: int, positive: str
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     from sklearn.datasets import fetch_openml
 
     try:
         X, target = fetch_openml(
-            data_id=entry.data_id, as_frame=False, parser="liac-arff", return_X_y=True
+            data_id=data_id, as_frame=False, parser="liac-arff", return_X_y=True
         )
         X = np.asarray(X, dtype=np.float64)
     except (OSError, ValueError) as error:
@@ -202,15 +162,7 @@ def _fetched(name: str, entry: _OpenML) -> tuple[NDArray[np.float64], NDArray[np
             f"data set {name!r}: OpenML did not answer ({error}); try again, "
             f"or set UCM_DATA to a folder with {name}.npz"
         ) from None
-    positive = np.asarray(target) == entry.positive
-    found = (*X.shape, int(positive.sum()))
-    if found != (entry.m, entry.n, entry.m_positive):
-        raise DataError(
-            f"data set {name!r}: OpenML's set {entry.data_id} has {found[0]} samples, {found[1]} "
-            f"features and {found[2]} positive labels, the paper {entry.m}, {entry.n} and "
-            f"{entry.m_positive}; set UCM_DATA to a folder with {name}.npz"
-        )
     low, high = X.min(axis=0), X.max(axis=0)
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     X = (X - middle) / np.where(half > 0, half, 1.0)
-    return X, np.where(positive, 1, -1).astype(np.int64)
+    return X, np.where(np.asarray(target) == positive, 1, -1).astype(np.int64)

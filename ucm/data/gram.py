@@ -182,13 +182,12 @@ class Gram:
 
     def times(self, coefficients: Vec) -> Vec:
         """`K c`, over the samples with c != 0."""
-        last = self._last
-        if last is not None and np.array_equal(last[0], coefficients):
-            return last[1].copy()
-        if self.kernel.name == "linear":
-            return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
-        support = np.flatnonzero(coefficients)
-        return self.sums(support, coefficients[support])
+        last = self._last  # read once: other threads replace it
+        if last is None or not np.array_equal(last[0], coefficients):
+            support = np.flatnonzero(coefficients)
+            last = coefficients.copy(), self.sums(support, coefficients[support])
+            self._last = last
+        return last[1].copy()
 
     def whole(self) -> NDArray[np.float64]:
         """The whole matrix.
@@ -254,14 +253,15 @@ class Expansion:
     Attributes
     ----------
     kernel : Kernel
-    coefficients : (k,) the c_i, or (k, r) for r functions of the same samples
+    coefficients : (k,) the c_i, or (k, r) for r functions of the same samples; None for the k functions
+        `k(x_i, x)` themselves
     samples : the x_i in rows, or None for a precomputed kernel
     support : (k,) which of the m samples they are
     m : how many samples there were
     """
 
     kernel: Kernel
-    coefficients: NDArray[np.float64]
+    coefficients: NDArray[np.float64] | None
     samples: Any
     support: NDArray[np.intp]
     m: int
@@ -283,22 +283,23 @@ class Expansion:
         DataError
             A precomputed X without one column per sample of the fit, or other features than theirs.
         """
-        if self.samples is None:
+        C = self.coefficients
+        if self.samples is None and C is not None:
             if np.ndim(X) != 2 or X.shape[1] != self.m:
                 raise DataError(
                     f'kernel="precomputed": expected k(x, x_i) for all {self.m} samples of the fit, '
                     f"got shape {np.shape(X)}; pass an array of shape (rows, {self.m})"
                 )
-            return np.asarray(X[:, self.support] @ self.coefficients)
+            return np.asarray(X[:, self.support] @ C)
         if X.shape[1] != self.samples.shape[1]:
             raise DataError(
                 f"X: expected the {self.samples.shape[1]} features of the samples, got {X.shape[1]}; "
                 "give the features of the fit"
             )
-        out = np.zeros((X.shape[0], *self.coefficients.shape[1:]))
-        if self.support.size == 0:
-            return out
-        step = max(1, MEGABYTE // self.support.size)
-        for i in range(0, X.shape[0], step):
-            out[i : i + step] = self.kernel(X[i : i + step], self.samples) @ self.coefficients
+        k = self.samples.shape[0]
+        out = np.zeros((X.shape[0], *((k,) if C is None else C.shape[1:])))
+        step = max(1, MEGABYTE // max(k, 1))
+        for i in range(0, X.shape[0] if k else 0, step):
+            values = self.kernel(X[i : i + step], self.samples)
+            out[i : i + step] = values if C is None else values @ C
         return out

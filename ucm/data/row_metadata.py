@@ -18,7 +18,8 @@ from ucm.data.linear import Vec
 from ucm.errors import DataError
 
 __all__ = [
-    "Factors", "group_in", "kept", "label_in", "magnitudes", "members_in", "refuse_tags", "tagged",
+    "Factors", "group_in", "kept", "label_in", "magnitudes", "members", "members_in",
+    "no_members", "refuse_tags", "tagged",
     "weight_in",
 ]  # fmt: skip
 
@@ -54,6 +55,50 @@ def weight_in(y: Any) -> Any:
 def group_in(y: Any) -> Any:
     """Their groups; None where they have none."""
     return _field(y, "group")
+
+
+_OF = {"pos": "class +1", "neg": "class -1"}
+_SHOWN = 6  # labels that a message lists
+
+
+def no_members(kind: str, label: Any, among: str = "") -> DataError:
+    """The error of a group without samples of its kind, `pos`, `neg` or `signed`."""
+    return DataError(
+        f"{kind}.group({label!r}): expected samples of {_OF.get(kind, 'both classes')} in the group, got "
+        f"none{among}; leave the group out, or add samples"
+    )
+
+
+def members(
+    groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The samples of a group among those of a kind, `pos`, `neg` or `signed`.
+
+    Raises
+    ------
+    DataError
+        There are no groups, no sample has this label, or none of those.
+    """
+    name = f"{kind}.group({label!r})"
+    if groups is None:
+        raise DataError(
+            f"{name}: expected the group of every sample, got none; give them, as compile(..., "
+            "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
+            "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
+        )
+    own = members_in(groups, label)
+    if not own.any():
+        known = list(dict.fromkeys(groups.tolist()))
+        more = ", ..." if len(known) > _SHOWN else ""
+        raise DataError(
+            f"{name}: expected one of the groups {', '.join(map(repr, known[:_SHOWN]))}{more}, got "
+            f"{label!r}, which no sample has; take one of them"
+        )
+    rows = among[own[among]]
+    if not rows.size:
+        every = f" (all {np.count_nonzero(own)} of the group are of the other class)"
+        raise no_members(kind, label, every)
+    return rows
 
 
 def members_in(group: NDArray[Any], label: Any) -> NDArray[np.bool_]:

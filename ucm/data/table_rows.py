@@ -14,7 +14,7 @@ from ucm.data.array_rows import FileRows, library, opened
 from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
 from ucm.data.row_metadata import tagged
 from ucm.data.source import block_rows
-from ucm.data.validation import SAID
+from ucm.data.validation import no_entry
 from ucm.errors import DataError, brief
 
 __all__ = ["TableRows", "table_in_file", "table_in_memory"]
@@ -123,11 +123,7 @@ def _features(batch: Any, names: list[str]) -> NDArray[Any]:
 def _column(found: Any, field: str, name: str) -> NDArray[Any]:
     """Labels, weights or groups from a column of a batch."""
     if found.null_count:
-        word, what = SAID[field]
-        raise DataError(
-            f"{word}: expected a {what} for every sample, got none in column {name!r} for some; leave these "
-            "samples out"
-        )
+        raise no_entry(field, f" in column {name!r}")
     if library("pyarrow").types.is_primitive(found.type):
         return np.asarray(found.to_numpy(zero_copy_only=False))
     found = found.dictionary_encode()  # one Python object for each label, not for each row

@@ -12,13 +12,22 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.linear import Vec
-from ucm.data.row_metadata import Factors, group_in, kept, label_in, members_in, tagged, weight_in
+from ucm.data.row_metadata import (
+    Factors,
+    group_in,
+    kept,
+    label_in,
+    members_in,
+    no_members,
+    tagged,
+    weight_in,
+)  # fmt: skip
 from ucm.errors import DataError, brief
 
 __all__ = [
-    "SAID", "Fingerprint", "Look", "as_double", "distinct_labels", "finite", "first_bad", "in_order",
-    "joined", "label_values", "look", "malformed", "read",
-    "read_groups", "read_weights", "refuse_bad", "refuse_empty", "refuse_entry", "refuse_kind",
+    "SAID", "Fingerprint", "Look", "as_double", "check_table", "distinct_labels", "finite", "first_bad",
+    "in_order", "joined", "label_values", "look", "malformed", "no_entry", "read", "read_groups",
+    "read_weights", "refuse_bad", "refuse_dimensions", "refuse_empty", "refuse_entry", "refuse_kind",
     "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "scale_hint", "signs_of",
     "table", "vector",
 ]  # fmt: skip
@@ -48,9 +57,10 @@ _WANTED = {
 def malformed(X: Any) -> str | None:
     """Why the indices of a sparse matrix do not fit its shape, where compiled code would read or write
     outside of its arrays; None where they do."""
-    if X.format == "coo":
-        return _stray(X)
     try:
+        if X.format == "coo":  # its constructor compares the indices with the shape
+            sparse.coo_array((X.data, X.coords), shape=X.shape)
+            return None
         if X.format not in _COMPRESSED:  # these become rows one by one
             X = sparse.csr_matrix(X)
         same = type(X)(X)  # `check_format` may replace arrays
@@ -59,16 +69,6 @@ def malformed(X: Any) -> str | None:
         same.check_format(full_check=True)
     except (TypeError, ValueError, IndexError) as error:
         return str(error)
-    return None
-
-
-def _stray(X: Any) -> str | None:
-    indices = (X.row, X.col) if X.ndim == 2 else X.coords
-    for axis, (index, size) in enumerate(zip(indices, X.shape, strict=True)):
-        if index.size != X.data.size:
-            return f"{index.size} indices for {X.data.size} entries"
-        if index.size and not (index.min() >= 0 and index.max() < size):
-            return f"axis {axis} of length {size} has indices from {index.min()} to {index.max()}"
     return None
 
 
@@ -117,32 +117,51 @@ def read(X: Any) -> Any:
         return np.ascontiguousarray(X)
     refuse_unsound(X, "X")
     try:
+        X = X if sparse.issparse(X) else np.asarray(X)
+        if X.dtype == object:
+            X = X.astype(np.float64)
+        check_table(X.shape, X.dtype)
         if sparse.issparse(X):
-            if X.dtype.kind not in "biuf":
-                raise TypeError(f"dtype {X.dtype}")
             X = sparse.csr_matrix(X, dtype=np.float64)
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
         else:
-            X = np.asarray(X)
-            if X.dtype.kind not in "biufO":
-                raise TypeError(f"dtype {X.dtype}")
             X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)
+    except DataError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"X: expected a table of real numbers, got {error}; encode text and dates first"
         ) from error
-    if X.ndim != 2:
-        raise DataError(
-            f"X: expected a table (samples, features), got {X.ndim} dimension(s); "
-            "reshape one feature with X.reshape(-1, 1)"
-        )
     if X.shape[0] == 0:
         refuse_empty()
-    if X.shape[1] == 0:
-        raise DataError(f"X: expected features, got none (shape {X.shape}); add columns")
     return X
+
+
+def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
+    """Refuse samples that are no table of real numbers with at least one feature.
+
+    Parameters
+    ----------
+    kind : a word about the samples for a message
+
+    Raises
+    ------
+    DataError
+        Another number of dimensions than two, no features, entries of another type.
+    """
+    if len(shape) != 2:
+        raise DataError(
+            f"X: expected a table (samples, features), got {kind}{len(shape)} dimension(s), shape "
+            f"{tuple(shape)}; give one row per sample, reshape one feature with X.reshape(-1, 1)"
+        )
+    if shape[1] == 0:
+        raise DataError(f"X: expected features, got none (shape {tuple(shape)}); add columns")
+    if np.dtype(dtype).kind not in "biuf":
+        raise DataError(
+            f"X: expected a table of real numbers, got the dtype {dtype}; encode text and dates first"
+        )
 
 
 def first_bad(X: Any) -> tuple[int, int, float] | None:
@@ -276,20 +295,34 @@ def vector(name: str, given: Any, m: int) -> Any:
     DataError
         Another shape, weights that are no numbers.
     """
-    word, what = SAID[name]
     if np.ma.is_masked(given):
         raise DataError(
-            f"{word}: expected one for every sample, got a masked array with hidden entries; fill them in"
+            f"{SAID[name][0]}: expected one for every sample, got a masked array with hidden entries; "
+            "fill them in"
         )
     given = given.to_numpy() if hasattr(given, "to_numpy") else given
     v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
-    if len(v.shape) != 1:
-        raise DataError(
-            f"{word}: expected one {what} per sample, got shape {tuple(v.shape)}; give one dimension"
-        )
+    refuse_dimensions(name, v.shape)
     refuse_lengths(m, v.shape[0], name)
     refuse_kind(name, v.dtype, m)
     return v
+
+
+def refuse_dimensions(name: str, shape: Sequence[Any]) -> None:
+    """Raise `DataError` for labels, weights or groups that are no vector."""
+    if len(shape) != 1:
+        word, what = SAID[name]
+        raise DataError(
+            f"{word}: expected one {what} per sample, got shape {tuple(shape)}; give one dimension"
+        )
+
+
+def no_entry(name: str, where: str = "") -> DataError:
+    """The error of rows without a label, weight or group."""
+    word, what = SAID[name]
+    return DataError(
+        f"{word}: expected a {what} for every sample, got none{where} for some; leave these samples out"
+    )
 
 
 def refuse_lengths(rows: int, given: int, name: str = "label") -> None:
@@ -614,9 +647,4 @@ def refuse_bad(found: Look, named: Sequence[tuple[str, Any]] = ()) -> None:
     refuse_weightless(found.whole)
     lost = [part for part in named if part not in found.met]
     if lost:
-        kind, label = lost[0]
-        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
-        raise DataError(
-            f"{kind}.group({label!r}): expected samples of {of} in the group, got none; leave the group out, "
-            "or add samples"
-        )
+        raise no_members(*lost[0])

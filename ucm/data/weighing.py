@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -43,18 +43,17 @@ class SampleWeights:
     samples : (m,) weights of the samples, positive; None where all are 1
     kept : indices of the samples of positive weight; None for all that were given
     given : number of samples that were given; 0 where no weights were
-    plain : whether every weight is 1
     """
 
     classes: tuple[float, float] = (1.0, 1.0)
     samples: Vec | None = None
     kept: NDArray[np.intp] | None = None
     given: int = 0
-    plain: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        plain = self.samples is None and self.classes == (1.0, 1.0)
-        object.__setattr__(self, "plain", plain)
+    @property
+    def plain(self) -> bool:
+        """Whether every weight is 1."""
+        return self.samples is None and self.classes == (1.0, 1.0)
 
     @property
     def given_weights(self) -> Vec | None:
@@ -63,11 +62,11 @@ class SampleWeights:
             return self.samples
         return self.spread(np.ones(self.kept.size) if self.samples is None else self.samples)
 
-    def spread(self, v: Vec | None) -> Vec | None:
+    def spread(self, v: NDArray[Any] | None) -> Any:
         """An entry for every sample that was given: 0 for those of weight 0."""
         if v is None or self.kept is None:
             return v
-        whole = np.zeros(self.given)
+        whole = np.zeros(self.given, v.dtype)
         whole[self.kept] = v
         return whole
 

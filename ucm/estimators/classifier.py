@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
-from ucm.data.approx import Nystroem, RandomFeatures, RandomFourierMap
+from ucm.data.approx import Nystroem, RandomFeatures
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
 from ucm.data.readers import feature_rows, is_stored
@@ -194,7 +194,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     intercept_: NDArray[np.float64]
     dual_coef_: NDArray[np.float64]
     support_: NDArray[np.intp]
-    expansion_: Expansion | RandomFourierMap
+    expansion_: Expansion
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     dual_gap_: float
@@ -352,7 +352,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 C[pair.rows, k] = s.coefficients
             self.expansion_ = Expansion.of(kernel, X, C)
             self.support_ = self.expansion_.support
-            self.dual_coef_ = self.expansion_.coefficients.T
+            self.dual_coef_ = C[self.support_].T
         elif all(s.weights is not None for s in solutions):
             used = np.zeros(X.shape[0], dtype=bool)
             for pair, s in zip(pairs, solutions, strict=True):

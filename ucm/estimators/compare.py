@@ -30,10 +30,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound import bind
 from ucm.data.first_pass import refuse_gathering
-from ucm.data.groups import groups_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
-from ucm.data.validation import read_weights, refuse_unsound, scale_hint
+from ucm.data.validation import read_groups, read_weights, refuse_unsound, scale_hint
 from ucm.errors import (
     CompositionError,
     ConvergenceWarning,
@@ -334,7 +333,7 @@ def compare(
         X, y, index = _samples(X, y)
         tags: dict[str, Any] = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
-            tags["subgroup"] = np.array(groups_of(subgroup, index.size).labels, dtype=object)
+            tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
         if tune:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.columns import Features, RowColumns, refuse_lost
-from ucm.data.dask_rows import lazy_blocks
+from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
 from ucm.data.linear import Vec
 from ucm.data.row_metadata import label_in, weight_in
 from ucm.errors import DataError
@@ -50,11 +50,8 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     if frame and names is not None:
         refuse_lost(names, X.columns)
         X = X[list(names)]
-    elif not frame and X.ndim == 2 and X.numblocks[1] > 1:
-        raise DataError(
-            f"X: expected chunks of whole rows, got {X.numblocks[1]} chunks along the columns; ask for "
-            "X.rechunk({1: -1})"
-        )
+    elif not frame and X.ndim == 2:
+        refuse_cut_rows(X)
     shape = (X.shape[1],) if X.ndim == 2 else ()
     if shape != (n,):
         raise DataError(

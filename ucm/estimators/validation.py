@@ -18,10 +18,9 @@ from sklearn.utils.validation import validate_data
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
-from ucm.data.groups import groups_of
 from ucm.data.linear import Vec
 from ucm.data.source import as_double
-from ucm.data.validation import in_order, read_weights, refuse_empty, refuse_unsound
+from ucm.data.validation import in_order, read_groups, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (
     CompositionError,
     DataError,
@@ -152,7 +151,7 @@ def samples_of(
         classes, index = labels_of(y, pos_label)
     if classes.size > 2:
         X = as_double(X)  # once for all problems
-    groups = None if subgroup is None else np.array(groups_of(subgroup, y.size).labels, object)
+    groups = None if subgroup is None else read_groups(subgroup, y.size).astype(object)
     return Samples(X, y, classes, index, read_weights(sample_weight, y.size), groups)
 
 

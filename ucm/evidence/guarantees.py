@@ -19,7 +19,6 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
-from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.options import POSITIVE
 from ucm.errors import DataError, ParameterError, brief
@@ -236,7 +235,7 @@ def _by_margin(
     if data.weighing.samples is not None:
         return
     X, b, p, m = data.X, solution.b, loss.p, data.m
-    if isinstance(solution.expansion, Expansion) and solution.coefficients is not None:
+    if solution.expansion is not None and solution.coefficients is not None:
         kernel = solution.expansion.kernel
         scores = solution.decision(X) - b
         square = float(solution.coefficients @ scores)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.approx import RandomFourierMap
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.validation import table
@@ -187,7 +186,7 @@ class Solution:
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
-    expansion: Expansion | RandomFourierMap | None = field(default=None, repr=False, compare=False)
+    expansion: Expansion | None = field(default=None, repr=False, compare=False)
     params: dict[str, float] = field(default_factory=dict)
     make_summand_points: Callable[[], tuple[Vec, ...]] | None = field(
         default=None, repr=False, compare=False

@@ -97,7 +97,7 @@ class Loss(Term, RotationInvariant):
 
         Parameters
         ----------
-        subgroup : (m,) labels, or the `Groups` of bound samples; None where they have none
+        subgroup : (m,) labels of groups; None where samples have none
 
         Raises
         ------

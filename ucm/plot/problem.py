@@ -135,11 +135,10 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
             f"{who}: expected a ucm.Classifier with its plan_, got {brief(estimator)}; use from_model"
         )
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
-    groups = plan.data.groups
+    weighing = plan.data.weighing
     return problem_of(
-        plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.weighing.classes,
-        sample_weight=plan.data.weighing.given_weights,
-        subgroup=None if groups is None else groups.labels,
+        plan.model, X, signs, estimator.solution_, who, class_weight=weighing.classes,
+        sample_weight=weighing.given_weights, subgroup=weighing.spread(plan.data.groups),
     )  # fmt: skip
 
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound import Data
-from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap
+from ucm.data.row_metadata import members
+from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, brief
 from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, source
 from ucm.language.sample_weights import SampleWeights
@@ -191,7 +192,7 @@ class Samples(SampleNode, RotationInvariant):
 
         Parameters
         ----------
-        subgroup : (m,) labels, or the `Groups` of bound samples; None where they have none
+        subgroup : (m,) labels of groups; None where samples have none
 
         Raises
         ------
@@ -201,11 +202,7 @@ class Samples(SampleNode, RotationInvariant):
         mine = np.full(y.size, True) if self.kind == "signed" else (y > 0.0) == (self.kind == "pos")
         if self.label is None:
             return mine
-        groups = (
-            subgroup
-            if subgroup is None or isinstance(subgroup, Groups)
-            else groups_of(subgroup, y.size)
-        )
+        groups = None if subgroup is None else read_groups(subgroup, y.size)
         rows = members(groups, self.kind, self.label, np.flatnonzero(mine))
         found = np.zeros(y.size, dtype=bool)
         found[rows] = True
