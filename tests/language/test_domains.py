@@ -160,7 +160,7 @@ def test_empty_domains_say_why(domain: Domain, classes: np.ndarray | None, part:
 
 
 def test_domains_without_a_common_point_are_empty() -> None:
-    assert "no common point" in str((Simplex() & Box(0.0, 0.1)).infeasibility(6))
+    assert "no q of 6 entries" in str((Simplex() & Box(0.0, 0.1)).infeasibility(6))
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from ucm.language.node import LATEX, operator, value
 from ucm.language.objective import Objective
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
-from ucm.language.sets.affine_image import Ball, Point
+from ucm.language.sets.affine_image import Point
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
-from ucm.language.sets.ellipsoid import Ellipsoid
+from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion

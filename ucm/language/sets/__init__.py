@@ -2,7 +2,7 @@
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_loss, problem_latex
 from ucm.language.sets import algebra
-from ucm.language.sets.affine_image import AffineImage, Ball, Point
+from ucm.language.sets.affine_image import AffineImage, Point
 from ucm.language.sets.ambiguity import (
     ChiSquare,
     CVaR,
@@ -12,7 +12,7 @@ from ucm.language.sets.ambiguity import (
     Wasserstein,
 )
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
-from ucm.language.sets.ellipsoid import Ellipsoid
+from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion

@@ -1,4 +1,4 @@
-"""Affine images of domains, `{c + A q : q in D}`: how they lower and are checked; points, images, balls.
+"""Affine images of domains, `{c + A q : q in D}`: how they lower and are checked; points and images.
 
 An intersection `D1 & D2` has no projection of its own. It becomes one block per operand, coupled to
 be equal; the first block carries the image.
@@ -30,17 +30,15 @@ from ucm.language.contracts import (
     Path,
     SampleWeights,
     Scope,
-    Size,
     Splits,
     UncertaintySet,
 )
-from ucm.language.domains import DomainIntersection, NormBall, Simplex
-from ucm.language.node import Notation, RotationInvariant, Scalar, axes, converted
+from ucm.language.domains import DomainIntersection, Simplex
+from ucm.language.node import Notation, RotationInvariant, axes, converted
 from ucm.language.statistics.affine import Origin, VectorNode, as_vector, offset
 
 __all__ = [
     "AffineImage",
-    "Ball",
     "CoefficientSpace",
     "DomainImage",
     "Point",
@@ -311,65 +309,3 @@ class AffineImage(DomainImage):
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)
         return notation.set_of(image, self.domain.formula(notation))
-
-
-class Ball(DomainImage):
-    """The ball `{c + u : ||u||_p <= radius}`.
-
-    Parameters
-    ----------
-    center : statistic, (n,) array, or 0
-        The middle of the ball.
-    radius : float or Param
-        >= 0, in the units of the features.
-    p : float in [1, inf]
-        The norm.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> print(ucm.Ball(ucm.pos.mean, ucm.Param("r", 0.5)))
-    {x̄₊ + u : ‖u‖₂ ≤ r},  r = 0.5
-    """
-
-    center: VectorNode = converted(converter=as_vector)
-    radius: Scalar
-    p: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._domain  # refuses a wrong p
-
-    @functools.cached_property
-    def _domain(self) -> NormBall:
-        return NormBall(self.radius, self.p)
-
-    @property
-    def rotation_invariant(self) -> bool:
-        return self.p == 2.0
-
-    def dimension(self, n: int | None) -> int | None:
-        return self.center.dimension(n)
-
-    def space(self, data: Data) -> CoefficientSpace:
-        return CoefficientSpace(self._domain, self.center.evaluate(data).size)
-
-    def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        c = self.center.evaluate(data)
-        return c, data.from_orthonormal(c.size) if self.rotation_invariant else IdentityMap(c.size)
-
-    def size(self, data: Data) -> Size | None:
-        return self._domain.size()
-
-    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        c = self.center.cvxpy(data, scope)
-        radius = scope.of(self._domain.size())
-        if not scope.scaled:
-            u = cp.Variable(c.size, name="u")
-            return c + u, self._domain.constraints(u, radius)
-        v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
-        return c + data.scale * v, self._domain.constraints(v, radius / data.scale)
-
-    def formula(self, notation: Notation) -> str:
-        norm = notation.norm("u", f"{self.p:g}") + notation.leq + notation.scalar(self.radius)
-        return notation.set_of(offset(self.center, "u", notation), norm)

@@ -15,8 +15,9 @@ from ucm.language.parameter import Scalar, within
 from ucm.language.penalties.groups import GroupLasso
 from ucm.language.penalties.norms import L1, exponent
 from ucm.language.robust import RobustMargin, dual_exponent
-from ucm.language.sets.affine_image import Ball, Point
+from ucm.language.sets.affine_image import Point
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
+from ucm.language.sets.ellipsoid import Ball
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import VectorNode

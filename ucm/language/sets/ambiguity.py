@@ -17,8 +17,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
 from ucm.language.node import Expression, Scalar
 from ucm.language.parameter import Range, held, within
-from ucm.language.sets.affine_image import Ball
-from ucm.language.sets.ellipsoid import Ellipsoid
+from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode
 

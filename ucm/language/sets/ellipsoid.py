@@ -1,9 +1,9 @@
-"""Ellipsoids, above all those of class means and covariances."""
+"""Balls and ellipsoids, `{c + A u : ||u||_p <= radius}`, above all those of class means and covariances."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,12 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import IdentityMap
 from ucm.language import cvx as cp
-from ucm.language.contracts import (
-    Block,
-    LoweredSet,
-    Scope,
-    Size,
-    Splits,
-    UncertaintySet,
-    common_dimension,
-)
+from ucm.language.contracts import Scope, Size, Splits, common_dimension
 from ucm.language.domains import NormBall
 from ucm.language.node import Expression, Notation, RotationInvariant, Scalar, converted
+from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
 from ucm.language.statistics.affine import (
     MatrixNode,
     VectorNode,
@@ -32,10 +26,90 @@ from ucm.language.statistics.affine import (
     offset,
 )
 
-__all__ = ["Ellipsoid"]
+__all__ = ["Ball", "Ellipsoid"]
 
 
-class Ellipsoid(UncertaintySet, RotationInvariant):
+class _BallImage(DomainImage):
+    """The image `{c + A u : ||u||_p <= radius}` of a ball; a subclass has fields `center` and `radius`."""
+
+    p = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._domain  # refuses a wrong p
+        self.dimension(None)
+
+    @functools.cached_property
+    def _domain(self) -> NormBall:
+        return NormBall(self.radius, self.p)  # type: ignore[attr-defined]
+
+    @abstractmethod
+    def _map(self, data: Data) -> LinearMap:
+        """A."""
+
+    def space(self, data: Data) -> CoefficientSpace:
+        return CoefficientSpace(self._domain, self._map(data).shape[1])
+
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        return self.center.evaluate(data), self._map(data)  # type: ignore[attr-defined]
+
+    def size(self, data: Data) -> Size | None:
+        return self._domain.size()
+
+    def _written(self, u: str, notation: Notation) -> str:
+        radius = notation.scalar(self.radius)  # type: ignore[attr-defined]
+        norm = notation.norm("u", f"{self.p:g}") + notation.leq + radius
+        return notation.set_of(offset(self.center, u, notation), norm)  # type: ignore[attr-defined]
+
+
+class Ball(_BallImage):
+    """The ball `{c + u : ||u||_p <= radius}`.
+
+    Parameters
+    ----------
+    center : statistic, (n,) array, or 0
+        The middle of the ball.
+    radius : float or Param
+        >= 0, in the units of the features.
+    p : float in [1, inf]
+        The norm.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Ball(ucm.pos.mean, ucm.Param("r", 0.5)))
+    {x̄₊ + u : ‖u‖₂ ≤ r},  r = 0.5
+    """
+
+    center: VectorNode = converted(converter=as_vector)
+    radius: Scalar
+    p: float = 2.0
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.p == 2.0
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.center.dimension(n)
+
+    def _map(self, data: Data) -> LinearMap:
+        n = self.center.evaluate(data).size
+        return data.from_orthonormal(n) if self.rotation_invariant else IdentityMap(n)
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c = self.center.cvxpy(data, scope)
+        radius = scope.of(self._domain.size())
+        if not scope.scaled:
+            u = cp.Variable(c.size, name="u")
+            return c + u, self._domain.constraints(u, radius)
+        v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
+        return c + data.scale * v, self._domain.constraints(v, radius / data.scale)
+
+    def formula(self, notation: Notation) -> str:
+        return self._written("u", notation)
+
+
+class Ellipsoid(_BallImage, RotationInvariant):
     """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
 
     Parameters
@@ -63,33 +137,11 @@ class Ellipsoid(UncertaintySet, RotationInvariant):
     shape: MatrixNode = converted(converter=as_matrix)
     radius: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self.center.dimension(n), self.shape.dimension(n)])
 
-    @functools.cached_property
-    def _domain(self) -> NormBall:
-        return NormBall(self.radius)
-
-    def infeasibility(self, data: Data) -> str | None:
-        why = self._domain.infeasibility(1)
-        return None if why is None else f"{self!r}: {why}"
-
-    def size(self, data: Data) -> Size | None:
-        return self._domain.size()
-
     def _map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
-
-    def lower(self, data: Data) -> LoweredSet:
-        return LoweredSet(self.center.evaluate(data), (Block(self._map(data), self._domain),))
-
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        u = next(q)
-        return self.center.evaluate(data) + self._map(data).matvec(u), self._domain.violation(u)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         roots = [(c, _root(F)) for c, F in self.shape.weighted_factors(data)]
@@ -104,24 +156,28 @@ class Ellipsoid(UncertaintySet, RotationInvariant):
         return x, self._domain.constraints(u, scope.of(self._domain.size()))
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        c, factors = self.center.evaluate(data), self.shape.factors(data)
-        parts = [F.rmatvec(d) for F in factors]
-        length, radius = _length(parts), self._domain.size().number
+        # <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples, not from the root
+        factors, c = self.shape.factors(data), self.center.evaluate(data)
+        height, parts = self._height(data, d)
+        length = _length(parts)
         if length == 0.0:
-            return float(c @ d), c
+            return height, c
         step = sum((F.matvec(p) for F, p in zip(factors, parts, strict=True)), start=0.0 * c)
-        return float(c @ d) + radius * length, c + (radius / length) * step
+        return height, c + (self._domain.size().number / length) * step
 
     def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
-        # <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples
-        length = _length([F.rmatvec(d) for F in self.shape.factors(data)])
-        return float(self.center.evaluate(data) @ d) + self._domain.size().number * length
+        return self._height(data, d)[0]
+
+    def _height(self, data: Data, d: Vec) -> tuple[float, list[Vec]]:
+        """The support, and F_k' d."""
+        parts = [F.rmatvec(d) for F in self.shape.factors(data)]
+        reach = self._domain.size().number * _length(parts)
+        return float(self.center.evaluate(data) @ d) + reach, parts
 
     def formula(self, notation: Notation) -> str:
         shape = self.shape.formula(notation)
         root = notation.power(f"({shape})" if " " in shape else shape, "(1/2)")
-        norm = notation.norm("u", "2") + notation.leq + notation.scalar(self.radius)
-        return notation.set_of(offset(self.center, f"{root} u", notation), norm)
+        return self._written(f"{root} u", notation)
 
 
 def _length(parts: list[Vec]) -> float:
