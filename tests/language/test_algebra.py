@@ -124,7 +124,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: np.eye(3) - untyped.pos.cov, "difference of covariances"),
     (lambda: -1 * pos.cov, "factors >= 0 only"),
     (lambda: -untyped.pos.cov, "."),
-    (lambda: pos.cov / 0, "positive number"),
+    (lambda: pos.cov / 0, "other than 0"),
     (lambda: untyped.pos.cov @ neg.cov, "."),
     (lambda: pos.cov @ ucm.Hull(pos), "."),
     (lambda: pos.cov + 1.0, "square matrix"),

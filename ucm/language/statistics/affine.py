@@ -53,11 +53,8 @@ __all__ = [
     "as_vector",
     "coefficient",
     "covariance_map",
-    "gathered",
     "offset",
 ]
-
-Terms = list[tuple[Scalar, Any]]  # pairs (coefficient, statistic)
 
 
 class Statistic(Arithmetic[Any]):
@@ -70,6 +67,26 @@ class Statistic(Arithmetic[Any]):
     @abstractmethod
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         """The vector (n,), or the matrix itself, dense (n, n)."""
+
+    def times(self, c: Scalar) -> Statistic:
+        """The multiple `c v`."""
+        return _linear_combination((c, self))
+
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "+" and (is_zero(a) or is_zero(b)):
+            return b if is_zero(a) else a
+        if symbol == "*":
+            return self.times(coefficient(a, self))
+        if symbol == "/":
+            divisor = coefficient(b, self)
+            if as_declared(divisor) == 0.0:
+                raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
+            return self.times(1.0 / divisor)
+        return self.composed(symbol, a, b)
+
+    @abstractmethod
+    def composed(self, symbol: str, a: Any, b: Any) -> Any:
+        """`a symbol b` for a symbol other than `*` and `/`."""
 
 
 class ConstantStatistic(Statistic):
@@ -129,18 +146,21 @@ def coefficient(c: Any, node: Node) -> Scalar:
     return factor
 
 
-def gathered(terms: Terms, constant: type[ConstantStatistic]) -> Terms:
-    """The terms of a sum, those of sums in it taken out; all constants as one, in the place of the first.
-    Constants of other sizes stay, to be refused."""
-    flat: Terms = []
+def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
+    """The sum of the terms: those of sums in it taken out, without zero vectors, and all constants as one in
+    the place of the first. Constants of other sizes stay, to be refused."""
+    vectors = isinstance(terms[0][1], VectorNode)
+    constant, whole = (ConstantVector, VectorSum) if vectors else (ConstantMatrix, MatrixSum)
+    flat: list[tuple[Scalar, Any]] = []
     for c, v in terms:
         flat += [(c * a, u) for a, u in v.terms] if isinstance(v, StatisticSum) else [(c, v)]
     at = [k for k, (c, v) in enumerate(flat) if isinstance(v, constant) and isinstance(c, float)]
-    if not at or len({flat[k][1].dimension(None) for k in at}) > 1:
-        return flat
-    entries = reduce(add, [value(flat[k][0]) * flat[k][1].entries for k in at])
-    flat[at[0]] = 1.0, constant(entries)
-    return [term for k, term in enumerate(flat) if k not in at[1:]]
+    if at and len({flat[k][1].dimension(None) for k in at}) == 1:
+        entries = reduce(add, [value(flat[k][0]) * flat[k][1].entries for k in at])
+        flat[at[0]] = 1.0, constant(entries)
+        flat = [term for k, term in enumerate(flat) if k not in at[1:]]
+    flat = [(c, v) for c, v in flat if not isinstance(v, Origin)] or [(1.0, Origin())]
+    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else whole(tuple(flat))
 
 
 def _signed(terms: list[tuple[Scalar, str]], times: str, number: Callable[[Scalar], str]) -> str:
@@ -165,21 +185,12 @@ class VectorNode(Statistic):
         """The vector in CVXPY: its parameters are those of the problem."""
         return self.evaluate(data)
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        if symbol == "+" and (is_zero(a) or is_zero(b)):
-            return b if is_zero(a) else a
+    def composed(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol in "+-":
             left, right = _vector_term(a), _vector_term(b)
             if left is None or right is None:
                 return NotImplemented
-            return _vector_sum((1.0, left), (-1.0 if symbol == "-" else 1.0, right))
-        if symbol == "*":
-            return _vector_sum((coefficient(a, self), self))
-        if symbol == "/":
-            divisor = coefficient(b, self)
-            if as_declared(divisor) == 0.0:
-                raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
-            return _vector_sum((1.0 / divisor, self))
+            return _linear_combination((1.0, left), (-1.0 if symbol == "-" else 1.0, right))
         if symbol == "@" and a is self:
             raise CompositionError(
                 f"{self!r} @ {b!r}: a vector is no linear map; `@` takes a matrix and a set, "
@@ -246,12 +257,6 @@ def _vector_term(x: Any) -> VectorNode | None:
     return None
 
 
-def _vector_sum(*terms: tuple[Scalar, VectorNode]) -> VectorNode:
-    flat = [(c, v) for c, v in gathered([*terms], ConstantVector) if not isinstance(v, Origin)]
-    flat = flat or [(1.0, Origin())]
-    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
-
-
 def offset(center: VectorNode, rest: str, notation: Notation) -> str:
     """`c + rest`, or `rest` alone around the origin."""
     return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
@@ -280,7 +285,7 @@ def as_vector(
 @times_array(1)
 def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
     """`c v` of a scalar with parameters and an array of one axis."""
-    return _vector_sum((c, ConstantVector(np.asanyarray(v))))
+    return _linear_combination((c, ConstantVector(np.asanyarray(v))))
 
 
 _ORDER = 500  # largest order of a root
@@ -299,31 +304,22 @@ class MatrixNode(Statistic):
         """Pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
         return [(1.0, F) for F in self.factors(data)]
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        if symbol == "+" and (is_zero(a) or is_zero(b)):
-            return b if is_zero(a) else a
+    def times(self, c: Scalar) -> Statistic:
+        if as_declared(c) < 0.0:
+            raise CompositionError(
+                f"{as_declared(c):g} * {self!r}: a covariance takes factors >= 0 only; "
+                "multiply the set by -1 instead"
+            )
+        return super().times(within(c, 0.0, math.inf, (), *_FACTOR))
+
+    def composed(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+":
-            return _matrix_sum(*((1.0, as_matrix(S, repr(self))) for S in (a, b)))
+            return _linear_combination(*((1.0, as_matrix(S, repr(self))) for S in (a, b)))
         if symbol == "-":
             raise CompositionError(
                 f"{a!r} - {b!r}: a difference of covariances need not be positive semidefinite, so "
                 "it shapes no ellipsoid; add them, or subtract the ellipsoids"
             )
-        if symbol == "*":
-            factor = coefficient(a, self)
-            if as_declared(factor) < 0.0:
-                raise CompositionError(
-                    f"{as_declared(factor):g} * {self!r}: a covariance takes factors >= 0 only; "
-                    "multiply the set by -1 instead"
-                )
-            return _matrix_sum((within(factor, 0.0, math.inf, (), *_FACTOR), self))
-        if symbol == "/":
-            divisor = coefficient(b, self)
-            if as_declared(divisor) <= 0.0:
-                raise CompositionError(
-                    f"{self!r} / {as_declared(divisor):g}: divide by a positive number"
-                )
-            return _matrix_sum((within(1.0 / divisor, 0.0, math.inf, (), *_FACTOR), self))
         if symbol in "&|" and not (isinstance(a, UncertaintySet) or isinstance(b, UncertaintySet)):
             raise CompositionError(
                 f"{symbol} takes sets, got {brief(a)} and {brief(b)}; a covariance shapes one, as in "
@@ -371,11 +367,6 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]
         return [(c * a, F) for c, inner in pairs for a, F in inner]
-
-
-def _matrix_sum(*terms: tuple[Scalar, MatrixNode]) -> MatrixNode:
-    flat = gathered([*terms], ConstantMatrix)
-    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
 
 
 def as_matrix(

@@ -55,13 +55,9 @@ class SampleNode(Arithmetic[Any]):
     def dimension(self, n: int | None) -> int | None:
         """Their length, over samples with n features."""
 
-    @abstractmethod
     def rows(self, data: Data) -> NDArray[np.intp] | None:
         """Indices of the bound samples that they are; None where they are none of these."""
-
-    @abstractmethod
-    def classes(self, data: Data) -> Vec | None:
-        """The labels y_i where they are all `y_i x_i`; None for one class."""
+        return None
 
     @abstractmethod
     def map(self, data: Data) -> LinearMap:
@@ -75,21 +71,14 @@ class SampleNode(Arithmetic[Any]):
     def covariance_factor(self, data: Data) -> LinearMap:
         """F with F F' their covariance."""
 
-    @abstractmethod
     def covariance(self, data: Data) -> NDArray[np.float64]:
         """Their covariance, dense (n, n)."""
+        F = self.covariance_factor(data)
+        return F.weighted_gram(np.ones(F.shape[1]))
 
-    @abstractmethod
-    def copies(self, data: Data) -> Vec | None:
-        """Their weights; None where each is 1."""
-
-    @abstractmethod
-    def count(self, data: Data) -> float:
-        """The sum of these weights."""
-
-    @abstractmethod
-    def number(self, data: Data) -> float:
-        """Their number, each counted as often as its own weight says, whatever its class weighs."""
+    def bound(self, data: Data) -> SampleWeights:
+        """Their weights and classes, as a domain of distributions over them is bound to."""
+        return SampleWeights(self.map(data).shape[1], whole=_whole(data))
 
     @property
     @abstractmethod
@@ -100,19 +89,13 @@ class SampleNode(Arithmetic[Any]):
     def subscript(self, notation: Notation) -> str:
         """What tells their statistics apart."""
 
-    @abstractmethod
     def index(self, notation: Notation) -> str:
         """What a sum over them runs over."""
+        return "i"
 
     @abstractmethod
     def each(self, notation: Notation) -> str:
         """One of them, `x_i` or `y_i x_i`."""
-
-    def bound(self, data: Data) -> SampleWeights:
-        """Their weights and classes, as a domain of distributions over them is bound to."""
-        copies, classes = self.copies(data), self.classes(data)
-        whole = data.total, data.count("pos"), data.count("neg")
-        return SampleWeights(self.map(data).shape[1], copies, classes, self.number(data), whole)
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
@@ -123,6 +106,11 @@ class SampleNode(Arithmetic[Any]):
             f"{self!r} are samples, not a set, so they take no arithmetic; "
             f"did you mean Hull({self!r}), or {self!r}.mean?"
         )
+
+
+def _whole(data: Data) -> tuple[float, float, float]:
+    """The number of all samples, and the sum of the weights of each class."""
+    return data.total, data.count("pos"), data.count("neg")
 
 
 class Samples(SampleNode, RotationInvariant):
@@ -219,9 +207,6 @@ class Samples(SampleNode, RotationInvariant):
     def rows(self, data: Data) -> NDArray[np.intp]:
         return data.rows(*self.part)
 
-    def classes(self, data: Data) -> Vec | None:
-        return data.signs(*self.part)
-
     def map(self, data: Data) -> LinearMap:
         return data.samples(*self.part)
 
@@ -234,14 +219,10 @@ class Samples(SampleNode, RotationInvariant):
     def covariance(self, data: Data) -> NDArray[np.float64]:
         return data.covariance(*self.part)
 
-    def copies(self, data: Data) -> Vec | None:
-        return data.copies(*self.part)
-
-    def count(self, data: Data) -> float:
-        return data.count(*self.part)
-
-    def number(self, data: Data) -> float:
-        return data.number(*self.part)
+    def bound(self, data: Data) -> SampleWeights:
+        part, size = self.part, self.map(data).shape[1]
+        own = data.copies(*part), data.signs(*part), data.number(*part)
+        return SampleWeights(size, *own, _whole(data))
 
     @property
     def tag(self) -> str:
@@ -369,12 +350,6 @@ class Points(SampleNode):
     def dimension(self, n: int | None) -> int | None:
         return self.points.shape[1]
 
-    def rows(self, data: Data) -> None:
-        return None
-
-    def classes(self, data: Data) -> None:
-        return None
-
     def map(self, data: Data) -> LinearMap:
         return data.once(("points", self), lambda: SampleMap(self.points))
 
@@ -384,28 +359,12 @@ class Points(SampleNode):
     def covariance_factor(self, data: Data) -> LinearMap:
         return data.once(("centred", self), lambda: CenteredMap(self.points, self.average(data)))
 
-    def covariance(self, data: Data) -> NDArray[np.float64]:
-        F = self.covariance_factor(data)
-        return F.weighted_gram(np.ones(F.shape[1]))
-
-    def copies(self, data: Data) -> Vec | None:
-        return None
-
-    def count(self, data: Data) -> float:
-        return float(self.points.shape[0])
-
-    def number(self, data: Data) -> float:
-        return self.count(data)
-
     @property
     def tag(self) -> str:
         return "points"
 
     def subscript(self, notation: Notation) -> str:
         return "c"
-
-    def index(self, notation: Notation) -> str:
-        return "i"
 
     def each(self, notation: Notation) -> str:
         return notation.sub("c", "i")
