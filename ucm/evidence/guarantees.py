@@ -461,9 +461,9 @@ class _Weights:
         rule = "" if D is None else D.formula(TEXT)
         if isinstance(D, ChiSquareBall) or (isinstance(D, NormBall) and D.p == 2.0):
             if isinstance(D, NormBall):
-                rho = U.samples.count(data) * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
+                rho = U.samples.bound(data).total * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
             else:
-                count = U.samples.number(data) if D.rho is None else 1.0
+                count = U.samples.bound(data).count if D.rho is None else 1.0
                 rho = D.size().number ** 2 / count
             words = f"Q with chi^2(Q, P) <= {max(rho, 0.0):.4g}"
             found = cls(U, fitted, words, "Duchi, Glynn and Namkoong (2021)", rho=max(rho, 0.0))
