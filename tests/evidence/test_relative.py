@@ -191,7 +191,7 @@ def test_declared_printed_and_kept() -> None:
 
 WRONG = {
     "Param('nu', 1.5, relative=True)": r"in \[0, 1\], got 1.5",
-    "Param('nu', 0.5, relative=1)": "relative is True or False",
+    "Param('nu', 0.5, relative=1)": "relative: expected a bool",
     "ucm.models.nu_svm(Param('nu', 0.5, relative=True)).with_params(nu=-0.1)": "got -0.1",
     "ucm.solve(Param('c', 0.5, relative=True) * Hull(signed), X, y)": "c scales a set",
     "ucm.solve(ucm.models.nu_svm(n * (1 - n)), X, y)": "not computed",

@@ -38,7 +38,8 @@ from ucm.language.domains import (
 )
 from ucm.language.domains.divergence_ball import Entropy
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
-from ucm.language.node import LATEX, Notation, Param
+from ucm.language.node import LATEX, Notation
+from ucm.language.parameter import Param
 from ucm.language.serialize import from_json, to_json
 from ucm.language.terms import ConvexLoss
 from ucm.testing import check_domain

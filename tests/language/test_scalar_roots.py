@@ -20,7 +20,7 @@ from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.norm_ball import norm
 from ucm.language.losses import Exponential, Hinge, Logistic
-from ucm.language.node import value
+from ucm.language.parameter import value
 from ucm.language.robust import dual_exponent
 
 EXPONENTS = (1.0, 1.001, 1.01, 1.5, 2.0, 3.0, 30.0, 100.0, 1000.0, math.inf)

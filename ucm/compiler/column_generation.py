@@ -53,9 +53,7 @@ def of_vertices(U: Node) -> bool:
         return False
     if isinstance(U, Mean | Covariance | Hull):
         return isinstance(U.samples, Samples) and U.samples.label is None
-    return not isinstance(U, SampleNode) and all(
-        of_vertices(x) for x in U.below() if isinstance(x, Node)
-    )
+    return not isinstance(U, SampleNode) and all(map(of_vertices, U.below()))
 
 
 def _beyond(X: Any, y: Any, D: Any, sides: Vec, tops: Vec) -> Any:

@@ -65,9 +65,7 @@ def of_statistics(U: Node) -> bool:
     """Whether the samples of a set stand under means and covariances only."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples)
-    return not isinstance(U, SampleNode) and all(
-        of_statistics(x) for x in U.below() if isinstance(x, Node)
-    )
+    return not isinstance(U, SampleNode) and all(map(of_statistics, U.below()))
 
 
 def is_translation_invariant(U: UncertaintySet) -> bool:

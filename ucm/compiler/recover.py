@@ -17,7 +17,8 @@ from ucm.data.source import RowSource
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Block, MassMultipliers, UncertaintySet
-from ucm.language.node import Node, value
+from ucm.language.node import Node
+from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.sets.union import ConvexUnion
@@ -70,8 +71,7 @@ def _matrix_chains(
             yield from _matrix_chains(U, chain if is_number(L) else (*chain, L))
     else:
         for x in node.below():
-            if isinstance(x, Node):
-                yield from _matrix_chains(x, chain)
+            yield from _matrix_chains(x, chain)
 
 
 def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:

@@ -19,7 +19,7 @@ from ucm.data.rows import CHUNK
 from ucm.data.spectrum import Spectrum
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import value
+from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
 from ucm.language.sets.combination import summands

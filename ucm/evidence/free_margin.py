@@ -22,8 +22,7 @@ from ucm.evidence.radius_from_lambda import hulls_by_lam
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Certificate, Solution
 from ucm.language import cvx as cp_words
-from ucm.language.node import value
-from ucm.language.parameter import Parameters
+from ucm.language.parameter import Parameters, value
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, loss_cvxpy
 

@@ -30,9 +30,9 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import ChiSquareBall, KLBall, NormBall
 from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Hinge
-from ucm.language.node import TEXT, value
+from ucm.language.node import TEXT
 from ucm.language.objective import Objective
-from ucm.language.parameter import BinaryExpression
+from ucm.language.parameter import BinaryExpression, value
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
 from ucm.language.sets.combination import summands

@@ -20,9 +20,8 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
-from ucm.language.node import Param, value
 from ucm.language.objective import Objective
-from ucm.language.parameter import BinaryExpression, Expression, Scalar, holds
+from ucm.language.parameter import BinaryExpression, Expression, Param, Scalar, holds, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
@@ -134,10 +133,11 @@ def _with_direct_parameter(size: Size, name: str) -> Size:
     declared = size.declared
     if not isinstance(declared, BinaryExpression):
         return size
+    inverse = declared.inverse(name)
     return Size(
-        Param(name, next(p.value for p in declared.leaves() if p.name == name)),
+        Param(name, declared.params()[name]),
         lambda v: size.derived(declared.at(lambda p: v if p.name == name else p.value)),
-        lambda t: declared.inverse(name, size.inverse(t)),
+        lambda t: math.nan if inverse is None else inverse(size.inverse(t)),
         (*size.key, declared),
     )
 
@@ -147,7 +147,7 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
     sizes = sizes_of(model, data, name)
     factors = [L for _, L in _multiplied(model, name)]
     for scalar in (*(size.declared for size in sizes), *factors):
-        if isinstance(scalar, BinaryExpression) and not scalar.monotone(name):
+        if isinstance(scalar, BinaryExpression) and scalar.inverse(name) is None:
             return f"{scalar.name} does not rise or fall with {name} alone; not computed"
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if not used:

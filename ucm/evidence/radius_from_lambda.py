@@ -26,8 +26,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.losses import Hinge
-from ucm.language.node import value
-from ucm.language.parameter import Param
+from ucm.language.parameter import Param, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull
 from ucm.language.sets.combination import summands

@@ -21,15 +21,9 @@ from ucm.evidence.expression_text import ExpressionPrinter, Text, code
 from ucm.evidence.objective import weights_in
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node, value
+from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.parameter import (
-    BinaryExpression,
-    Param,
-    Scalar,
-    Scope,
-    Size,
-)
+from ucm.language.parameter import BinaryExpression, Param, Scalar, Scope, Size, value
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.serialize import to_json
 from ucm.language.statistics.affine import VectorNode

@@ -30,13 +30,13 @@ from ucm.language import cvx as cp
 from ucm.language.node import (
     OPERATORS,
     Arithmetic,
+    Kind,
     Node,
     Notation,
     RotationInvariant,
-    by_name,
     operator,
 )
-from ucm.language.parameter import Kind, Scope, Size
+from ucm.language.parameter import Scope, Size
 from ucm.language.sample_weights import SampleWeights
 from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
@@ -178,9 +178,6 @@ class Domain(BoundDomain, RotationInvariant):
     """A declared domain: a closed convex set of parameter vectors of any dimension, without data."""
 
     example: ClassVar[str] = "NormBall(0.2)"
-
-    def formula(self, notation: Notation) -> str:
-        return by_name(self, notation)
 
     def inside_formula(self, notation: Notation) -> str:
         """The constraints besides those of the simplex, as mathematics."""
@@ -409,9 +406,6 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
     """A closed convex set in feature space, symbolic: it meets data only as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
-
-    def formula(self, notation: Notation) -> str:
-        return by_name(self, notation)
 
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:

@@ -32,7 +32,7 @@ from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Exponential
-from ucm.language.node import Expression
+from ucm.language.parameter import Expression
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed

@@ -13,8 +13,8 @@ from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import KLBall, LossBall, NormBall
 from ucm.language.losses import Exponential, Hinge, Ramp, SquaredHinge
-from ucm.language.node import Expression, Param, Scalar
 from ucm.language.objective import Objective
+from ucm.language.parameter import Expression, Param, Scalar
 from ucm.language.penalties import L1, L2, CappedL1, ExpL0
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ConvexUnion, CVaR, Ellipsoid, Hull, ReducedHull

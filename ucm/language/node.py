@@ -1,16 +1,17 @@
 """Declarations as immutable trees, and the operators between them.
 
-A node is a frozen dataclass whose fields are numbers, `Param`s, arrays, strings, other nodes, or
-tuples of these. Equality and hash are structural; `repr` is source text; `str` is mathematics.
+A node is a frozen dataclass whose fields are numbers, arrays, strings, other nodes (parameters among them),
+or tuples of these. Equality and hash are structural; `repr` is source text; `str` is mathematics.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
-from abc import abstractmethod
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from numbers import Real
 from types import FunctionType, UnionType
@@ -35,31 +36,58 @@ from scipy import sparse
 from ucm.data.validation import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
-from ucm.language.parameter import Expression, Kind, Param, Scalar, as_number, number_source, value
 
 __all__ = [
     "LATEX",
     "OPERATORS",
     "TEXT",
     "Arithmetic",
-    "Expression",
+    "Kind",
     "Node",
     "Notation",
-    "Param",
     "RotationInvariant",
-    "Scalar",
-    "as_factor",
+    "as_number",
     "axes",
-    "by_name",
     "converted",
     "in_parentheses",
-    "is_zero",
     "number_source",
     "operator",
     "registered",
     "source",
-    "value",
 ]
+
+
+class Kind(ABCMeta):
+    """Classes without virtual subclasses: asking for one costs a fifth of what it does of others."""
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+
+# --- numbers and arrays in fields --------------------------------------------------------------------
+def as_number(x: Any, where: str) -> float:
+    """`x` as a float; refuses what is no real number."""
+    if type(x) is float and not math.isnan(x):  # nearly always
+        return x
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x.item()
+    try:
+        number = math.nan if isinstance(x, bool) or not isinstance(x, Real) else float(x)
+    except OverflowError:
+        raise CompositionError(
+            f"{where}: expected a number below 1e308, got a longer one; write math.inf where that is meant"
+        ) from None
+    if math.isnan(number):
+        raise CompositionError(
+            f"{where}: expected a real number or a Param, got {brief(x)}; write 0.3 or Param('nu', 0.3)"
+        )
+    return number
+
+
+def number_source(x: float) -> str:
+    """The shortest text that reads back as x; whole numbers without a point."""
+    short = f"{x:.12g}"
+    return short if float(short) == x else repr(x)
 
 
 def _frozen_array(x: Any, where: str) -> Any:
@@ -164,7 +192,7 @@ def _in_order(cls: type[Node]) -> list[Field[Any]]:
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(converted,))
+@dataclass_transform(frozen_default=True, field_specifiers=(converted, field))
 class Node(metaclass=Kind):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
@@ -176,8 +204,9 @@ class Node(metaclass=Kind):
 
     example: ClassVar[str] = ""  # of such a declaration, for messages
     _depth: ClassVar[int] = 1  # of the tree; each node has its own
-    _below: ClassVar[tuple[Any, ...] | None] = None  # each node has its own, once it is made
+    _below: ClassVar[tuple[Node, ...] | None] = None  # each node has its own, once it is made
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
+    _compared: ClassVar[tuple[str, ...]] = ()  # of the fields that take part in equality
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
     _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
     _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
@@ -187,7 +216,8 @@ class Node(metaclass=Kind):
         dataclass(frozen=True, eq=False, repr=False)(cls)
         own = _in_order(cls)
         cls._names = tuple(f.name for f in own)
-        cls._scalars = tuple(f.name for f in own if f.type in ("Scalar", Scalar))
+        cls._compared = tuple(f.name for f in own if f.compare)
+        cls._scalars = tuple(f.name for f in own if f.type == "Scalar")
         cls._kinds = {f.name: _kind(f.type) for f in own}
         cls._converters = {f.name: f.metadata["converter"] for f in own if f.metadata}
         old = _REGISTRY.get(cls.__name__)
@@ -203,23 +233,19 @@ class Node(metaclass=Kind):
         _REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
+        where = type(self).__name__
         for name in self._names:
             kept = given = getattr(self, name)
             if name in self._converters:
-                kept = self._converters[name](given, type(self).__name__)
-            frozen = _freeze(kept, f"{type(self).__name__}: {name}", self._kinds[name])
+                kept = self._converters[name](given, where)
+            frozen = _freeze(kept, f"{where}: {name}", self._kinds[name])
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
-            if name in self._scalars and not isinstance(frozen, _NUMBERS):
-                raise CompositionError(
-                    f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}; "
-                    "write 0.3 or Param('nu', 0.3)"
-                )
         for name, hint in _hints(type(self)).items():
             x = getattr(self, name)
             if not _admits(hint, x):
                 raise CompositionError(
-                    f"{type(self).__name__}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
+                    f"{where}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
                 )
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)
@@ -227,9 +253,9 @@ class Node(metaclass=Kind):
             self._grow(below)
             _ = self._params  # refuses one name with two values
 
-    def _grow(self, below: tuple[Node | Param, ...]) -> None:
+    def _grow(self, below: tuple[Node, ...]) -> None:
         """Counts how deep the tree is, and refuses one that is too deep."""
-        depth = 1 + max((x._depth for x in below if isinstance(x, Node)), default=0)
+        depth = 1 + max(x._depth for x in below)
         object.__setattr__(self, "_depth", depth)
         if depth > _DEEPEST:
             raise CompositionError(
@@ -237,28 +263,28 @@ class Node(metaclass=Kind):
                 "combine in pairs, (A + B) + (C + D), not one after the other"
             )
 
-    @abstractmethod
     def formula(self, notation: Notation) -> str:
-        """The node as mathematics."""
+        """The node as mathematics: by default its name and the scalars among its fields."""
+        scalars = (notation.scalar(getattr(self, name)) for name in self._scalars)
+        return f"{notation.word(type(self).__name__)}({', '.join(scalars)})"
 
     # --- structure -------------------------------------------------------------------------
     def operands(self) -> tuple[Any, ...]:
         """The field values, in order."""
-        return tuple(getattr(self, name) for name in self._names)
+        return tuple(getattr(self, name) for name in self._compared)
 
-    def walk(self) -> Iterator[Node | Param]:
-        """This node, then every node and `Param` below it, depth first."""
+    def walk(self) -> Iterator[Node]:
+        """This node, then every node below it, depth first."""
         yield self
         for x in self.below():
-            yield from x.walk() if isinstance(x, Node) else (x,)
+            yield from x.walk()
 
     def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
         """The nodes of one kind, this one and those below it; they are looked for once."""
 
         def make() -> tuple[Sort, ...]:
             own = (self,) if isinstance(self, kind) else ()
-            below = (x.nodes_of_type(kind) for x in self.below() if isinstance(x, Node))
-            return (*own, *(x for each in below for x in each))
+            return (*own, *(x for node in self.below() for x in node.nodes_of_type(kind)))
 
         return self.once(kind, make)
 
@@ -272,20 +298,20 @@ class Node(metaclass=Kind):
     def _once(self) -> dict[Hashable, Any]:
         return {}
 
-    def below(self) -> Iterator[Node | Param]:
-        """The nodes and `Param`s among the fields, those in tuples too."""
+    def below(self) -> Iterator[Node]:
+        """The nodes among the fields, those in tuples too."""
         return _among(self.operands()) if self._below is None else iter(self._below)
 
     def in_features(self) -> Node | None:
         """Return the first node, this one or below, that is not `rotation_invariant`, or None."""
-        nodes = (node for node in self.walk() if isinstance(node, Node))
-        return next((node for node in nodes if not node.rotation_invariant), None)
+        return next((node for node in self.walk() if not node.rotation_invariant), None)
 
     @property
     def rotation_invariant(self) -> bool:
         """Whether the node means the same in all orthonormal coordinates of the samples."""
         return isinstance(self, RotationInvariant)
 
+    # --- parameters ------------------------------------------------------------------------
     def params(self) -> dict[str, float]:
         """Names and values of the `Param`s in this declaration, in order of appearance.
 
@@ -297,11 +323,10 @@ class Node(metaclass=Kind):
         return {name: p.value for name, p in self._params.items()}
 
     @functools.cached_property
-    def _params(self) -> dict[str, Param]:
+    def _params(self) -> dict[str, Any]:
         """The `Param`s by name."""
-        found: dict[str, Param] = {}
-        each = (x._params if isinstance(x, Node) else {x.name: x} for x in self.below())
-        for name, p in (pair for params in each for pair in params.items()):
+        found: dict[str, Any] = {}
+        for name, p in (pair for x in self.below() for pair in x._params.items()):
             if found.setdefault(name, p) != p:
                 raise CompositionError(
                     f"{type(self).__name__}: the parameter {name!r} has two values, "
@@ -315,16 +340,11 @@ class Node(metaclass=Kind):
 
     def substitute(self, values: Mapping[str, float]) -> Self:
         """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
-        return self._changed(lambda p: Param(p.name, values[p.name]) if p.name in values else p)
+        return self._with({name: {"value": x, "relative": False} for name, x in values.items()})
 
-    def as_fractions(self, names: Container[str]) -> Self:
+    def as_fractions(self, names: Iterable[str]) -> Self:
         """The same declaration with the `Param`s of these names relative, at half of their intervals."""
-        return self._changed(lambda p: Param(p.name, 0.5, True) if p.name in names else p)
-
-    def without_ranges(self) -> Self:
-        """The same declaration without the ranges that its functions gave its parameters: a search for where
-        an interval ends looks beyond them."""
-        return _substitute(self, lambda scalar: scalar.bare())
+        return self._with({name: {"value": 0.5, "relative": True} for name in names})
 
     def with_params(self, **values: float) -> Self:
         """The same declaration with other parameter values; fractions for relative ones.
@@ -341,12 +361,23 @@ class Node(metaclass=Kind):
                     f"with_params: no parameter {name!r} in {self!r}; "
                     f"it has {', '.join(known) or 'none'}"
                 )
-        if not values:
-            return self
-        return self._changed(lambda p: replace(p, value=values[p.name]) if p.name in values else p)
+        return self._with({name: {"value": x} for name, x in values.items()})
 
-    def _changed(self, change: Callable[[Param], Param]) -> Self:
-        return _substitute(self, lambda scalar: scalar.replaced(change))
+    def without_ranges(self) -> Self:
+        """The same declaration without the ranges that its functions gave its parameters: a search for where
+        an interval ends looks beyond them."""
+        return self._mapped(lambda node: node.without_ranges())
+
+    def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
+        """The same declaration with other fields of the `Param`s of these names."""
+        return self._mapped(lambda node: node._with(changes)) if changes else self
+
+    def _mapped(self, change: Callable[[Node], Node]) -> Self:
+        """This node with other nodes in its fields; one without parameters keeps what it knows of itself."""
+        if not self._params:
+            return self
+        new = {name: _each(getattr(self, name), change) for name in self._names}
+        return replace(self, **new)  # type: ignore[type-var]
 
     # --- identity --------------------------------------------------------------------------
     @functools.cached_property
@@ -404,19 +435,23 @@ class Node(metaclass=Kind):
         positional = True
         for f in _in_order(type(self)):
             x = getattr(self, f.name)
-            if f.default is not MISSING and _key(x) == _key(f.default):
+            if f.default is not MISSING and (not f.compare or _key(x) == _key(f.default)):
                 positional = False
                 continue
             required = f.default is MISSING
             words.append(source(x) if required and positional else f"{f.name}={source(x)}")
         return f"{type(self).__name__}({', '.join(words)})"
 
+    def _with_values(self, notation: Notation) -> str:
+        listed = ", ".join(p.shown(notation) for p in self._params.values())
+        return notation.separated(self.formula(notation), *([listed] if listed else []))
+
     def __str__(self) -> str:
-        return _with_values(self, TEXT)
+        return self._with_values(TEXT)
 
     def to_latex(self) -> str:
         """The declaration as mathematics in LaTeX, with the values of its parameters; no dollar signs."""
-        return LATEX.sized_delimiters(_with_values(self, LATEX))
+        return LATEX.sized_delimiters(self._with_values(LATEX))
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.to_latex()}$"
@@ -437,24 +472,23 @@ class RotationInvariant(Node):
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
 def _hints(cls: type[Node]) -> dict[str, Any]:
-    """The annotations of the fields that restrict them; a `Scalar` is checked where it is converted."""
+    """The annotations of the fields that restrict them."""
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
         return {}
-    loose = (Any, Scalar, float | Param)
-    return {name: hints[name] for name in cls._names if hints.get(name, Any) not in loose}
+    return {name: hints[name] for name in cls._names if hints.get(name, Any) is not Any}
 
 
 def _admits(hint: Any, x: Any) -> bool:
     """Whether a value has an annotated type; unknown annotations admit everything."""
-    origin, words = get_origin(hint), get_args(hint)
     if hint in (float, int):  # whole numbers become floats where both are allowed
         return isinstance(x, float | int) and not isinstance(x, bool)
     if hint is Any:
         return True
     if hint is None:
         return x is None
+    origin, words = get_origin(hint), get_args(hint)
     if origin is None:
         return not isinstance(hint, type) or isinstance(x, hint)
     if origin in (Union, UnionType):
@@ -470,20 +504,20 @@ def _admits(hint: Any, x: Any) -> bool:
     return not isinstance(origin, type) or isinstance(x, origin)
 
 
+_WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"}
+
+
 def _words(hint: Any) -> str:
     """An annotation in words."""
     if get_origin(hint) in (Union, UnionType):
+        kinds = [getattr(kind, "__name__", "") for kind in get_args(hint)]
+        if kinds[0] == "float" and kinds[1] in ("Expression", "Param"):
+            return "a real number or a Param"
         return " or ".join(map(_words, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"a tuple of {_words(get_args(hint)[0])}"
-    names = {
-        float: "a plain number",
-        int: "a whole number",
-        type(None): "None",
-        Expression: "a Param",
-    }
     name = getattr(hint, "__name__", str(hint))
-    return names.get(hint) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    return _WORDS.get(name) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _remedy(hint: Any) -> str:
@@ -494,33 +528,25 @@ def _remedy(hint: Any) -> str:
     return f"; write for example {example}" if example else "; give one"
 
 
-# unions that `|` would build at every call
-_KEPT = (Node, Expression, str, bool, FunctionType)
-_NUMBERS = (float, Expression)
-_FOUND = (Node, Param)
-
-
-def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
+def _among(items: tuple[Any, ...]) -> Iterator[Node]:
     for x in items:
-        if isinstance(x, _FOUND):
+        if isinstance(x, Node):
             yield x
-        elif isinstance(x, Expression):
-            yield from x.leaves()
         elif isinstance(x, tuple):
             yield from _among(x)
 
 
-def _substitute(x: Any, change: Callable[[Expression], Expression]) -> Any:
-    if isinstance(x, Expression):
-        return change(x)
+def _each(x: Any, change: Callable[[Node], Node]) -> Any:
+    """A field with every node in it changed."""
     if isinstance(x, tuple):
-        return tuple(_substitute(item, change) for item in x)
-    if isinstance(x, Node) and x._params:  # the others keep what they know of themselves
-        return replace(x, **{n: _substitute(getattr(x, n), change) for n in x._names})  # type: ignore[type-var]
-    return x
+        return tuple(_each(item, change) for item in x)
+    return change(x) if isinstance(x, Node) else x
 
 
-def _told(p: Param) -> str:
+_KEPT = (Node, str, bool, FunctionType)  # a union that `|` would build at every call
+
+
+def _told(p: Any) -> str:
     return f"{p.value:g}{' relative' if p.relative else ''}"
 
 
@@ -539,31 +565,6 @@ def source(x: Any) -> str:
         inner = ", ".join(source(item) for item in x)
         return f"({inner},)" if len(x) == 1 else f"({inner})"
     return repr(x)
-
-
-def by_name(node: Node, notation: Notation) -> str:
-    """The name of a class and the scalars among its fields, as mathematics."""
-    scalars = (notation.scalar(getattr(node, name)) for name in node._scalars)
-    return f"{notation.word(type(node).__name__)}({', '.join(scalars)})"
-
-
-def _with_values(node: Node, notation: Notation) -> str:
-    listed = ", ".join(p.shown(notation) for p in node._params.values())
-    return notation.separated(node.formula(notation), *([listed] if listed else []))
-
-
-def as_factor(c: Any) -> Scalar | None:
-    """`c` as what multiplies a node, a number, a `Param` or arithmetic of these; None when it is neither."""
-    if isinstance(c, np.ndarray) and c.ndim == 0:
-        c = c.item()
-    if isinstance(c, Expression):
-        return c
-    return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
-
-
-def is_zero(x: Any) -> bool:
-    """Whether x is the number 0, which `sum` begins with, and which changes no sum."""
-    return as_factor(x) == 0.0
 
 
 def axes(x: Any, where: str) -> int:

@@ -8,15 +8,8 @@ from typing import Any
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import UncertaintySet, operator
-from ucm.language.node import (
-    OPERATORS,
-    Node,
-    Notation,
-    RotationInvariant,
-    Scalar,
-    as_factor,
-    is_zero,
-)
+from ucm.language.node import OPERATORS, Node, Notation, RotationInvariant
+from ucm.language.parameter import Scalar, as_factor, is_zero
 from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (

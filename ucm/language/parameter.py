@@ -9,22 +9,23 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from abc import ABC, ABCMeta, abstractmethod
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.notation import LATEX, Notation
+from ucm.language.node import Node, as_number, number_source
+from ucm.language.notation import Notation
 
 __all__ = [
     "BinaryExpression",
     "Expression",
-    "Kind",
     "Numbers",
     "Param",
     "Parameters",
@@ -33,11 +34,11 @@ __all__ = [
     "Scope",
     "Size",
     "as_declared",
-    "as_number",
+    "as_factor",
     "held",
     "holds",
+    "is_zero",
     "named",
-    "number_source",
     "shown",
     "subject",
     "value",
@@ -45,57 +46,57 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Kind(ABCMeta):
-    """Classes without virtual subclasses: asking for one costs a fifth of what it does of others."""
-
-    __instancecheck__ = type.__instancecheck__
-    __subclasscheck__ = type.__subclasscheck__
-
-
-class Expression(metaclass=Kind):
-    """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers."""
-
+class _Named:
     name: str
     value: float
     relative: bool
-    ranges: tuple[Range, ...]
 
-    @abstractmethod
-    def leaves(self) -> tuple[Param, ...]:
-        """The `Param`s in it, each as often as it stands there."""
+
+class Expression(Node, NDArrayOperatorsMixin, _Named):
+    """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers.
+
+    Attributes
+    ----------
+    name : the text that a reader writes
+    value : the number at the present values of the parameters
+    relative : True if a fraction of an admissible interval stands in it
+    """
+
+    example: ClassVar[str] = "0.3 or Param('nu', 0.3)"
+
+    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
 
     @abstractmethod
     def at(self, read: Callable[[Param], float]) -> float:
         """Its value, with `read` giving that of each `Param`."""
 
-    @abstractmethod
-    def replaced(self, change: Callable[[Param], Param]) -> Expression:
-        """The same with other parameters in place of its own.
+    @property
+    def rotation_invariant(self) -> bool:
+        return True
 
-        Raises
-        ------
-        CompositionError
-            Its value leaves one of its ranges.
-        """
+    def leaves(self) -> tuple[Param, ...]:
+        """The `Param`s in it, each as often as it stands there."""
+        return self.nodes_of_type(Param)
 
-    @abstractmethod
-    def bare(self) -> Expression:
-        """The same without ranges, in it and below."""
+    def without_ranges(self) -> Self:
+        return replace(super().without_ranges(), ranges=())
 
-    @abstractmethod
-    def formula(self, notation: Notation) -> str:
-        """As mathematics."""
+    def __bool__(self) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def _repr_latex_(self) -> str:
-        each = ",\\ ".join(dict.fromkeys(p.shown(LATEX) for p in self.leaves()))
-        known = each if isinstance(self, Param) else f"{self.formula(LATEX)},\\quad {each}"
-        return f"${LATEX.sized_delimiters(known)}$"
+        return f"${self.to_latex()}$"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy's arithmetic and square root."""
-        if method == "__call__" and not options:
+        """Python's and NumPy's arithmetic, and NumPy's square root."""
+        if method == "__call__" and options in ({}, {"out": (self,)}):  # `nu *= 2` is `nu = nu * 2`
             if ufunc is np.sqrt:
                 return self**0.5
+            if ufunc is np.negative:
+                return -1.0 * self
             if ufunc in _UFUNCS:
                 return _combined(_UFUNCS[ufunc], *inputs)
         raise CompositionError(
@@ -103,38 +104,7 @@ class Expression(metaclass=Kind):
             "declare a Param for the result"
         )
 
-    def __add__(self, other: Any) -> Any:
-        return _combined("+", self, other)
 
-    def __radd__(self, other: Any) -> Any:
-        return _combined("+", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return _combined("-", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _combined("-", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _combined("*", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _combined("*", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _combined("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _combined("/", other, self)
-
-    def __pow__(self, exponent: Any) -> Any:
-        return _combined("**", self, exponent)
-
-    def __neg__(self) -> Any:
-        return _combined("*", -1.0, self)
-
-
-@dataclass(frozen=True)
 class Param(Expression):
     """A named hyperparameter with its present value.
 
@@ -174,7 +144,6 @@ class Param(Expression):
     name: str
     value: float
     relative: bool = False
-    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -182,29 +151,23 @@ class Param(Expression):
                 f"Param: the name must be a Python identifier, got {brief(self.name)}; "
                 'write for example Param("nu", 0.3)'
             )
-        object.__setattr__(self, "value", as_number(self.value, f"Param({self.name!r})"))
-        if not isinstance(self.relative, bool):
-            raise CompositionError(
-                f"Param({self.name!r}): relative is True or False, got {brief(self.relative)}; "
-                f"write Param({self.name!r}, 0.5, relative=True)"
-            )
+        super().__post_init__()
         if self.relative and not 0.0 <= self.value <= 1.0:
             raise CompositionError(
                 f"Param({self.name!r}): a relative size is a fraction of the admissible interval, in [0, 1], "
                 f"got {number_source(self.value)}; leave relative out to give the number itself"
             )
 
-    def leaves(self) -> tuple[Param, ...]:
-        return (self,)
+    @functools.cached_property
+    def _params(self) -> dict[str, Param]:
+        return {self.name: self}
 
     def at(self, read: Callable[[Param], float]) -> float:
         return read(self)
 
-    def replaced(self, change: Callable[[Param], Param]) -> Param:
-        return replace(change(self), ranges=_replaced(self.ranges, change))
-
-    def bare(self) -> Param:
-        return replace(self, ranges=())
+    def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
+        ranges = tuple(r._with(changes) for r in self.ranges)
+        return replace(self, ranges=ranges, **changes.get(self.name, {}))
 
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
@@ -214,16 +177,14 @@ class Param(Expression):
         number = f"{notation.symbol(self.name)} = {notation.scalar(self.value)}"
         return f"{number}{notation.remark('of its interval')}" if self.relative else number
 
-    def __repr__(self) -> str:
-        flag = ", relative=True" if self.relative else ""
-        return f"Param({self.name!r}, {number_source(self.value)}{flag})"
+    def _with_values(self, notation: Notation) -> str:
+        return self.shown(notation)
 
 
 Scalar = float | Expression
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Node):
     """The range of a scalar in a declaration, which every value of its parameters must keep.
 
     It stands with the scalar that it is about, so that it is checked wherever that gets another value: when
@@ -251,19 +212,13 @@ class Range:
     must: str
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.scalar, Expression) and self.scalar.relative:
             return
         x = as_declared(self.scalar)
         if not self.low <= x <= self.high or x in self.but:
             got = shown(self.scalar) if isinstance(self.scalar, Expression) else f"{x:.10g}"
             raise CompositionError(f"{self.what} {self.must}, got {got}; choose another value")
-
-
-def _replaced(ranges: tuple[Range, ...], change: Callable[[Param], Param]) -> tuple[Range, ...]:
-    return tuple(
-        replace(r, scalar=r.scalar.replaced(change)) if isinstance(r.scalar, Expression) else r
-        for r in ranges
-    )
 
 
 def within(
@@ -277,18 +232,15 @@ def within(
         It is no scalar, or lies outside.
     """
     number = scalar if isinstance(scalar, Expression) else as_number(scalar, what)
-    return held(number, Range(what, _bare(number), low, high, but, must))
+    bare = number.without_ranges() if isinstance(number, Expression) else number
+    return held(number, Range(what, bare, low, high, but, must))
 
 
 def held(scalar: Scalar, own: Range) -> Scalar:
     """The scalar with one more range, which may be that of another scalar; numbers need none."""
-    if isinstance(scalar, Param | BinaryExpression):
+    if isinstance(scalar, Expression):
         return replace(scalar, ranges=(*scalar.ranges, own))
     return scalar
-
-
-def _bare(scalar: Scalar) -> Scalar:
-    return scalar.bare() if isinstance(scalar, Expression) else scalar
 
 
 def _power(base: float, exponent: float) -> float:
@@ -325,7 +277,6 @@ _INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, flo
 """What the left and the right operand are, given the result y and the other operand a."""
 
 
-@dataclass(frozen=True)
 class BinaryExpression(Expression):
     """`left operation right`, a number that parameters set; written with `+ - * /`, and `**` with a number as
     its exponent.
@@ -347,16 +298,13 @@ class BinaryExpression(Expression):
     operation: str
     left: Scalar
     right: Scalar
-    ranges: tuple[Range, ...] = field(default=(), compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.operation not in _OPERATIONS:
             raise CompositionError(
                 f"BinaryExpression: expected one of + - * / **, got {brief(self.operation)}; write 2 * nu"
             )
-        for side in (self.left, self.right):
-            if not isinstance(side, Expression):
-                as_number(side, "BinaryExpression")
         if self.operation == "**" and (isinstance(self.right, Expression) or self.right == 0.0):
             raise CompositionError(
                 f"{self.name}: the exponent is a number other than 0, got {brief(self.right)}; "
@@ -374,12 +322,7 @@ class BinaryExpression(Expression):
 
     @functools.cached_property
     def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether a fraction of an interval stands in it."""
         return any(p.relative for p in self.leaves())
-
-    def leaves(self) -> tuple[Param, ...]:
-        sides = (self.left, self.right)
-        return tuple(p for side in sides if isinstance(side, Expression) for p in side.leaves())
 
     def at(self, read: Callable[[Param], float]) -> float:
         left, right = (
@@ -389,41 +332,28 @@ class BinaryExpression(Expression):
             return math.nan
         return _OPERATIONS[self.operation](left, right)
 
-    def replaced(self, change: Callable[[Param], Param]) -> BinaryExpression:
-        sides = (self.left, self.right)
-        new = [x.replaced(change) if isinstance(x, Expression) else x for x in sides]
-        return BinaryExpression(self.operation, *new, ranges=_replaced(self.ranges, change))
-
-    def bare(self) -> BinaryExpression:
-        return BinaryExpression(self.operation, _bare(self.left), _bare(self.right))
-
-    def inverse(self, name: str, y: float) -> float:
-        """The value of the one `Param` of that name for which this is y; the others at their values."""
+    def inverse(self, name: str) -> Callable[[float], float] | None:
+        """The function from a value of the expression to that of the `Param` of this name, the others at
+        their values. None where the expression is not known to rise or fall with the parameter: where that
+        stands twice, or in a sum that something is divided by."""
         on_left = holds(self.left, name)
-        inner, other = (self.left, self.right) if on_left else (self.right, self.left)
-        x = _INVERSES[self.operation][0 if on_left else 1](y, as_declared(other))
-        return inner.inverse(name, x) if isinstance(inner, BinaryExpression) else x
-
-    def monotone(self, name: str) -> bool:
-        """Whether it is known to rise or fall with the `Param` of that name: where that stands once, and
-        not in a sum that something is divided by."""
-        if sum(p.name == name for p in self.leaves()) != 1:
-            return False
-        on_left = holds(self.left, name)
-        inner, other = (self.left, self.right) if on_left else (self.right, self.left)
-        if self.operation in "*/" and as_declared(other) == 0.0:
-            return False
-        if self.operation == "**" and as_declared(inner) < 0.0:
-            return False
+        inner, scalar = (self.left, self.right) if on_left else (self.right, self.left)
+        other = as_declared(scalar)
+        if (
+            holds(scalar, name)
+            or (self.operation in ("*", "/") and other == 0.0)
+            or (self.operation == "**" and as_declared(inner) < 0.0)
+        ):
+            return None
+        undo = _INVERSES[self.operation][0 if on_left else 1]
         if not isinstance(inner, BinaryExpression):
-            return True
-        below = self.operation == "/" and not on_left
-        return inner.monotone(name) and not (below and inner.sums(name))
-
-    def sums(self, name: str) -> bool:
-        """Whether the `Param` of that name stands in a sum."""
-        inner = self.left if holds(self.left, name) else self.right
-        return self.operation in "+-" or (isinstance(inner, BinaryExpression) and inner.sums(name))
+            return lambda y: undo(y, other)
+        within = inner.inverse(name)
+        sums = [e for e in inner.nodes_of_type(BinaryExpression) if e.operation in ("+", "-")]
+        divides = self.operation == "/" and not on_left
+        if within is None or (divides and any(holds(e, name) for e in sums)):
+            return None
+        return lambda y: within(undo(y, other))
 
     def written(self, leaf: Callable[[Scalar], str]) -> str:
         """As text, with `leaf` giving that of numbers and `Param`s."""
@@ -541,40 +471,29 @@ def shown(scalar: Scalar) -> str:
     )
 
 
-def as_number(x: Any, where: str) -> float:
-    """`x` as a float; refuses what is no real number."""
-    if type(x) is float and not math.isnan(x):  # nearly always
-        return x
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x.item()
-    try:
-        number = math.nan if isinstance(x, bool) or not isinstance(x, Real) else float(x)
-    except OverflowError:
-        raise CompositionError(
-            f"{where}: expected a number below 1e308, got a longer one; write math.inf where that is meant"
-        ) from None
-    if math.isnan(number):
-        raise CompositionError(
-            f"{where}: expected a real number or a Param, got {brief(x)}; write 0.3 or Param('nu', 0.3)"
-        )
-    return number
+def as_factor(c: Any) -> Scalar | None:
+    """`c` as what multiplies a node, a number, a `Param` or arithmetic of these; None when it is neither."""
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        c = c.item()
+    if isinstance(c, Expression):
+        return c
+    return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
 
 
-def number_source(x: float) -> str:
-    """The shortest text that reads back as x; whole numbers without a point."""
-    short = f"{x:.12g}"
-    return short if float(short) == x else repr(x)
+def is_zero(x: Any) -> bool:
+    """Whether x is the number 0, which `sum` begins with, and which changes no sum."""
+    return as_factor(x) == 0.0
 
 
 def named(scalar: Scalar, what: str) -> str:
     """`the cap eta = 0.1`, or `the cap 0.1` for a constant."""
-    name = f"{scalar.name} = " if isinstance(scalar, Param | BinaryExpression) else ""
+    name = f"{scalar.name} = " if isinstance(scalar, Expression) else ""
     return f"the {what} {name}{as_declared(scalar):.6g}"
 
 
 def subject(scalar: Scalar, what: str) -> str:
     """The name to use where the admissible range is stated."""
-    return scalar.name if isinstance(scalar, Param | BinaryExpression) else f"the {what}"
+    return scalar.name if isinstance(scalar, Expression) else f"the {what}"
 
 
 # --- the size of a set -----------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from typing import Any
 from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses.hinge import Hinge, HuberHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
-from ucm.language.node import LATEX, operator, value
+from ucm.language.node import LATEX, operator
 from ucm.language.objective import Objective
+from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
 from ucm.language.sets.affine_image import Point

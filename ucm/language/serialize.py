@@ -8,7 +8,6 @@ import json
 import math
 import pkgutil
 import sys
-from dataclasses import fields
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +17,6 @@ from scipy import sparse
 from ucm import language
 from ucm.errors import CompositionError, UCMError, brief
 from ucm.language.node import Node, registered
-from ucm.language.parameter import BinaryExpression, Param, Range
 
 __all__ = ["from_json", "to_json"]
 
@@ -105,15 +103,11 @@ def _refuse_constant(word: str) -> Any:
 
 def _encode(x: Any) -> Any:
     if isinstance(x, Node):
-        names = [f.name for f in fields(x)]  # type: ignore[arg-type]
-        return {"node": type(x).__name__, "fields": {n: _encode(getattr(x, n)) for n in names}}
-    if isinstance(x, Param):
-        flag = {"relative": True} if x.relative else {}
-        return {"param": x.name, "value": _encode(x.value), **flag, **_ranges(x)}
-    if isinstance(x, BinaryExpression):
-        return {"operation": x.operation, "of": [_encode(x.left), _encode(x.right)], **_ranges(x)}
-    if isinstance(x, Range):
-        return {field.name: _encode(getattr(x, field.name)) for field in fields(x)}
+        names = (name for name in x._names if name in x._compared or getattr(x, name))
+        return {
+            "node": type(x).__name__,
+            "fields": {name: _encode(getattr(x, name)) for name in names},
+        }
     if isinstance(x, tuple):
         return {"tuple": [_encode(item) for item in x]}
     if sparse.issparse(x):
@@ -137,10 +131,6 @@ def _encode(x: Any) -> Any:
     return x
 
 
-def _ranges(x: Param | BinaryExpression) -> dict[str, Any]:
-    return {"ranges": [_encode(own) for own in x.ranges]} if x.ranges else {}
-
-
 def _decode(x: Any) -> Any:
     if not isinstance(x, dict):
         if isinstance(x, list):
@@ -162,20 +152,6 @@ def _decode(x: Any) -> Any:
                 f"{', '.join(cls._names) or 'none'}"
             )
         return cls(**{field: _decode(item) for field, item in given.items()})
-    if "param" in x:
-        flag = {"relative": bool} if "relative" in x else {}
-        x, ranges = _apart(x)
-        name, number, *relative = _entry(x, param=str, value=object, **flag)
-        return Param(name, _decode(number), *relative, ranges=ranges)
-    if "operation" in x:
-        x, ranges = _apart(x)
-        operation, operands = _entry(x, operation=str, of=list)
-        if len(operands) != 2:
-            raise CompositionError(
-                f"from_json: {brief(operation)} takes two operands, got {len(operands)}; "
-                "write the text with to_json"
-            )
-        return BinaryExpression(operation, *map(_decode, operands), ranges=ranges)
     if "function" in x:
         name, module = _entry(x, function=str, module=str)
         found = _function(module, name)
@@ -197,18 +173,6 @@ def _decode(x: Any) -> Any:
         return _INFINITE[x["float"]]
     raise CompositionError(
         f"from_json: unknown entry {brief(sorted(x))}; write the text with to_json"
-    )
-
-
-def _apart(x: dict[str, Any]) -> tuple[dict[str, Any], tuple[Range, ...]]:
-    """The entry of a scalar, and its ranges."""
-    given = {"ranges": [], **x}
-    (rows,) = _entry({"ranges": given.pop("ranges")}, ranges=list)
-    kinds = {"what": str, "scalar": object, "low": object, "high": object, "but": dict, "must": str}
-    entries = [_entry(row if isinstance(row, dict) else {"range": row}, **kinds) for row in rows]
-    return given, tuple(
-        Range(what, *(_decode(number) for number in numbers), must=must)
-        for what, *numbers, must in entries
     )
 
 

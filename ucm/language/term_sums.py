@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, RotationInvariant, Scalar, in_parentheses, source, value
-from ucm.language.parameter import Scope, as_declared, shown
+from ucm.language.node import Notation, RotationInvariant, in_parentheses, source
+from ucm.language.parameter import Scalar, Scope, as_declared, shown, value
 from ucm.language.terms import (
     Bound,
     ConvexLoss,

@@ -24,7 +24,6 @@ from ucm.language.node import (
     Node,
     Notation,
     RotationInvariant,
-    by_name,
     converted,
 )
 from ucm.language.parameter import Scalar, Scope
@@ -58,9 +57,6 @@ _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 class Term(Arithmetic[Any]):
     """What can be multiplied by positive numbers and added: losses, penalties, objectives."""
-
-    def formula(self, notation: Notation) -> str:
-        return by_name(self, notation)
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         meaning = OPERATORS.get(f"term {symbol}")

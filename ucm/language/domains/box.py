@@ -21,8 +21,8 @@ from ucm.language.contracts import (
     Size,
 )
 from ucm.language.domains.simplex import Capped, CappedSimplex
-from ucm.language.node import Expression, Node, Notation, Scalar, converted, value
-from ucm.language.parameter import Param, as_number, named, subject
+from ucm.language.node import Notation, as_number, converted
+from ucm.language.parameter import Expression, Param, Scalar, named, subject, value
 from ucm.language.simplex_projection import jacobian, round_violation, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
@@ -32,7 +32,7 @@ __all__ = ["Box"]
 def _as_bound(x: Any, where: str = "") -> Any:
     """One bound, or a vector of them; infinite entries are allowed."""
     if isinstance(x, VectorNode) and all(
-        isinstance(v, ConstantVector | VectorSum) for v in x.walk() if isinstance(v, Node)
+        isinstance(v, ConstantVector | VectorSum) for v in x.nodes_of_type(VectorNode)
     ):
         return x
     if not isinstance(x, list | tuple | np.ndarray) or np.ndim(x) == 0:

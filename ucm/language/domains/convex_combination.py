@@ -18,7 +18,8 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyhedron, SemiSmooth
 from ucm.language.domains.norm_ball import NormBall
-from ucm.language.node import Notation, value
+from ucm.language.node import Notation
+from ucm.language.parameter import value
 from ucm.language.perspective import perspective
 from ucm.language.simplex_projection import round_violation, vector
 

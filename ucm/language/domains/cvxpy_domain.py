@@ -12,7 +12,8 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size
-from ucm.language.node import Notation, Scalar
+from ucm.language.node import Notation
+from ucm.language.parameter import Scalar
 from ucm.language.simplex_projection import vector
 
 __all__ = ["CvxpyDomain"]

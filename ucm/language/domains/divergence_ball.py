@@ -28,8 +28,8 @@ from ucm.language.domains.separable_constraint import (
     SimplexSublevelSet,
     scaled,
 )
-from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import named, subject
+from ucm.language.node import Notation
+from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import ROUNDING
 from ucm.language.terms import ConvexLoss
 

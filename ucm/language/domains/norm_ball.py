@@ -32,8 +32,8 @@ from ucm.language.domains.separable_constraint import (
     solve,
 )
 from ucm.language.domains.simplex import Capped
-from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import named, subject
+from ucm.language.node import Notation
+from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import (
     ROUNDING,
     clip_to_mass,

@@ -23,8 +23,8 @@ from ucm.language.contracts import (
     SimplexDomain,
     Size,
 )
-from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import named, subject
+from ucm.language.node import Notation
+from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import (
     ROUNDING,
     clip_to_mass,

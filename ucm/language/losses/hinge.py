@@ -8,8 +8,8 @@ from ucm import native
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import Expression, Node, Notation, value
-from ucm.language.parameter import Scalar, Scope, as_declared, shown
+from ucm.language.node import Node, Notation
+from ucm.language.parameter import Expression, Scalar, Scope, as_declared, shown, value
 from ucm.language.statistics.samples import Samples
 from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 

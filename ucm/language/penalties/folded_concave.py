@@ -8,8 +8,8 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.node import Node, Notation, Scalar, value
-from ucm.language.parameter import as_declared, shown
+from ucm.language.node import Node, Notation
+from ucm.language.parameter import Scalar, as_declared, shown, value
 from ucm.language.penalties.norms import L1
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import Node, Notation, Scalar
-from ucm.language.parameter import Scope
+from ucm.language.node import Node, Notation
+from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.folded_concave import MCP
 from ucm.language.penalties.norms import check_length, check_weights
 from ucm.language.term_sums import ScaledPenalty

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Expression, Node, as_factor, axes, in_parentheses, is_zero
-from ucm.language.parameter import Scalar, within
+from ucm.language.node import Node, axes, in_parentheses
+from ucm.language.parameter import Expression, Scalar, as_factor, is_zero, within
 from ucm.language.penalties.groups import GroupLasso
 from ucm.language.penalties.norms import L1, exponent
 from ucm.language.robust import RobustMargin, dual_exponent

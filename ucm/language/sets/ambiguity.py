@@ -15,8 +15,7 @@ from typing import Any
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.node import Expression, Scalar
-from ucm.language.parameter import Range, held, within
+from ucm.language.parameter import Expression, Range, Scalar, held, within
 from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode

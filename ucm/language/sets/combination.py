@@ -24,17 +24,8 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import (
-    Expression,
-    Notation,
-    RotationInvariant,
-    Scalar,
-    in_parentheses,
-    number_source,
-    source,
-    value,
-)
-from ucm.language.parameter import as_declared, shown
+from ucm.language.node import Notation, RotationInvariant, in_parentheses, number_source, source
+from ucm.language.parameter import Expression, Scalar, as_declared, shown, value
 from ucm.language.sets.affine_image import as_linear_map, below, placed
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion

@@ -15,7 +15,8 @@ from ucm.data.maps import IdentityMap
 from ucm.language import cvx as cp
 from ucm.language.contracts import Scope, Size, Splits, common_dimension
 from ucm.language.domains import NormBall
-from ucm.language.node import Expression, Notation, RotationInvariant, Scalar, converted
+from ucm.language.node import Notation, RotationInvariant, converted
+from ucm.language.parameter import Expression, Scalar
 from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
 from ucm.language.statistics.affine import (
     MatrixNode,

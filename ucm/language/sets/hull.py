@@ -14,7 +14,8 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope
 from ucm.language.domains import Box, CappedSimplex, Simplex
-from ucm.language.node import Notation, RotationInvariant, Scalar, converted
+from ucm.language.node import Notation, RotationInvariant, converted
+from ucm.language.parameter import Scalar
 from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
 from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 

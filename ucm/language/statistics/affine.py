@@ -28,15 +28,20 @@ from ucm.language.node import (
     Node,
     Notation,
     RotationInvariant,
-    Scalar,
-    as_factor,
     axes,
     in_parentheses,
-    is_zero,
     source,
-    value,
 )
-from ucm.language.parameter import Scope, as_declared, times_array, within
+from ucm.language.parameter import (
+    Scalar,
+    Scope,
+    as_declared,
+    as_factor,
+    is_zero,
+    times_array,
+    value,
+    within,
+)
 
 __all__ = [
     "ConstantMatrix",
