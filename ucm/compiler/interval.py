@@ -23,7 +23,6 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
-from ucm.forms.solver import Solver
 from ucm.language.contracts import MassConstraint
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.affine_image import DomainImage
@@ -107,24 +106,6 @@ class ErrorCurve:
             f"ErrorCurve({self.name} from {self.edges[0]:.6g} to {self.edges[-1]:.6g}, {self.errors.size} "
             f"steps, least {least:.4g} from {low:.6g} to {high:.6g})"
         )
-
-
-class _Found(Solver[MinNorm]):
-    """A solver whose answer is known."""
-
-    name = "active-set"
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-
-    def refuse(self, form: MinNorm) -> str | None:
-        return None
-
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 0.0
-
-    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        return self.answer
 
 
 @dataclass(frozen=True)
@@ -365,7 +346,8 @@ class _Hulls:
     def solution(self, found: _Knot, tol: float) -> Solution:
         """A solved value, certified and recovered as by `Plan.solve`."""
         lowering = DistanceLowering(self.at(found.value), self.data)
-        return Plan(lowering, _Found(Answer(self.blocks(found.q), found.ends.w))).solve(tol=tol)
+        answer = Answer(self.blocks(found.q), found.ends.w)
+        return Plan(lowering, ActiveSet()).certified(answer, tol)
 
 
 def path_over_interval(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -338,11 +338,13 @@ def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
     return answer.ended("interrupted", f"stopped by {who}")
 
 
-def starts_summary(values: Vec) -> str:
-    """Return a sentence that compares the final objectives of several starts."""
-    best = float(values.min())
-    same = int((values <= best + _SAME * abs(best)).sum())
+def starts_summary(ends: Sequence[float]) -> str:
+    """Return a sentence that compares the final objectives of several starts; "" for one start."""
+    if len(ends) < 2:
+        return ""
+    best = min(ends)
+    same = sum(end <= best + _SAME * abs(best) for end in ends)
     return (
-        f"; the best of {values.size} starts, reached by {same} of them, "
-        f"the worst ended at {values.max():.6g}"
+        f"; the best of {len(ends)} starts, reached by {same} of them, "
+        f"the worst ended at {max(ends):.6g}"
     )

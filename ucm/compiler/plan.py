@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ucm.compiler.lowering import (
     ExternalAnswer,
@@ -26,7 +24,7 @@ from ucm.compiler.robust import SphereLowering
 from ucm.compiler.route import choose, fallback, fallbacks, label, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.first_pass import RowData, refuse_gathering
-from ucm.data.options import COUNT, FLAG, optional, options_of, within
+from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
 from ucm.errors import (
     ConvergenceWarning,
@@ -48,7 +46,6 @@ from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-from ucm.solvers import DCA, OutOfCoreHinge
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -57,9 +54,27 @@ __all__ = ["Plan", "options_of"]
 
 _UNLIMITED = 2**31 - 1  # the largest limit of iterations that external solvers accept
 _DONE = ("infeasible", "interrupted")  # statuses of answers without a fallback
-_TOL = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
 _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
-_LIMIT = optional(COUNT)
+_SOLUTION = OptionSpec("a Solution", lambda x: x is None or isinstance(x, Solution))
+_LIMIT = optional(COUNT), "leave it out for the default of the solver"
+_OPTIONS: dict[str, tuple[OptionSpec, str]] = {
+    "tol": (within("a number in (0, 1)", lambda x: 0.0 < x < 1.0), "leave it out for 1e-6"),
+    "n_starts": (COUNT, "leave it out for 1"),
+    "max_iter": _LIMIT,
+    "trace": _LIMIT,
+    "warm_start": (_SOLUTION, "give the answer of a solve"),
+    "callback": (
+        OptionSpec("a function of one record", lambda x: x is None or callable(x)),
+        "write callback=lambda record: False",
+    ),
+    "bias_rule": (
+        OptionSpec(
+            f"one of {', '.join(BIAS_RULES)}", lambda x: isinstance(x, str) and x in BIAS_RULES
+        ),
+        "leave it out for the best rule that applies",
+    ),
+    "bound": (FLAG, "leave it out for True"),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,9 +139,7 @@ class Plan:
             str(self.model),
             *self.lowering.describe(),
             *([] if self.data.approx is None else [f"features  {self.data.approx!r}"]),
-            f"regime    {self._regime()}",
-            f"route     {self._route()}",
-            *([f"fallback  {self._fallback()}"] if self._fallback() else []),
+            *(f"{name:<10}{text}" for name, text in self._choice().items()),
             *([f"scales    {scales}"] if scales else []),
             *table(self._verdicts(), verbose),
             *self.lowering.describe_other(self.solver.name, verbose),
@@ -134,21 +147,26 @@ class Plan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        facts = {
-            "model": str(self.model),
-            **{line[:10].strip(): line[10:] for line in self.lowering.describe()},
-            "regime": self._regime(),
-            "route": self._route(),
-            **({"fallback": self._fallback()} if self._fallback() else {}),
-        }
+        described = {line[:10].strip(): line[10:] for line in self.lowering.describe()}
+        facts = {"model": str(self.model), **described, **self._choice()}
         rows = self._verdicts()
         words = {"chosen": "bold", "refused": "grey"}
         marks = [words.get(re.split(r"\W", verdict)[0], "") for _, verdict in rows]
         return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
 
-    def _regime(self) -> str:
-        regime = self.regime
-        return f"{'convex' if regime.convex else 'not convex'}: {regime.how}"
+    def _choice(self) -> dict[str, str]:
+        """Return the regime, the route with its expected passes and the fallbacks as text."""
+        regime, solver = self.regime, self.solver
+        passes = solver.predicted_passes(self.form)
+        expected = f", about {round(passes, 1):g} passes to a gap of 1e-6"
+        found = {
+            "regime": f"{'convex' if regime.convex else 'not convex'}: {regime.how}",
+            "route": label(solver) + ("" if math.isnan(passes) else expected),
+        }
+        names = fallbacks(self.form, solver, self.lowering.asked)
+        if names:
+            found["fallback"] = f"if it ends without proof: {', then '.join(names)}"
+        return found
 
     def _verdicts(self) -> list[tuple[str, str]]:
         """Return the solvers in the order of the route table, each with its verdict."""
@@ -210,31 +228,19 @@ class Plan:
         """
         if unknown:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
-        _TOL.check("solve", "tol", tol, "leave it out for 1e-6")
-        COUNT.check("solve", "n_starts", n_starts, "leave it out for 1")
-        for name, limit in (("max_iter", max_iter), ("trace", trace)):
-            _LIMIT.check("solve", name, limit, "leave it out for the default of the solver")
+        given = {
+            "tol": tol, "n_starts": n_starts, "max_iter": max_iter, "trace": trace,
+            "warm_start": warm_start, "callback": callback, "bias_rule": bias_rule, "bound": bound,
+        }  # fmt: skip
+        for name, x in given.items():
+            option, remedy = _OPTIONS[name]
+            option.check("solve", name, x, remedy)
         check_time_limit(time_limit, "solve")
-        if warm_start is not None and not isinstance(warm_start, Solution):
-            raise ParameterError(
-                f"solve: warm_start is a Solution, got {brief(warm_start)}; give the answer of a solve"
-            )
-        if callback is not None and not callable(callback):
-            raise ParameterError(
-                f"solve: callback is a function of one record, got {brief(callback)}; write "
-                "callback=lambda record: False"
-            )
-        if not isinstance(bias_rule, str) or bias_rule not in BIAS_RULES:
-            raise ParameterError(
-                f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}; leave it out "
-                "for the best rule that applies"
-            )
         if bias_rule not in self.lowering.bias_rules:
             raise ParameterError(
                 f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.bias_refusal}; "
                 f"use {' or '.join(map(repr, self.lowering.bias_rules))}"
             )
-        FLAG.check("solve", "bound", bound, "leave it out for True")
         self._check_unchanged()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(
@@ -256,20 +262,32 @@ class Plan:
         lowering = self.lowering
         monitor.factor = lowering.factor
         further = lowering.other_form(None, monitor)
-        if further is not None:
-            return self._solve_other_form(further, monitor, warm_start, starts, bias_rule)
-        start = None if warm_start is None else lowering.warm_start(warm_start)
-        solver, answers = self._run_solver(monitor, start, starts)
+        if further is None:
+            start = None if warm_start is None else lowering.warm_start(warm_start)
+            solver, answers = self._run_solver(monitor, start, starts)
+            with self.data.products():
+                proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
+                proof = min(proofs, key=lambda proof: proof.certificate.primal)
+                further = lowering.other_form(proof, monitor)
+                if further is None:
+                    solver, proof = self._run_fallbacks(solver, proof, monitor)
+                    ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
+                    return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
+        # the solution of another lowering refers to its plan
+        second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
+        if isinstance(further, type(lowering)):
+            warm_start = None  # the vectors are in other coordinates
+        else:
+            monitor.history.clear()  # the records are of another objective
+        monitor.iterations = 0
+        solution = second._solve(monitor, warm_start, starts, bias_rule)
+        return solution if solution.plan is not None else replace(solution, plan=second)
+
+    def certified(self, answer: Answer, tol: float) -> Solution:
+        """Return the solution of an answer that is known, certified and recovered without a solve."""
         with self.data.products():
-            proofs = [
-                self._with_kernel_name(lowering.certify(answer, monitor.tol)) for answer in answers
-            ]
-            proof = min(proofs, key=lambda proof: proof.certificate.primal)
-            further = lowering.other_form(proof, monitor)
-            if further is None:
-                solver, proof = self._run_fallbacks(solver, proof, monitor)
-                return self._solution(solver, proof, proofs, monitor, starts, bias_rule)
-        return self._solve_other_form(further, monitor, warm_start, starts, bias_rule)
+            proof = self.lowering.certify(answer, tol)
+            return self._solution(self.solver.name, proof, Monitor(tol), "auto")
 
     def _run_solver(
         self, monitor: Monitor, start: Answer | None, starts: int
@@ -307,7 +325,7 @@ class Plan:
             tried = following
             try:
                 answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
-                again = self._with_kernel_name(lowering.certify(answer, monitor.tol))
+                again = lowering.certify(answer, monitor.tol)
             except SolverError:  # the previous answer stays the best
                 continue
             gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
@@ -316,98 +334,54 @@ class Plan:
                 solver, proof = tried, again
         return solver, proof
 
-    def _with_kernel_name(self, proof: Proof) -> Proof:
-        """Add the kernel to the certificate."""
-        kernel = self.lowering.kernel
-        if not kernel:
-            return proof
-        return replace(proof, certificate=replace(proof.certificate, kernel=kernel))
+    def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:
+        """Return the certificate with the kernel and the verdict on it, and warn if the verdict says so."""
+        certificate = replace(proof.certificate, kernel=self.lowering.kernel)
+        verdict = judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
+        if verdict.warns:
+            warn_of(verdict.message, ConvergenceWarning)
+        return certificate, verdict
 
     def _solution(
         self,
-        solver: Solver[Any],
+        solver: str,
         proof: Proof,
-        proofs: list[Proof],
         monitor: Monitor,
-        starts: int,
         bias_rule: str,
+        ends: Sequence[float] = (),
+        starts: int = 1,
     ) -> Solution:
-        """Return the best of the proofs with its verdict and the recovered classifier."""
-        verdict = self._judge_and_warn(solver.name, proof, monitor)
-        message = verdict.message
-        ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
-        if starts > 1 and len(ends) > 1:
-            message += starts_summary(np.array(ends))
+        """Return the solution of a proof: its verdict and the recovered classifier.
+
+        `ends` are the objectives at the end of the starts, of which the user asked for `starts`.
+        """
+        certificate, verdict = self._judged(solver, proof, monitor)
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:
             parts = replace(parts, expansion=self.data.approx.scoring(parts.w))
-        parts = parts.over(self.data.weighing)
         return Solution(
             objective=proof.objective,
-            certificate=proof.certificate,
+            certificate=certificate,
             status=verdict.status,
-            message=message,
+            message=verdict.message + (starts_summary(ends) if starts > 1 else ""),
             tol=monitor.tol,
-            stats=self._stats(solver.name, monitor),
+            stats=Stats(
+                solver,
+                self.setup_time,
+                monitor.seconds,
+                int(monitor.iterations),
+                float(monitor.passes),
+                int(monitor.kernel_operations),
+                int(monitor.systems),
+                float(monitor.forming),
+                int(monitor.reads),
+            ),
             history=monitor.history,
-            start_objectives=tuple(ends) if ends else (proof.objective,),
+            start_objectives=tuple(ends) or (proof.objective,),
             size=proof.size,
             answer=proof.answer,
             params={**self.given, **self.model.params()},
-            **vars(parts),
-        )
-
-    def _judge_and_warn(self, solver: str, proof: Proof, monitor: Monitor) -> Verdict:
-        """Return the verdict on an answer, and warn if the verdict says so."""
-        verdict = judge(self.lowering, proof, solver, monitor)
-        if verdict.warns:
-            warn_of(verdict.message, ConvergenceWarning)
-        return verdict
-
-    def _solve_other_form(
-        self,
-        further: Lowering[Any],
-        monitor: Monitor,
-        warm_start: Solution | None,
-        starts: int,
-        bias_rule: str,
-    ) -> Solution:
-        """Solve the plan of another lowering; the solution refers to that plan."""
-        second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
-        if isinstance(further, type(self.lowering)):
-            warm_start = None  # the vectors are in other coordinates
-        else:
-            monitor.history.clear()  # the records are of another objective
-        monitor.iterations = 0
-        solution = second._solve(monitor, warm_start, starts, bias_rule)
-        return solution if solution.plan is not None else replace(solution, plan=second)
-
-    def _route(self) -> str:
-        """Return the solver, its inner solver and the expected passes as text."""
-        solver, form = self.solver, self.form
-        passes = solver.predicted_passes(form)
-        expected = (
-            "" if math.isnan(passes) else f", about {round(passes, 1):g} passes to a gap of 1e-6"
-        )
-        return f"{label(solver)}{expected}"
-
-    def _fallback(self) -> str:
-        """Return the fallbacks under "auto", or inside of the chosen solver, as text; "" for none."""
-        around = isinstance(self.solver, DCA | OutOfCoreHinge)
-        names = fallbacks(self.form, self.solver) if around or self.lowering.asked == "auto" else []
-        return f"if it ends without proof: {', then '.join(names)}" if names else ""
-
-    def _stats(self, solver: str, monitor: Monitor) -> Stats:
-        return Stats(
-            solver,
-            self.setup_time,
-            monitor.seconds,
-            int(monitor.iterations),
-            float(monitor.passes),
-            int(monitor.kernel_operations),
-            int(monitor.systems),
-            float(monitor.forming),
-            int(monitor.reads),
+            **vars(parts.over(self.data.weighing)),
         )
 
     def bound(
@@ -456,8 +430,7 @@ class Plan:
         """
         _RATIO.check("bound", "ratio", ratio, "leave it out for 0.99")
         check_time_limit(time_limit, "bound")
-        self._check_unchanged()
-        solution = self._solution_or_latest("bound", solution)
+        solution = self._known("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
         with self.data.overflow_guard():
             improved = (solution.plan or self)._with_better_bound(solution, float(ratio), monitor)
@@ -466,12 +439,10 @@ class Plan:
             self._latest[:] = [improved]
         return improved
 
-    def _solution_or_latest(self, method: str, solution: Solution | None) -> Solution:
-        """Return the given solution, or `self.solution` for None."""
-        if solution is not None and not isinstance(solution, Solution):
-            raise ParameterError(
-                f"{method}: solution is a Solution, got {brief(solution)}; leave it out for the latest one"
-            )
+    def _known(self, method: str, solution: Solution | None) -> Solution:
+        """Return the given solution, or the latest for None, of unchanged samples."""
+        _SOLUTION.check(method, "solution", solution, "leave it out for the latest one")
+        self._check_unchanged()
         return self.solution if solution is None else solution
 
     def _with_better_bound(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
@@ -489,8 +460,8 @@ class Plan:
             if better.objective < solution.objective:
                 return better
         proof = lowering.certify(solution.answer, monitor.tol)
-        status, message, _ = self._judge_and_warn(self.solver.name, proof, monitor)
-        return replace(solution, certificate=proof.certificate, status=status, message=message)
+        certificate, (status, message, _) = self._judged(self.solver.name, proof, monitor)
+        return replace(solution, certificate=certificate, status=status, message=message)
 
     def reference(self, at: Solution | None = None, *, scaled: bool = False) -> cp.Problem:
         """Return the CVXPY problem of the declaration, with one `cvxpy.Parameter` for each hyperparameter.
@@ -615,8 +586,7 @@ class Plan:
         >>> plan.certify_local(plan.solve()).kind
         'strict local'
         """
-        self._check_unchanged()
-        solution = self._solution_or_latest("certify_local", solution)
+        solution = self._known("certify_local", solution)
         model, w = self.model, solution.w
         if (
             not isinstance(model, Objective)
@@ -658,8 +628,7 @@ class Plan:
                 f"verify: expected options of cvxpy.Problem.solve, got {', '.join(answers)}; certify other "
                 f"answers by plan.certify({answers[0]}=...)"
             )
-        self._check_unchanged()
-        solution = self._solution_or_latest("verify", solution)
+        solution = self._known("verify", solution)
         try:
             plan = solution.plan or self
             return plan.lowering.verify(solution, solution.tol, **options)
@@ -711,8 +680,7 @@ class Plan:
         >>> print(found[0], "-", found[0].holds)
         error, class +1: ≤ 0.2122 - no probability statement
         """
-        self._check_unchanged()
-        solution = self._solution_or_latest("guarantees", solution)
+        solution = self._known("guarantees", solution)
         plan = solution.plan or self
         if isinstance(plan.data, RowData):
             refuse_gathering(plan.data.source, "a bound on the errors of new data")

@@ -238,22 +238,7 @@ ROUTES = (
         afterwards=_small,
     ),
 )
-"""All routes: for its form the first row that fits is taken.
-
-| form | in this order |
-| --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), active-set (two hulls of samples), ssnal (semismooth \
-projections), apg (exact projections), ssnal-cg, alm (coupled blocks), smo (inner products only) |
-| `MinNorm`, other norms | highs (1 and inf, polyhedral), level-set, clarabel |
-| `RowHulls` | out-of-core (rows that are read block by block), newton-rows (their weights in balls) |
-| `RowLosses` | out-of-core-hinge (the hinge and the ramp loss), newton-rows (smooth losses) |
-| `UnitNorm` | secular, facets, faces: global minima; rapminos, linearize |
-| `HingeDual` | smo (kernels, many features; with few features `Composite`) |
-| `FreeMargin` | ball-newton (a generalised nu-SVM whose bound of the norm is inactive) |
-| `Composite` | highs (piecewise linear, l1, l infinity), prox-newton (smooth losses), \
-prox-alm (other losses, data that are not small), clarabel |
-| `DifferenceOfConvex` | dca around the first row that takes the convex part |
-"""
+"""All routes: the first row that fits a form is taken."""
 
 _WORDS = {
     MinNorm: "the minimum norm of a set",
@@ -339,15 +324,16 @@ def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
     return None
 
 
-def fallbacks(form: Any, chosen: Solver[Any]) -> list[str]:
-    """Return the names of all fallbacks of a solver, in order.
+def fallbacks(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> list[str]:
+    """Return the names of all fallbacks of a solver, in order; a solver asked for by name has none.
 
-    A method with an inner solver has the fallbacks of the inner solver.
+    A method with an inner solver has the fallbacks of the inner solver, whoever asked for the method.
     """
-    inside = chosen.inner if isinstance(chosen, DCA | OutOfCoreHinge) else None
-    if isinstance(inside, WithFallback):
-        return [inside.second.name]
-    names, solver = [], fallback(form, chosen)
+    around = isinstance(chosen, DCA | OutOfCoreHinge)
+    if around and isinstance(chosen.inner, WithFallback):
+        return [chosen.inner.second.name]
+    names = []
+    solver = fallback(form, chosen) if around or asked == "auto" else None
     while solver is not None:
         names.append(solver.name)
         solver = fallback(form, solver)
