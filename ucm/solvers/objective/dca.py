@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
@@ -33,7 +31,6 @@ _GAIN = 1e-12  # of the objective: a smaller decrease is rounding
 _INNER = (
     1e-2  # of the tolerance: that of the convex problems, of whose gaps the last one proves the end
 )
-_FREE = 50  # most free weights of a random start
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,6 @@ class DCA(Solver[DifferenceOfConvex]):
         mu < 1 the second is the convex problem with the convex part of the loss.
     seed
         Of the further starts.
-    draws
-        Random vertices of which the best becomes a further start.
     stop
         "gap", or "paper": also where w and b change by less than `eps` in all, which proves nothing; no
         weight is moved by itself.
@@ -76,7 +71,6 @@ class DCA(Solver[DifferenceOfConvex]):
     max_outer: int = 200
     n_starts: int = 1
     seed: int = 0
-    draws: int = 100
     stop: str = "gap"
     eps: float = 1e-3
     name: ClassVar[str] = "dca"
@@ -88,7 +82,6 @@ class DCA(Solver[DifferenceOfConvex]):
             max_outer=COUNT,
             n_starts=COUNT,
             seed=SEED,
-            draws=COUNT,
             stop=STOP,
             eps=POSITIVE,
         )
@@ -133,12 +126,10 @@ class DCA(Solver[DifferenceOfConvex]):
                 begin = _Iterate(
                     form, session.solve(form.convex_surrogate(), form.G.flat(), monitor.tol)
                 )
-            elif k % 3 == 0:
+            elif k % 2 == 0:
                 begin = _relaxation(form, session, generator, monitor.tol)
-            elif k % 3 == 1:
-                begin = _vertex(form, generator, self.draws, monitor)
             else:
-                begin = _nearby(best, generator, self.draws, monitor)
+                begin = _nearby(best, generator)
             other, other_end = self._descend(begin, session, monitor)
             if other.height < best.height:
                 best, end = other, other_end
@@ -270,51 +261,10 @@ def _relaxation(
     return _Iterate(form, session.solve(replace(form.G, penalties=weights), tilt, tol))
 
 
-def _nearby(
-    best: _Iterate, generator: np.random.Generator, draws: int, monitor: Monitor
-) -> _Iterate:
-    """The best of several random steps away from the best point so far."""
+def _nearby(best: _Iterate, generator: np.random.Generator) -> _Iterate:
+    """Return a random step away from the best point so far, with a sample at the boundary."""
     G = best.form.G
-    size = float(np.abs(best.w).mean()) or 1.0
-
-    def draw() -> _Iterate:
-        step = size * float(np.exp(generator.uniform(-2.0, 1.0)))
-        w = G.penalty.feasible(best.w + step * generator.standard_normal(G.n))
-        scores = G.X[generator.integers(G.m)] @ w
-        b = best.b + step * generator.standard_normal() if generator.random() < 0.5 else -scores
-        return _Iterate(best.form, Answer(w=w, b=float(np.squeeze(b))))
-
-    return _lowest(draw, draws, monitor)
-
-
-def _vertex(
-    form: DifferenceOfConvex, generator: np.random.Generator, draws: int, monitor: Monitor
-) -> _Iterate:
-    """The best of several random vertices: k weights are free, the others 0, and k + 1 samples lie at
-    kinks of the loss, as they do at a solution of a linear program."""
-    G = form.G
-    kinks = [loss.offset for loss in (*G.losses, *form.losses)]
-
-    def draw() -> _Iterate:
-        k = int(generator.integers(1, min(G.n, G.m - 1, _FREE) + 1))
-        features = generator.choice(G.n, k, replace=False)
-        samples = generator.choice(G.m, k + 1, replace=False)
-        rows = G.X[samples][:, features]
-        rows = rows.toarray() if sparse.issparse(rows) else rows
-        system = np.column_stack([rows, np.ones(k + 1)]) * G.y[samples, None]
-        vertex = np.linalg.lstsq(system, generator.choice(kinks, k + 1))[0]
-        w = np.zeros(G.n)
-        w[features] = vertex[:-1]
-        return _Iterate(form, Answer(w=G.penalty.feasible(w), b=float(vertex[-1])))
-
-    return _lowest(draw, draws, monitor)
-
-
-def _lowest(draw: Callable[[], _Iterate], draws: int, monitor: Monitor) -> _Iterate:
-    """The best of so many draws, or of fewer when the time is over."""
-    best = draw()
-    for _ in range(draws - 1):
-        if monitor.late:
-            break
-        best = min(best, draw(), key=lambda at: at.height)
-    return best
+    step = float(np.exp(generator.uniform(-2.0, 1.0))) * (float(np.abs(best.w).mean()) or 1.0)
+    w = G.penalty.feasible(best.w + step * generator.standard_normal(G.n))
+    b = -float(np.squeeze(G.X[[generator.integers(G.m)]] @ w))
+    return _Iterate(best.form, Answer(w=w, b=b))

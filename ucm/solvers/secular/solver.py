@@ -44,7 +44,6 @@ __all__ = ["TrustRegionSecular"]
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
-_BLOCK = 16
 _SUBSPACE = 400  # its largest dimension
 _FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
 
@@ -205,26 +204,29 @@ class _Run:
     def subspace(self, most: int, budget: float) -> Answer:
         """Solve over a growing subspace until the gap is proven; form the S_k after `budget` passes.
 
-        V : (j, n) orthonormal rows
-        W : for every ball the (j, d) rows A_k'v
+        V : (most, n) orthonormal rows, of which j are in use
+        W : for every ball the rows A_k'v
         S : the S_k in this basis
         """
         form, monitor = self.form, self.monitor
-        V = _Rows(form.n)
-        W = [_Rows(b.map.shape[1]) for b in form.blocks]
-        v, s = form.center, None
-        for j in range(1, monitor.limit(most) + 1):
+        most = min(monitor.limit(most), most, form.n)
+        V = np.empty((most, form.n))  # memory is taken as rows are written
+        W = [np.empty((most, b.map.shape[1])) for b in form.blocks]
+        S = [np.empty((most, most)) for _ in form.blocks]
+        v, s, j = form.center, None, 0
+        for j in range(1, most + 1):
             for _ in range(2):  # twice is enough
-                v = v - V.combine(V.dot(v)) if V.count else v
+                v = v - V[: j - 1].T @ (V[: j - 1] @ v)
                 v = v / max(float(np.linalg.norm(v)), _TINY)
-            V.append(v)
-            for rows, pull in zip(W, form.rmatvec(v), strict=True):
-                rows.append(pull)
+            V[j - 1] = v
+            for rows, gram, pull in zip(W, S, form.rmatvec(v), strict=True):
+                rows[j - 1] = pull
+                gram[j - 1, :j] = gram[:j, j - 1] = rows[:j] @ pull
             monitor.passes += form.pass_cost() / 2
-            S = [Spectrum.of(rows.gram) for rows in W]
-            y, s = _nearest(S, V.dot(form.center), self.radii, s, monitor)
-            x = V.combine(y)
-            point, gap, done = self.assess(x, s, [rows.combine(y) for rows in W])
+            spectra = [Spectrum.of(gram[:j, :j]) for gram in S]
+            y, s = _nearest(spectra, V[:j] @ form.center, self.radii, s, monitor)
+            x = y @ V[:j]
+            point, gap, done = self.assess(x, s, [y @ rows[:j] for rows in W])
             stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
             if done:
                 return self.answer
@@ -237,47 +239,8 @@ class _Run:
                 return self.formed()
             if spent:
                 break
-        message = f"a subspace of dimension {V.count} left a gap of {self.best:.2g}; "
-        return self.answer.ended("max_iter", message + "raise max_iter or tol")
-
-
-class _Rows:
-    """A matrix that grows by rows, in blocks that are never copied, with its Gram matrix."""
-
-    def __init__(self, width: int) -> None:
-        self._blocks = [np.empty((_BLOCK, width))]
-        self._gram = np.empty((_BLOCK, _BLOCK))
-        self.count = 0
-
-    @property
-    def gram(self) -> Matrix:
-        return self._gram[: self.count, : self.count]
-
-    def _parts(self) -> list[Matrix]:
-        return [B[: self.count - k * _BLOCK] for k, B in enumerate(self._blocks)]
-
-    def dot(self, v: Vec) -> Vec:
-        """The inner products of the rows with v."""
-        return np.concatenate([B @ v for B in self._parts()])
-
-    def combine(self, y: Vec) -> Vec:
-        """The sum of the rows, times y."""
-        parts = self._parts()
-        out = np.zeros(parts[0].shape[1])
-        for k, B in enumerate(parts):
-            out += y[k * _BLOCK : k * _BLOCK + B.shape[0]] @ B
-        return out
-
-    def append(self, row: Vec) -> None:
-        j = self.count
-        if j == _BLOCK * len(self._blocks):
-            self._blocks.append(np.empty_like(self._blocks[0]))
-            gram = np.empty((j + _BLOCK, j + _BLOCK))
-            gram[:j, :j] = self._gram
-            self._gram = gram
-        self._blocks[-1][j % _BLOCK] = row
-        self.count = j + 1
-        self._gram[j, : j + 1] = self._gram[: j + 1, j] = self.dot(row)
+        message = f"a subspace of dimension {j} left a gap of {self.best:.2g}; "
+        return self.answer.ended("max_iter", message + 'raise tol, or take solver="ssnal"')
 
 
 def _nearest(
