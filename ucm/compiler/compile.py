@@ -80,8 +80,8 @@ from ucm.language.term_sums import split_scalar
 from ucm.solvers import SMO
 
 __all__ = [
-    "bound_rows", "check_no_options", "compile", "features_of", "in_its_space", "plan_of", "plan_of_rows",
-    "row_features", "solve", "with_kernel",
+    "bound", "bound_rows", "check_no_options", "compile", "features_of", "in_its_space", "plan_of",
+    "plan_of_rows", "row_features", "solve", "with_kernel",
 ]  # fmt: skip
 
 _WIDE = 2e8  # largest number of entries of a basis of the span of the samples
@@ -158,49 +158,68 @@ def compile(
     >>> plan.solve().status
     'optimal'
     """
-    weights = {"class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup}
-    return _compile_within(
-        model, X, y, kernel, solver, math.inf, **weights, pos_label=pos_label, **kernel_params
-    )
+    of_samples = {
+        "class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup,
+        "pos_label": pos_label,
+    }  # fmt: skip
+    return _compile_within(math.inf, model, X, y, kernel, solver, of_samples, kernel_params)
 
 
 def _compile_within(
+    time_limit: float,
     model: UncertaintySet | RobustMargin | Objective,
     X: Any,
     y: Any,
     kernel: Any,
     solver: str | Solver[Any],
-    time_limit: float,
-    *,
-    class_weight: ClassWeight = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    pos_label: Any = None,
-    **kernel_params: Any,
+    of_samples: dict[str, Any],
+    of_kernel: dict[str, Any],
 ) -> Plan:
     """Compile a model; the intervals of its relative sizes have a time limit."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
-    if is_stored(X):
-        rows = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
-        check_asked(solver)
-        began = time.perf_counter()
-        rows, labels = signed_rows(rows, pos_label)
-        data = bound_rows(declared, rows, by_sign(class_weight, labels), kernel, kernel_params)
-        plan = plan_of_rows(declared, data, solver)
-        return replace(plan, setup_time=time.perf_counter() - began)
-    square = isinstance(kernel, str) and kernel == "precomputed"
-    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label, square=square)
-    auto = isinstance(solver, str) and solver == "auto" and not declared.relative_names()
-    if kernel is None and not kernel_params and auto and _out_of_core(declared, data):
-        return _in_memory(declared, data)  # type: ignore[arg-type]
-    data, gram = with_kernel(kernel, data, kernel_params)
-    return plan_of(declared, data, gram, solver, time_limit)
+    check_asked(solver)
+    began = time.perf_counter()
+    data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
+    if kernel is None and solver == "auto" and _out_of_core(declared, data):
+        lowering = OutOfCoreHullsLowering(declared, in_memory(data), "auto", data)  # type: ignore[arg-type]
+        return Plan.of((lowering,), began)
+    plan = plan_of(declared, data, gram, solver, time_limit)
+    return replace(plan, setup_time=time.perf_counter() - began)
+
+
+def bound(
+    model: RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    kernel: Any,
+    of_samples: dict[str, Any],
+    of_kernel: dict[str, Any],
+) -> tuple[Data, Gram | None]:
+    """Return the bound samples, in memory or block by block, and the Gram matrix of a kernel or None.
+
+    Parameters
+    ----------
+    of_samples, of_kernel : the options of `compile` that describe the samples and the kernel
+
+    Raises
+    ------
+    ParameterError, DataError
+        As `compile`.
+    """
+    if not is_stored(X):
+        square = isinstance(kernel, str) and kernel == "precomputed"
+        return with_kernel(kernel, bind(X, y, **of_samples, square=square), of_kernel)
+    tags = {name: of_samples.get(name) for name in ("sample_weight", "subgroup")}
+    rows, labels = signed_rows(open_rows(X, y, **tags), of_samples.get("pos_label"))
+    weight = by_sign(of_samples.get("class_weight"), labels)
+    return bound_rows(model, rows, weight, kernel, of_kernel), None
 
 
 def _out_of_core(model: RobustMargin | Objective, data: Data) -> bool:
     """True if the out-of-core active set is faster for two hulls of so many samples."""
     return (
-        data.m >= _MANY
+        data.source is None
+        and data.m >= _MANY
         and data.m >= _LONG * data.n
         and isinstance(data.table, np.ndarray)
         and isinstance(model, RobustMargin)
@@ -211,12 +230,6 @@ def _out_of_core(model: RobustMargin | Objective, data: Data) -> bool:
         and not groups_in(model)
         and kinds_of(model) in ({"pos", "neg"}, {"signed"})
     )
-
-
-def _in_memory(model: RobustMargin, data: Data) -> Plan:
-    """Return the plan of two hulls of many samples in memory."""
-    began = time.perf_counter()
-    return Plan.of((OutOfCoreHullsLowering(model, in_memory(data), "auto", data),), began)
 
 
 def row_features(
@@ -317,35 +330,19 @@ def _has_hulls_and_moments(model: RobustMargin) -> bool:
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
-def plan_of_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver[Any]) -> Plan:
-    """Return the plan of a model over rows read block by block, after the pass of `bound_rows`."""
-    check_asked(solver)
-    began = time.perf_counter()
-    if isinstance(model, Objective):
-        terms: Any = loss_terms(model)
-        lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
-    elif isinstance(data, RowData):
-        lowering = OutOfCoreHullsLowering(model, data, solver)
-    elif _has_hulls_and_moments(model):
-        lowering = ColumnGenerationLowering(model, data, solver)
-    else:
-        lowering = _lower_set(model, data, None, solver)
-    if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
-        refuse_gathering(data.source, f"{model!r} with {data.n} features")
-    return Plan.of((lowering,), began)
-
-
 def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
     """Return the samples, and the Gram matrix of the kernel or None.
 
-    There is no Gram matrix without a kernel; approximate kernel features replace the samples.
+    There is no Gram matrix without a kernel; its entries are computed on demand. Approximate kernel features
+    replace the samples.
     """
     if kernel is None:
         check_no_options(options)
         return data, None
     if options.get("kernel_approx") is None:
         options = {name: x for name, x in options.items() if name != "kernel_approx"}
-        return data, gram_of(kernel, data, options)
+        resolved, limit = _kernel(kernel, data.X, data.weighing.samples, options)
+        return data, Gram(resolved, data.X, limit)
     return data.in_features(features_of(kernel, data.X, data.weighing.samples, options)), None
 
 
@@ -361,8 +358,10 @@ def check_no_options(options: dict[str, Any]) -> None:
         raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
 
 
-def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
-    """Return the Gram matrix for the options of `compile`; its entries are computed on demand.
+def _kernel(
+    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
+) -> tuple[Kernel, int]:
+    """Return the kernel and the memory limit of the options.
 
     Raises
     ------
@@ -371,14 +370,6 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     DataError
         A given matrix, or a callable, is not symmetric.
     """
-    resolved, limit = _kernel(kernel, data.X, data.weighing.samples, options)
-    return Gram(resolved, data.X, limit)
-
-
-def _kernel(
-    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
-) -> tuple[Kernel, int]:
-    """Return the kernel and the memory limit of the options; raises as `gram_of`."""
     resolved, limit = kernel_of(kernel, X, weights, **options)
     if resolved.name == "precomputed":
         check_gram(X)
@@ -392,7 +383,7 @@ def features_of(
 ) -> KernelFeatures:
     """Return the approximate kernel features of the option `kernel_approx` for the samples X.
 
-    Raises as `gram_of` and `ucm.data.approx.approximation`.
+    Raises as `with_kernel` and `ucm.data.approx.approximation`.
     """
     others = {name: x for name, x in options.items() if name != "kernel_approx"}
     resolved, _ = _kernel(kernel, X, weights, others)
@@ -430,7 +421,7 @@ def in_span(model: RobustMargin, data: Data) -> Gram | None:
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return None
     known = any(isinstance(node, MatrixNode | Intersection) for node in model.walk())
-    return gram_of("linear", data, {}) if known else None
+    return Gram(Kernel("linear"), data.X) if known else None
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:
@@ -456,6 +447,23 @@ def in_its_space(data: Data, gram: Gram | None) -> Data:
     return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
 
 
+def plan_of_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver[Any]) -> Plan:
+    """Return the plan of a model over rows read block by block, after the pass of `bound_rows`."""
+    began = time.perf_counter()
+    if isinstance(model, Objective):
+        terms: Any = loss_terms(model)
+        lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
+    elif isinstance(data, RowData):
+        lowering = OutOfCoreHullsLowering(model, data, solver)
+    elif _has_hulls_and_moments(model):
+        lowering = ColumnGenerationLowering(model, data, solver)
+    else:
+        lowering = _lower_set(model, data, None, solver)
+    if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
+        refuse_gathering(data.source, f"{model!r} with {data.n} features")
+    return Plan.of((lowering,), began)
+
+
 def plan_of(
     model: RobustMargin | Objective,
     data: Data,
@@ -465,6 +473,8 @@ def plan_of(
 ) -> Plan:
     """Return the plan of a model for bound data."""
     check_asked(solver)
+    if data.source is not None:
+        return plan_of_rows(model, data, solver)
     began = time.perf_counter()
     given = {}
     for samples in model.nodes_of_type(SampleNode):
@@ -590,7 +600,8 @@ def solve(
     -2.9293
     """
     of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
-    compile_options = {name: options.pop(name) for name in of_compile if name in options}
+    of_samples = {name: options.pop(name) for name in SAMPLE_OPTIONS if name in options}
+    of_kernel = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):
         unknown = [name for name in options if name not in known]
@@ -598,6 +609,6 @@ def solve(
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
     limit = math.inf if time_limit is None else time_limit
-    plan = _compile_within(model, X, y, kernel, solver, limit, **compile_options)
+    plan = _compile_within(limit, model, X, y, kernel, solver, of_samples, of_kernel)
     with plan.data.unchecked():  # the checksum was computed above
         return plan.solve(time_limit=limit_from(time_limit, began), **options)

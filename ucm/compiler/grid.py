@@ -13,13 +13,13 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError, brief
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.parameter_range import interval_of, sizes_of
+from ucm.evidence.parameter_range import Interval, interval_of, sizes_of
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import TermMultiple
 
-__all__ = ["candidates", "chosen_names", "simple_first"]
+__all__ = ["candidates", "chosen_names", "numbers_in", "shared_interval", "simple_first"]
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
@@ -65,6 +65,16 @@ def _multiples(model: Objective) -> list[TermMultiple]:
     return [node for node in model.walk() if isinstance(node, TermMultiple)]
 
 
+def numbers_in(given: Any) -> list[float]:
+    """Return the numbers of a sequence; none if it is no sequence of numbers."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return []
+    try:
+        return [float(v) for v in given]
+    except (TypeError, ValueError, OverflowError):
+        return []
+
+
 def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
 ) -> Vec:
@@ -80,11 +90,8 @@ def candidates(
         No number of values, nor values; an interval without an end, or none that all share.
     """
     if not isinstance(values, int | np.integer) or isinstance(values, bool):
-        try:
-            given = np.array([float(v) for v in values] if isinstance(values, Iterable) else [])
-        except (TypeError, ValueError, OverflowError):
-            given = np.zeros(0)
-        if isinstance(values, str) or not given.size or not np.isfinite(given).all():
+        given = np.array(numbers_in(values))
+        if not given.size or not np.isfinite(given).all():
             raise ParameterError(
                 "ClassifierCV: param_range is a number of values, or a sequence of numbers, got "
                 f"{brief(values)}; write param_range=20"
@@ -94,20 +101,34 @@ def candidates(
         raise ParameterError(
             f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20"
         )
-    name, relative = names[0], bool(model.relative_names())
     if isinstance(model, Objective):
-        return _of_objective(model, datas, name, int(values))
-    if relative:
-        return (np.arange(values) + 0.5) / values
-    intervals = [interval_of(model, data, name) for data in datas]
-    lower, upper = max(i.lower for i in intervals), min(i.upper for i in intervals)
+        return _of_objective(model, datas, names[0], int(values))
+    parts = (np.arange(values) + 0.5) / values
+    if model.relative_names():
+        return parts
+    where = f"ClassifierCV: param_range={values}"
+    interval = shared_interval(model, datas, names[0], where, "param_range")
+    return np.array([interval.at(x) for x in parts])
+
+
+def shared_interval(
+    model: RobustMargin | Objective, datas: Sequence[Data], name: str, where: str, option: str
+) -> Interval:
+    """Return the intersection of the admissible intervals of a parameter.
+
+    Raises
+    ------
+    ParameterError
+        An interval has no lower end, or the intervals share no value.
+    """
+    each = [interval_of(model, data, name) for data in datas]
+    lower, upper = max(i.lower for i in each), min(i.upper for i in each)
     if not (math.isfinite(lower) and lower < upper):
         raise ParameterError(
-            f"ClassifierCV: param_range={values} needs an admissible interval of {name}, and there is none "
-            f"({intervals[0].how}); write values, as param_range=[0.2, 0.3]"
+            f"{where} needs an admissible interval of {name}, and there is none ({each[0].how}); "
+            f"write values, as {option}=[0.2, 0.3]"
         )
-    shared = replace(intervals[0], lower=lower, upper=upper)
-    return np.array([shared.at((x + 0.5) / values) for x in range(values)])
+    return replace(each[0], lower=lower, upper=upper)
 
 
 def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int) -> Vec:

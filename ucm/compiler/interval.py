@@ -21,7 +21,7 @@ from ucm.evidence.interval import CappedHull, Ends, Proven, proven
 from ucm.evidence.parameter_range import size_of
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
+from ucm.forms.monitor import Monitor, TimeLimit
 from ucm.forms.solution import Solution
 from ucm.language.contracts import MassConstraint
 from ucm.language.robust import RobustMargin
@@ -352,7 +352,7 @@ class _Hulls:
 
 def path_over_interval(
     model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
-    progress: Callable[[int, Any], object] | None, left: Callable[[], float | None],
+    progress: Callable[[int, Any], object] | None, time_limit: TimeLimit | None,
 ) -> IntervalPath:  # fmt: skip
     """Solve from the smallest set to the largest, each from the one before, so closely that what lies between
     is proven to a relative gap of `eps`."""
@@ -360,7 +360,7 @@ def path_over_interval(
     low, high = hulls.least, hulls.most
     if between is not None:
         low, high = _ends(hulls, between)
-    monitor = Monitor(_EACH * eps, time_limit=left(), least=_ZERO)
+    monitor = Monitor(_EACH * eps, time_limit=time_limit, least=_ZERO)
     chain = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
 
     def known(c: float, w: Vec) -> _Knot | None:

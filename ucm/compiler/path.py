@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -13,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.along import along
-from ucm.compiler.compile import bound_rows, in_its_space, plan_of, plan_of_rows, with_kernel
-from ucm.compiler.grid import chosen_names, simple_first
+from ucm.compiler.compile import bound, in_its_space, plan_of
+from ucm.compiler.grid import chosen_names, numbers_in, shared_interval, simple_first
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
@@ -22,15 +21,13 @@ from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.options import COUNT, options_of
 from ucm.data.readers import is_stored, open_rows
-from ucm.data.source import RowSource, signed_rows
 from ucm.data.validation import table
-from ucm.data.weighing import SAMPLE_OPTIONS, by_sign
+from ucm.data.weighing import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.evidence.parameter_range import interval_of
 from ucm.evidence.relative import intervals_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import check_time_limit, limit_from
+from ucm.forms.monitor import TimeLimit, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
@@ -259,72 +256,48 @@ def path(
         raise ParameterError(
             f'path: on_empty is "raise" or "skip", got {brief(on_empty)}; leave it out to raise'
         )
-    words = [*declared.params(), *SAMPLE_OPTIONS, *KERNEL_OPTIONS, *options_of(Plan.solve)]
-    unknown = [word for word in options if word not in words]
-    if unknown:
-        raise unknown_option("path", unknown, [*words, *options_of(path)])
-    names: list[str] = []
-    values: list[float] = []
-    every = [
-        n for n in declared.params() if isinstance(options.get(n), str) and options[n] == "all"
-    ]
-    if every and is_stored(X):
-        refuse_gathering(open_rows(X, y), f'path with {every[0]}="all"')
-    if every:
-        return _over_all(
-            declared,
-            X,
-            y,
-            every[0],
-            eps,
-            between,
-            n_values,
-            kernel,
-            solver,
-            progress,
-            time_limit,
-            options,
-        )
-    if eps is not None or between is not None:
-        word = "eps" if between is None else "between"
-        raise ParameterError(
-            f'path: {word} is of a path over an interval, as nu="all"; got values; leave {word} out'
-        )
-    if n_values is None:
-        names, values = _grid(declared, options)
-    else:
-        _check_count(declared, n_values, options)
-    of_samples = {word: options.pop(word, None) for word in SAMPLE_OPTIONS}
-    of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
-    if "warm_start" in options:
-        raise ParameterError("path: every solve starts from the one before; leave warm_start out")
     if progress is not None and not callable(progress):
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}; "
             "write progress=lambda k, solution: None"
         )
-    data: Any
-    gram = None
-    if is_stored(X):
-        tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
-        rows, labels = signed_rows(open_rows(X, y, **tags), of_samples.pop("pos_label"))
-        of_samples["class_weight"] = by_sign(of_samples["class_weight"], labels)
-        data = _of_rows(declared, rows, n_values, kernel, of_kernel, of_samples)
-    else:
-        square = isinstance(kernel, str) and kernel == "precomputed"
-        data = bind(X, y, **of_samples, square=square)
-        data, gram = with_kernel(kernel, data, of_kernel)
+    words = [*declared.params(), *SAMPLE_OPTIONS, *KERNEL_OPTIONS, *options_of(Plan.solve)]
+    unknown = [word for word in options if word not in words]
+    if unknown:
+        raise unknown_option("path", unknown, [*words, *options_of(path)])
+    columns = getattr(X, "columns", None)
+    features = None if columns is None else tuple(map(str, columns))
+    every = [n for n in declared.params() if str(options.get(n)) == "all"]
+    if every:
+        name, others = every[0], {"n_values": n_values, "kernel": kernel}
+        options |= {word: x for word, x in others.items() if x is not None}
+        options |= {} if solver in ("auto", "active-set") else {"solver": solver}
+        data, over = _over_all(
+            declared, X, y, name, options, eps, between, progress, limit_from(time_limit, began)
+        )
+        values = np.array([each.value for each in over.breaks])
+        return Path(name, values, over, {}, declared, data, features, over)
+    if eps is not None or between is not None:
+        word = "eps" if between is None else "between"
+        raise ParameterError(
+            f'path: {word} is of a path over an interval, as nu="all"; got values; leave {word} out'
+        )
+    if "warm_start" in options:
+        raise ParameterError("path: every solve starts from the one before; leave warm_start out")
+    names, values = _grid(declared, options, n_values)
+    of_samples = {word: options.pop(word, None) for word in SAMPLE_OPTIONS}
+    of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
+    if n_values is not None and is_stored(X):
+        refuse_gathering(open_rows(X, y), "path with n_values")
+    data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
     if n_values is not None:
         names, values = _spread(declared, in_its_space(data, gram), n_values)
-
     skipped: dict[float, str] = {}
 
     def compiled(value: float) -> Plan | None:
-        """The plan for a value; None where U is empty and the value is skipped."""
-        model = declared.with_params(**dict.fromkeys(names, value))
+        """Return the plan for a value; None where U is empty and the value is skipped."""
         try:
-            if is_stored(X):
-                return plan_of_rows(model, data, solver)
+            model = declared.with_params(**dict.fromkeys(names, value))
             return plan_of(model, data, gram, solver)
         except EmptySetError as error:
             if on_empty == "raise":
@@ -342,12 +315,11 @@ def path(
     plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
     if plain and len(names) == 1 and time_limit is None and progress is None:
         ahead = along(declared, data, names[0], [value for _, value in in_order], tol, compiled)
-    # nobody can change the samples between two solves, but what is called
+    # the samples can change between two solves only in a function of the user
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
         found = solve_in_turn(in_order, compiled, solved, progress, ahead)
     places = sorted(found)
-    columns = getattr(X, "columns", None)
     return Path(
         ", ".join(names),
         np.array([found[k].params[names[0]] for k in places]),
@@ -355,7 +327,7 @@ def path(
         skipped,
         declared,
         data,
-        None if columns is None else tuple(map(str, columns)),
+        features,
     )
 
 
@@ -397,18 +369,16 @@ def solve_in_turn(
 
 
 def _over_all(
-    model: RobustMargin | Objective, X: Any, y: Any, name: str, eps: Any, between: Any, n_values: Any,
-    kernel: Any, solver: Any, progress: Any, time_limit: float | None, options: dict[str, Any],
-) -> Path:  # fmt: skip
-    """The path over an interval."""
-    began = time.perf_counter()
+    model: RobustMargin | Objective, X: Any, y: Any, name: str, options: dict[str, Any], eps: float | None,
+    between: Any, progress: Callable[[int, Solution], object] | None, time_limit: TimeLimit | None,
+) -> tuple[Data, IntervalPath]:  # fmt: skip
+    """Return the samples and the path over an interval, once its options are known to be valid."""
+    if is_stored(X):
+        refuse_gathering(open_rows(X, y), f'path with {name}="all"')
     eps = 1e-3 if eps is None else eps
     if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
         raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
     given = [word for word in options if word not in (name, *SAMPLE_OPTIONS)]
-    given += ["n_values"] * (n_values is not None) + ["kernel"] * (kernel is not None)
-    if solver not in ("auto", "active-set"):
-        given.append("solver")
     if given:
         raise ParameterError(
             f'path: {name}="all" solves to eps, in the features, along its own way; got {", ".join(given)}; '
@@ -420,65 +390,30 @@ def _over_all(
             "that is not"
         )
     data = bind(X, y, *(options.get(word) for word in SAMPLE_OPTIONS))
-    found = path_over_interval(
-        model,
-        data,
-        name,
-        float(eps),
-        between,
-        progress,
-        lambda: limit_from(time_limit, began),
-    )
-    columns = getattr(X, "columns", None)
-    values = np.array([each.value for each in found.breaks])
-    features = None if columns is None else tuple(map(str, columns))
-    return Path(name, values, found, {}, model, data, features, found)
+    return data, path_over_interval(model, data, name, float(eps), between, progress, time_limit)
 
 
 _DOWN = 1e-3  # of lam_max: where a path ends
 
 
-def _of_rows(
-    model: RobustMargin | Objective, rows: RowSource, n_values: Any, kernel: Any, of_kernel: dict[str, Any],
-    of_samples: Any,
-) -> Any:  # fmt: skip
-    """Return the statistics of one pass over rows; the values are given."""
-    asked = {"n_values": n_values, **of_samples, "class_weight": None}
-    for word, given in asked.items():
-        if given is not None:
-            refuse_gathering(rows, f"path with {word}")
-    return bound_rows(model, rows, of_samples["class_weight"], kernel, of_kernel)
-
-
-def _check_count(model: RobustMargin | Objective, n_values: Any, options: dict[str, Any]) -> None:
-    COUNT.check("path", "n_values", n_values, "write n_values=10")
-    given = [word for word in options if word in model.params()]
-    if given:
-        raise ParameterError(
-            f"path: expected n_values or values, got both for {', '.join(given)}; leave one of them out"
-        )
-
-
 def _spread(
     model: RobustMargin | Objective, data: Data, n_values: int
 ) -> tuple[list[str], list[float]]:
-    """The parameters that move together, and `n_values` values over their admissible interval."""
+    """Return the parameters that move together, and `n_values` values over their admissible interval."""
     remedy = "write values, as nu=[0.2, 0.3]"
     names = chosen_names(model, data, where="path: n_values", remedy=remedy)
-    found = intervals_of(model, data) if model.relative_names() else None
-    interval = interval_of(model, data, names[0]) if found is None else found[names[0]]
-    if not math.isfinite(interval.lower):
-        raise ParameterError(
-            f"path: n_values needs an admissible interval of {names[0]}, and there is none ({interval.how}); "
-            f"write values, as {names[0]}=[0.2, 0.3]"
-        )
+    relative, name = bool(model.relative_names()), names[0]
+    if relative:
+        interval = intervals_of(model, data)[name]
+    else:
+        interval = shared_interval(model, [data], name, "path: n_values", name)
     if isinstance(model, Objective):
         parts = np.geomspace(1.0, _DOWN, n_values)
     elif interval.lower_closed:
         parts = np.arange(n_values) / n_values
     else:
         parts = 1.0 - np.arange(n_values) / n_values
-    return names, [float(x if model.relative_names() else interval.at(x)) for x in parts]
+    return names, [float(x if relative else interval.at(x)) for x in parts]
 
 
 def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | None:
@@ -500,11 +435,18 @@ def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | N
 
 
 def _grid(
-    model: RobustMargin | Objective, options: dict[str, Any]
+    model: RobustMargin | Objective, options: dict[str, Any], n_values: int | None
 ) -> tuple[list[str], list[float]]:
-    """The parameter among the options, taken out of them, and its values."""
+    """Return the parameter among the options, taken out of them, and its values; none with `n_values`."""
     known = model.params()
     named = [word for word in options if word in known]
+    if n_values is not None:
+        COUNT.check("path", "n_values", n_values, "write n_values=10")
+        if named:
+            raise ParameterError(
+                f"path: expected n_values or values, got both for {', '.join(named)}; leave one of them out"
+            )
+        return [], []
     if len(named) != 1:
         raise ParameterError(
             f"path: expected values for one parameter of the model, which has "
@@ -512,12 +454,9 @@ def _grid(
             f"write for example {next(iter(known), 'nu')}=[0.2, 0.3]"
         )
     given = options.pop(named[0])
-    try:
-        values = [float(v) for v in given] if isinstance(given, Iterable) else []
-    except (TypeError, ValueError, OverflowError):
-        values = []
-    if not values or isinstance(given, str):
+    values = numbers_in(given)
+    if not values:
         raise ParameterError(
             f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
         )
-    return named[:1], values
+    return named, values
