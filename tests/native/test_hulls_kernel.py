@@ -14,7 +14,6 @@ from sklearn.datasets import load_breast_cancer
 import ucm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
-from ucm.language.losses.hinge import ShiftedHinge
 from ucm.native.binding import library
 from ucm.solvers import ActiveSet, sample_layout
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
@@ -41,7 +40,7 @@ def _tilted(seed: int) -> tuple[Any, ...]:
 
 def _form(X: Any, y: Any, tops: Any, c: float, offset: float) -> Composite:
     """`sum tops max(0, offset - t) + c ||w||^2`."""
-    return Composite(X, y, (ShiftedHinge(offset),), (c * ucm.L2(),), (offset * tops,))
+    return Composite(X, y, ucm.Ramp(offset).split()[0], (c * ucm.L2(),), (offset * tops,))
 
 
 def _clarabel(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTerm) -> float:

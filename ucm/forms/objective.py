@@ -20,7 +20,7 @@ from ucm.forms.solver import Solver
 from ucm.language.losses.hinge import ShiftedHinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.term_sums import ScaledPenalty, of_all
+from ucm.language.term_sums import ScaledPenalty, of_all, split_scalar
 from ucm.language.terms import (
     ConvexLoss,
     ProximalPenalty,
@@ -476,7 +476,8 @@ def hinged(
 
 def unit_of(losses: Iterable[ConvexLoss]) -> float:
     """mu, where all losses are ramps of one mu < 1; else 1."""
-    units = {loss.offset if isinstance(loss, ShiftedHinge) else 1.0 for loss in losses}
+    bases = [split_scalar(loss)[1] for loss in losses]
+    units = {base.offset if isinstance(base, ShiftedHinge) else 1.0 for base in bases}
     return units.pop() if len(units) == 1 else 1.0
 
 

@@ -53,6 +53,7 @@ __all__ = [
     "number_source",
     "operator",
     "registered",
+    "restricted",
     "source",
 ]
 
@@ -187,12 +188,33 @@ def converted(
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
+def restricted(
+    holds: Callable[[float], bool], words: str, remedy: str, *, default: Any = MISSING
+) -> Any:
+    """A field of a scalar that has a range.
+
+    Parameters
+    ----------
+    holds : True of a number in the range
+    words, remedy : what the message says of the range, and what to write
+    """
+
+    def check(x: Any, where: str) -> None:
+        number = getattr(x, "value", x)
+        if not holds(number):
+            derived = isinstance(x, Node) and x not in x._params.values()
+            got = f"{x!r} = {number:.6g}" if derived else repr(x)
+            raise CompositionError(f"{where}: {words}, got {got}; {remedy}")
+
+    return field(default=default, metadata={"check": check})
+
+
 def _in_order(cls: type[Node]) -> list[Field[Any]]:
     """The fields, those that are given by name alone last."""
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(converted, field))
+@dataclass_transform(frozen_default=True, field_specifiers=(converted, restricted, field))
 class Node(metaclass=Kind):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
@@ -210,6 +232,7 @@ class Node(metaclass=Kind):
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
     _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
     _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
+    _checks: ClassVar[dict[str, Callable[..., None]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -219,7 +242,10 @@ class Node(metaclass=Kind):
         cls._compared = tuple(f.name for f in own if f.compare)
         cls._scalars = tuple(f.name for f in own if f.type == "Scalar")
         cls._kinds = {f.name: _kind(f.type) for f in own}
-        cls._converters = {f.name: f.metadata["converter"] for f in own if f.metadata}
+        cls._converters = {
+            f.name: f.metadata["converter"] for f in own if "converter" in f.metadata
+        }
+        cls._checks = {f.name: f.metadata["check"] for f in own if "check" in f.metadata}
         old = _REGISTRY.get(cls.__name__)
         if (
             old is not None
@@ -247,6 +273,8 @@ class Node(metaclass=Kind):
                 raise CompositionError(
                     f"{where}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
                 )
+        for name, check in self._checks.items():
+            check(getattr(self, name), where)
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)
         if below:

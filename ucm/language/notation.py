@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any
 
@@ -23,86 +22,15 @@ _TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # what a br
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
 
-class Notation(ABC):
-    """How the pieces of a formula are written: as plain text, or as LaTeX."""
+class Notation:
+    """How the pieces of a formula are written: as plain text, or, in the subclass, as LaTeX."""
 
-    minkowski_sum: str
-    intersection: str
-    union: str
-    leq: str
-    geq: str
-    element: str
-    times: str
-    by: str
-    braces: tuple[str, str]
-
-    @abstractmethod
-    def symbol(self, name: str) -> str:
-        """A name, Greek where it is a Greek letter; `kappa_pos` becomes a subscripted κ."""
-
-    @abstractmethod
-    def sub(self, base: str, index: str) -> str: ...
-
-    @abstractmethod
-    def power(self, base: str, exponent: str) -> str: ...
-
-    @abstractmethod
-    def norm(self, inner: str, p: str) -> str: ...
-
-    @abstractmethod
-    def bar(self, inner: str) -> str: ...
-
-    @abstractmethod
-    def set_of(self, element: str, condition: str) -> str: ...
-
-    @abstractmethod
-    def sum_over(self, index: str, term: str) -> str: ...
-
-    @abstractmethod
-    def fraction(self, top: str, bottom: str) -> str: ...
-
-    @abstractmethod
-    def word(self, text: str) -> str: ...
-
-    @abstractmethod
-    def label(self, label: str | float) -> str:
-        """The label of a group, as it is."""
-
-    @abstractmethod
-    def under(self, operation: str, index: str) -> str:
-        """An operation with its index below, as in a minimum over a set."""
-
-    @abstractmethod
-    def remark(self, text: str) -> str:
-        """A remark in words after a formula."""
-
-    @abstractmethod
-    def separated(self, *clauses: str) -> str:
-        """Clauses one after the other."""
-
-    def product(self, left: str, right: Any) -> str:
-        """A symbol and a scalar side by side; with a dot where that is a number."""
-        return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
-
-    def scalar(self, x: Any) -> str:
-        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
-        if not isinstance(x, Real):
-            return x.formula(self)
-        return self.word("inf") if x == math.inf else f"{x:.6g}"
-
-    def array(self, x: Any) -> str:
-        """A constant vector or matrix: entries when short, the shape otherwise."""
-        if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
-            return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
-        return "[" + self.by.join(str(d) for d in x.shape) + "]"
-
-
-class _Text(Notation):
     minkowski_sum, intersection, union = " ⊕ ", " ∩ ", " ∪ "
     leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
 
     def symbol(self, name: str) -> str:
+        """A name, Greek where it is a Greek letter; `kappa_pos` becomes a subscripted κ."""
         base, _, index = name.partition("_")
         return self.sub(_GREEK.get(base, base), index) if index else _GREEK.get(base, base)
 
@@ -134,16 +62,36 @@ class _Text(Notation):
         return "∞" if text == "inf" else text
 
     def label(self, label: str | float) -> str:
+        """The label of a group, as it is."""
         return str(label)
 
     def under(self, operation: str, index: str) -> str:
+        """An operation with its index below, as in a minimum over a set."""
         return f"{operation}_{{{index}}}"
 
     def separated(self, *clauses: str) -> str:
+        """Clauses one after the other."""
         return ",  ".join(clauses)
 
     def remark(self, text: str) -> str:
+        """A remark in words after a formula."""
         return f" {text}"
+
+    def product(self, left: str, right: Any) -> str:
+        """A symbol and a scalar side by side; with a dot where that is a number."""
+        return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
+
+    def scalar(self, x: Any) -> str:
+        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
+        if not isinstance(x, Real):
+            return x.formula(self)
+        return self.word("inf") if x == math.inf else f"{x:.6g}"
+
+    def array(self, x: Any) -> str:
+        """A constant vector or matrix: entries when short, the shape otherwise."""
+        if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
+            return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
+        return "[" + self.by.join(str(d) for d in x.shape) + "]"
 
 
 class _Latex(Notation):
@@ -217,5 +165,5 @@ class _Latex(Notation):
         return "".join(pieces)
 
 
-TEXT: Notation = _Text()
+TEXT = Notation()
 LATEX = _Latex()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import OPERATORS, Arithmetic, Notation
+from ucm.language.node import OPERATORS, Arithmetic, Notation, restricted
 from ucm.language.terms import Loss, Penalty
 
 __all__ = ["RobustMargin", "as_model", "dual_exponent"]
@@ -48,15 +48,12 @@ class RobustMargin(Arithmetic[Any]):
     """
 
     set: UncertaintySet
-    norm: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.norm >= 1.0:
-            raise CompositionError(
-                f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}; write "
-                "2.0 for the Euclidean one"
-            )
+    norm: float = restricted(
+        lambda p: p >= 1.0,
+        "the norm is a number p >= 1 (or inf)",
+        "write 2.0 for the Euclidean norm",
+        default=2.0,
+    )
 
     @property
     def dual(self) -> float:

@@ -6,16 +6,15 @@ import functools
 import math
 import operator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, RotationInvariant, in_parentheses, source
-from ucm.language.parameter import Scalar, Scope, as_declared, shown, value
+from ucm.language.node import Notation, RotationInvariant, in_parentheses, restricted, source
+from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.terms import (
     Bound,
     ConvexLoss,
@@ -41,6 +40,12 @@ __all__ = [
 ]
 
 
+_RANGE = (
+    "losses and penalties are multiplied by positive finite numbers",
+    "a negative multiple would make the objective concave",
+)
+
+
 class TermMultiple(Term, RotationInvariant):
     """A multiple of a term, `factor * term`.
 
@@ -56,19 +61,8 @@ class TermMultiple(Term, RotationInvariant):
         A factor that is not positive and finite.
     """
 
-    takes_zero: ClassVar[bool] = False
-
-    factor: Scalar
+    factor: Scalar = restricted(lambda c: 0.0 < c < math.inf, *_RANGE)
     term: Any
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        c = as_declared(self.factor)
-        if not (0.0 < c < math.inf or (c == 0.0 and self.takes_zero)):
-            raise CompositionError(
-                f"{type(self).__name__}: losses and penalties are multiplied by positive finite "
-                f"numbers, got {shown(self.factor)}; a negative multiple would make the objective concave"
-            )
 
     def c(self) -> float:
         """The number that multiplies the term."""
@@ -182,8 +176,7 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
     a path, leaves nothing of it.
     """
 
-    takes_zero: ClassVar[bool] = True
-
+    factor: Scalar = restricted(lambda c: 0.0 <= c < math.inf, *_RANGE)
     term: ProximalPenalty
 
     @property

@@ -6,11 +6,11 @@ import numpy as np
 
 from ucm import native
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import Node, Notation
-from ucm.language.parameter import Expression, Scalar, Scope, as_declared, shown, value
+from ucm.language.node import Notation, restricted
+from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples
+from ucm.language.term_sums import multiple, multiplied
 from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 
 __all__ = [
@@ -58,14 +58,12 @@ class Hinge(SubsetLoss, ConvexLoss):
     Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
     """
 
-    p: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1.0 <= self.p < np.inf:
-            raise CompositionError(
-                f"Hinge: p is a plain number with 1 <= p < inf, got {brief(self.p)}; write Hinge(p=1.5)"
-            )
+    p: float = restricted(
+        lambda p: 1.0 <= p < np.inf,
+        "p is a plain number with 1 <= p < inf",
+        "write Hinge(p=1.5)",
+        default=1.0,
+    )
 
     @property
     def offset(self) -> float:
@@ -78,7 +76,7 @@ class Hinge(SubsetLoss, ConvexLoss):
         return self.p >= 2.0
 
     def each(self, margin: Vec) -> Vec:
-        return np.maximum(0.0, 1.0 - margin) ** self.p
+        return np.maximum(0.0, self.offset - margin) ** self.p
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
@@ -123,8 +121,7 @@ class Hinge(SubsetLoss, ConvexLoss):
         return scope.of(factor) * short
 
     def formula(self, notation: Notation) -> str:
-        t = notation.sub("t", "i")
-        term = f"{notation.word('max')}(0, 1 - {t})"
+        term = _plus(1.0, notation)
         if self.p != 1.0:
             term = notation.power(term, f"{self.p:.6g}")
         return self.over(term, notation)
@@ -181,14 +178,12 @@ class HuberHinge(SubsetLoss, ConvexLoss):
     0.8125
     """
 
-    delta: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < as_declared(self.delta) < np.inf:
-            raise CompositionError(
-                f"HuberHinge: delta is positive and finite, got {shown(self.delta)}; for a kink write Hinge()"
-            )
+    delta: Scalar = restricted(
+        lambda delta: 0.0 < delta < np.inf,
+        "delta is positive and finite",
+        "for a kink write Hinge()",
+        default=1.0,
+    )
 
     @property
     def offset(self) -> float:
@@ -224,9 +219,8 @@ class HuberHinge(SubsetLoss, ConvexLoss):
         return 0.5 * cp.huber(cp.pos(c - c * margin), scope.of((factor * self.delta) ** 0.5))
 
     def formula(self, notation: Notation) -> str:
-        t = notation.sub("t", "i")
         name = notation.sub(notation.word("huber"), notation.scalar(self.delta))
-        return self.over(f"{name}({notation.word('max')}(0, 1 - {t}))", notation)
+        return self.over(f"{name}({_plus(1.0, notation)})", notation)
 
 
 class Ramp(SubsetLoss, PointwiseLoss):
@@ -258,112 +252,56 @@ class Ramp(SubsetLoss, PointwiseLoss):
     3.0
     """
 
-    mu: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check(self, self.mu)
+    mu: Scalar = restricted(
+        lambda mu: 0.0 < mu <= 1.0,
+        "mu lies in (0, 1]",
+        "mu = 1 is the truncated hinge loss, a smaller mu is closer to the 0-1 loss",
+        default=1.0,
+    )
 
     def each(self, margin: Vec) -> Vec:
         mu = value(self.mu)
         return np.clip(mu - margin, 0.0, mu + mu * mu) / mu
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        return (ShiftedHinge(self.mu, on=self.on),), (ShiftedHinge(self.mu, tail=True, on=self.on),)
+        ends = (self.mu, -(self.mu**2))
+        added, subtracted = (
+            multiplied(1.0 / self.mu, ShiftedHinge(start=end, on=self.on)) for end in ends
+        )
+        return (added,), (subtracted,)
 
     def formula(self, notation: Notation) -> str:
-        start, t = notation.scalar(self.mu), notation.sub("t", "i")
-        both = f"{_plus(notation, start, t)} - {_plus(notation, _tail(notation, self.mu), t)}"
-        return _over(notation, self.mu, self.over(f"({both})", notation))
+        both = " - ".join(_plus(end, notation) for end in (self.mu, -(self.mu**2)))
+        return multiple(1.0 / self.mu, self.over(f"({both})", notation), notation)
 
 
-class ShiftedHinge(SubsetLoss, ConvexLoss):
-    """`sum max(0, mu - t) / mu`, or its tail `sum max(0, -mu^2 - t) / mu`: the ramp loss is their
-    difference.
+class ShiftedHinge(Hinge):
+    """The hinge loss that begins at another margin, `sum max(0, start - t)`: a part of the ramp loss.
 
     Parameters
     ----------
-    mu : float or Param
-    tail : bool, optional
+    start : float or Param
     on : pos or neg, optional
-
-    Raises
-    ------
-    CompositionError
-        mu outside (0, 1].
 
     Notes
     -----
     Ong and Le Thi (2013), equation (3).
     """
 
-    mu: Scalar
-    tail: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check(self, self.mu)
+    start: Scalar = 1.0
 
     @property
     def offset(self) -> float:
-        mu = value(self.mu)
-        return -mu * mu if self.tail else mu
-
-    def slope(self) -> float | None:
-        return 1.0 / value(self.mu)
-
-    def each(self, margin: Vec) -> Vec:
-        return np.maximum(0.0, self.offset - margin) / value(self.mu)
-
-    def conjugate(self, s: Vec) -> Vec:
-        s = np.asarray(s, dtype=float)
-        return np.where((s >= 0.0) & (s <= 1.0 / value(self.mu)), 0.0, np.inf)
-
-    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
-        return np.clip(np.asarray(v, dtype=float), 0.0, 1.0 / value(self.mu))
-
-    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
-        return ((v > 0.0) & (v < 1.0 / value(self.mu))).astype(float)
-
-    def gradient(self, u: Vec) -> Vec:
-        return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
-
-    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-        return 0.0 * s, [s >= 0, s <= 1.0 / value(self.mu)]
+        return value(self.start)
 
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
-        steep = scope.of(factor / self.mu)
-        if self.tail:
-            return cp.pos(-scope.of(factor * self.mu) - steep * margin)
-        return cp.pos(scope.of(factor) - steep * margin)
+        # f max(0, start - t) = max(0, f start - f t): parameters stand in a linear function
+        start = scope.of(factor * self.start, signed=True)
+        return cp.pos(start - scope.of(factor) * margin)
 
     def formula(self, notation: Notation) -> str:
-        t = notation.sub("t", "i")
-        start = _tail(notation, self.mu) if self.tail else notation.scalar(self.mu)
-        return _over(notation, self.mu, self.over(_plus(notation, start, t), notation))
+        return self.over(_plus(self.start, notation), notation)
 
 
-def _check(node: Node, mu: Scalar) -> None:
-    if not 0.0 < as_declared(mu) <= 1.0:
-        raise CompositionError(
-            f"{type(node).__name__}: mu lies in (0, 1], got {shown(mu)}; mu = 1 is the truncated hinge "
-            "loss, a smaller mu is closer to the 0-1 loss"
-        )
-
-
-def _plus(notation: Notation, start: str, t: str) -> str:
-    return f"{notation.word('max')}(0, {start} - {t})"
-
-
-def _tail(notation: Notation, mu: Scalar) -> str:
-    if isinstance(mu, Expression):
-        return "-" + notation.power(notation.scalar(mu), "2")
-    return notation.scalar(-mu * mu)
-
-
-def _over(notation: Notation, mu: Scalar, total: str) -> str:
-    """`total / mu`."""
-    if isinstance(mu, Expression):
-        return notation.fraction("1", notation.scalar(mu)) + notation.times + total
-    return total if mu == 1.0 else notation.scalar(1.0 / mu) + notation.times + total
+def _plus(start: Scalar, notation: Notation) -> str:
+    return f"{notation.word('max')}(0, {notation.scalar(start)} - {notation.sub('t', 'i')})"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import MISSING
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError
-from ucm.language.node import Node, Notation
-from ucm.language.parameter import Scalar, as_declared, shown, value
+from ucm.language.node import Notation, restricted
+from ucm.language.parameter import Scalar, value
 from ucm.language.penalties.norms import L1
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
@@ -17,12 +18,11 @@ from ucm.language.terms import FoldedConcave, ProximalPenalty
 __all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
 
 
-def _at_least(node: Node, name: str, scalar: Scalar, least: float) -> None:
-    if not least < as_declared(scalar) < np.inf:
-        raise CompositionError(
-            f"{type(node).__name__}: {name} must be above {least:g} and finite, got {shown(scalar)}"
-            + ("; the penalty would not be concave in |w|" if least else "; give a positive number")
-        )
+def _above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
+    """A field of a finite number above `least`."""
+    remedy = "the penalty would not be concave in |w|" if least else "give a positive number"
+    words = f"{name} must be above {least:g} and finite"
+    return restricted(lambda x: least < x < np.inf, words, remedy, default=default)
 
 
 def _far(s: Vec, kink: float, tol: float) -> bool:
@@ -53,11 +53,7 @@ class ExpL0(FoldedConcave):
     0.9817
     """
 
-    a: Scalar
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least(self, "a", self.a, 0.0)
+    a: Scalar = _above("a")
 
     def profile(self, s: Vec) -> Vec:
         return -np.expm1(-value(self.a) * s)
@@ -106,11 +102,7 @@ class CappedL1(FoldedConcave):
     1.25
     """
 
-    a: Scalar
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least(self, "a", self.a, 0.0)
+    a: Scalar = _above("a")
 
     def profile(self, s: Vec) -> Vec:
         return np.minimum(value(self.a), s)
@@ -137,7 +129,7 @@ class CappedL1(FoldedConcave):
 class _Clipped(FoldedConcave):
     """A slope that falls from lam at 0 to 0; printed by its name and parameters."""
 
-    lam: Scalar = 1.0
+    lam: Scalar = _above("lam", default=1.0)
 
     @abstractmethod
     def clip(self) -> Scalar:
@@ -176,12 +168,7 @@ class MCP(_Clipped):
     1.75
     """
 
-    gamma: Scalar = 3.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least(self, "lam", self.lam, 0.0)
-        _at_least(self, "gamma", self.gamma, 0.0)
+    gamma: Scalar = _above("gamma", default=3.0)
 
     def profile(self, s: Vec) -> Vec:
         lam, gamma = value(self.lam), value(self.gamma)
@@ -224,12 +211,7 @@ class SCAD(_Clipped):
     3.0
     """
 
-    a: Scalar = 3.7
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least(self, "lam", self.lam, 0.0)
-        _at_least(self, "a", self.a, 1.0)
+    a: Scalar = _above("a", 1.0, 3.7)
 
     def profile(self, s: Vec) -> Vec:
         lam, a = value(self.lam), value(self.a)

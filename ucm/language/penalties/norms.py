@@ -14,7 +14,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Node, Notation, RotationInvariant, source
+from ucm.language.node import Node, Notation, RotationInvariant, restricted, source
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
@@ -184,14 +184,12 @@ class Norm(ProximalPenalty):
     5.0
     """
 
-    p: float = 2.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.p >= 1.0:
-            raise CompositionError(
-                f"Norm: p is a plain number with 1 <= p <= inf, got {self.p!r}; write Norm(p=1.5)"
-            )
+    p: float = restricted(
+        lambda p: p >= 1.0,
+        "p is a plain number with 1 <= p <= inf",
+        "write Norm(p=1.5)",
+        default=2.0,
+    )
 
     @property
     def rotation_invariant(self) -> bool:
@@ -310,15 +308,11 @@ class Lp(ProximalPenalty):
     9.0
     """
 
-    p: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1.0 < self.p < np.inf:
-            raise CompositionError(
-                f"Lp: p is a plain number with 1 < p < inf, got {self.p!r}; for p = 1 take L1(), for p < 1 "
-                "ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()"
-            )
+    p: float = restricted(
+        lambda p: 1.0 < p < np.inf,
+        "p is a plain number with 1 < p < inf",
+        "for p = 1 take L1(), for p < 1 ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()",
+    )
 
     @property
     def rotation_invariant(self) -> bool:
