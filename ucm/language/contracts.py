@@ -92,6 +92,14 @@ class Polyhedron:
     least: Vec
     most: Vec
 
+    def inequalities(self) -> tuple[sparse.csr_array, Vec]:
+        """G and b with the set `{v : G v >= b}`."""
+        eye = sparse.eye_array(self.lower.size)
+        G = sparse.csr_array(sparse.vstack([eye, -eye, self.A, -self.A]))
+        b = np.concatenate([self.lower, -self.upper, self.least, -self.most])
+        given = np.isfinite(b)
+        return G[np.flatnonzero(given)], b[given]
+
 
 @dataclass(frozen=True)
 class MassConstraint:

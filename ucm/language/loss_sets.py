@@ -25,11 +25,12 @@ from scipy.special import xlogy
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.contracts import BoundDomain, Domain, UncertaintySet, operator
-from ucm.language.domains import CappedSimplex, ChiSquareBall, KLBall, LossBall, NormBall
+from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet, operator
+from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.domains.divergence_ball import ConjugateFunction, Entropy
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
+from ucm.language.domains.simplex import Capped
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Exponential
 from ucm.language.parameter import Expression
@@ -130,18 +131,15 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     >>> ucm.models.l2_nu_svm(0.3).to_loss()
     Hinge(p=2)
     """
-    if isinstance(U, Hull) and U.samples == signed:
-        D = U.weights
-        if isinstance(D, CappedSimplex):
+    if isinstance(U, Hull) and U.samples == signed and U.weights is not None:
+        if isinstance(U.weights, LossBall):
+            return U.weights.loss
+        bound = U.weights.bind(SampleWeights(2))
+        if isinstance(bound, Capped) and bound.groups is not None and bound.cap < math.inf:
             return Hinge()
-        if isinstance(D, NormBall) and 1.0 < D.p < np.inf and (D.around is None or D.p == 2.0):
-            return Hinge(dual_exponent(D.p))
-        if isinstance(D, ChiSquareBall):
-            return Hinge(2.0)
-        if isinstance(D, KLBall):
-            return Exponential()
-        if isinstance(D, LossBall):
-            return D.loss
+        ball = as_loss_ball(bound)
+        if ball is not None:
+            return split_scalar(ball[0])[1]
     reduced = [hull for hull in U.nodes_of_type(Hull) if isinstance(hull.weights, CappedSimplex)]
     if len(reduced) == 2 and set(U.nodes_of_type(SampleNode)) == {pos, neg}:
         return Hinge()

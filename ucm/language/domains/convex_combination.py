@@ -142,67 +142,43 @@ class ConvexCombination(BoundDomain):
         return found
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """`lower t <= v <= upper t` and `least t <= A v <= most t` for each domain, and `sum t = 1`."""
+        """`G v >= b t` for each domain `{v : G v >= b}`, `sum t = 1`, and the shares t in the coordinates. The
+        variables are q, t and the further variables of the domains."""
         own = [D.polyhedron(n) for D, n in zip(self.domains, self.sizes, strict=True)]
         found = [one for one in own if one is not None]
         if len(found) < len(own):
             return None
-        return _polyhedron(self, found)
+        first = self.dim + len(self.units)
+        columns = first + sum(one.lower.size for one in found) - sum(self.sizes)
+        unit = sparse.eye_array(columns, format="csr")
+        t = unit[self.dim : self.dim + len(self.units)]
+        rows = []
+        for part, one in zip(self.parts, found, strict=True):
+            end = first + one.lower.size - _size(part)
+            v, (G, b) = sparse.vstack([unit[part.where], unit[first:end]]), one.inequalities()
+            rows.append(G @ v - sparse.csr_array(b[:, None]) @ t[[part.operand]])
+            first = end
+        inequalities = sum(G.shape[0] for G in rows)
+        for g, (parts, place, rho) in enumerate(
+            zip(self.of_operand, self.places, self.units, strict=True)
+        ):
+            if rho:
+                rows.append(unit[[place]] / rho - t[[g]])
+            else:
+                entries = unit[parts[0].where]
+                rows.append(sparse.csr_array(np.ones((1, entries.shape[0])) @ entries) - t[[g]])
+        rows.append(np.ones((1, len(self.units))) @ t)
+        A = sparse.csr_array(sparse.vstack(rows))
+        least = np.zeros(A.shape[0])
+        least[-1] = 1.0
+        most = np.where(np.arange(A.shape[0]) < inequalities, np.inf, least)
+        lower = np.full(columns, -np.inf)
+        lower[self.dim : self.dim + len(self.units)] = 0.0
+        return Polyhedron(lower, np.full(columns, np.inf), A, least, most)
 
     def formula(self, notation: Notation) -> str:
         domains = (D.formula(notation) for D in self.domains)
         return f"{notation.word('conv')}({', '.join(notation.set_of('q', D) for D in domains)})"
-
-
-def _polyhedron(M: ConvexCombination, found: Sequence[Polyhedron]) -> Polyhedron:
-    """Of the shares one further variable each."""
-    count, d = len(M.units), M.dim
-    extra = [one.lower.size - n for one, n in zip(found, M.sizes, strict=True)]
-    first = d + count
-    columns = first + sum(extra)
-    A: list[Any] = []
-    least: list[Vec] = []
-    most: list[Vec] = []
-
-    def rows(matrix: Any, low: Any, high: Any) -> None:
-        A.append(sparse.csr_array(matrix))
-        least.append(np.full(A[-1].shape[0], low))
-        most.append(np.full(A[-1].shape[0], high))
-
-    def column(k: int) -> Any:
-        return sparse.csr_array(([1.0], ([0], [k])), shape=(1, columns))
-
-    for part, one, more in zip(M.parts, found, extra, strict=True):
-        index = [*range(part.where.start, part.where.stop), *range(first, first + more)]
-        first += more
-        v = sparse.csr_array(
-            (np.ones(len(index)), (np.arange(len(index)), index)), shape=(len(index), columns)
-        )
-        t = column(d + part.operand)
-        for body, low, high in ((v, one.lower, one.upper), (one.A @ v, one.least, one.most)):
-            for bound, sign in ((low, 1.0), (high, -1.0)):
-                given = np.isfinite(bound)
-                if given.any():
-                    kept = sparse.csr_array(body)[np.flatnonzero(given)]
-                    line = sparse.csr_array(bound[given][:, None]) @ t
-                    rows(sign * (kept - line), 0.0, np.inf)
-    ones = np.zeros((1, columns))
-    ones[0, d : d + count] = 1.0
-    rows(ones, 1.0, 1.0)
-    for g, (parts, place, unit) in enumerate(zip(M.of_operand, M.places, M.units, strict=True)):
-        if unit:
-            rows(column(place) - unit * column(d + g), 0.0, 0.0)
-        else:
-            mass = np.zeros((1, columns))
-            mass[0, parts[0].where] = 1.0
-            mass[0, d + g] = -1.0
-            rows(mass, 0.0, 0.0)
-    lower = np.full(columns, -np.inf)
-    lower[d : d + count] = 0.0
-    whole = sparse.csr_array(sparse.vstack(A))
-    return Polyhedron(
-        lower, np.full(columns, np.inf), whole, np.concatenate(least), np.concatenate(most)
-    )
 
 
 # --- the projection --------------------------------------------------------------------------------

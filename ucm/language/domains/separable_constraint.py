@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ucm.data.linear import Vec
 from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
@@ -127,15 +128,6 @@ class SeparableFunction(ABC):
 Equation = Callable[[Vec, float], tuple[Vec, Vec, Vec]]
 
 
-@dataclass(frozen=True)
-class _End:
-    """An end of the bracket of lam: `level` is `log((h - least) / (radius - least))` there."""
-
-    lam: float
-    level: float
-    point: KKTPoint
-
-
 def solve(
     h: SeparableFunction,
     v: Vec,
@@ -147,50 +139,38 @@ def solve(
 ) -> KKTPoint:
     """The point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
 
-    The caller has made sure that lam > 0. `least` is the smallest value of h: as
-    `(h - least)^(-1/2)` is nearly linear in lam (exactly so for the Euclidean norm), Newton's
-    method is applied to that; where it leaves the bracket or gains little, the bracket is cut.
+    The caller has made sure that lam > 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
+    nearly linear in lam (exactly so for the Euclidean norm), its root is found by Brent's method.
     """
-    equations = [h.equation(prox, index) for index, _ in parts or [(slice(None), 0.0)]]
+    equations = [h.equation(prox, index) for index, _ in parts]
     exponent = None if prox else h.exponent
     v, unit = scaled(v, parts, prox)
     theta = [np.nan] * len(parts)
     tops = [float(v[index].max()) for index, _ in parts]
     target = radius - least
     close = 8.0 * _EPS * h.condition * max(abs(radius), abs(target))
-    low: _End | None = None  # h above the radius
-    high: _End | None = None
-    lam = max(float(np.ptp(v)) if parts else float(np.abs(v).max()), 1e-300)
-    before = np.inf  # length of the last Newton step
-    cuts = 0  # of the bracket, in a row
+    ends: list[KKTPoint | None] = [None, None]  # the last points with h above and below the radius
+
+    def level(lam: float) -> float:
+        point = _mix(equations, v, parts, tops, theta, lam, exponent)
+        excess = h.value(point.q) - radius
+        if abs(excess) <= close:
+            ends[:] = point, point
+            return 0.0
+        ends[int(excess < 0.0)] = point
+        height = max(excess / target, -1.0) + 1.0
+        return -1.0 if np.isnan(height) else 1.0 / np.sqrt(max(height, _EPS)) - 1.0
+
+    lam = max(float(np.ptp(v)), 1e-300)
     with np.errstate(all="ignore"):
-        for _ in range(300):
-            point = _mix(equations, v, parts, tops, theta, lam, exponent)
-            excess = h.value(point.q) - radius
-            if abs(excess) <= close:
-                return _unscaled(_filled(point, parts), unit)
-            level = float(np.log(max(excess + target, 0.0) / target)) if target > 0.0 else np.nan
-            if excess > 0.0 or np.isnan(excess):
-                low = _End(lam, level, point)
-            else:
-                high = _End(lam, level, point)
-            slope = _slope(point, parts)
-            step = np.nan
-            if target > 0.0 and slope > 0.0:
-                height = max(excess + target, 0.0)
-                step = 2.0 * height * (np.sqrt(height / target) - 1.0) / slope
-            after = lam + step
-            lo, hi = low.lam if low else 0.0, high.lam if high else np.inf
-            outside = not lo < after < hi or not lam / 64.0 <= after <= 64.0 * lam
-            if outside or abs(step) > 0.5 * before or abs(step) <= 4.0 * _EPS * lam:
-                after = _cut(low, high, lam, cuts)
-                before, cuts = np.inf, cuts + 1
-            else:
-                before, cuts = abs(step), 0
-            if not lo < after < hi:
-                break
-            lam = after
-        return _unscaled(_filled(_join(low, high, radius, h), parts), unit)
+        first = level(lam)
+        factor = 16.0 if first < 0.0 else 1.0 / 16.0
+        last = first
+        while first * last > 0.0 and 0.0 < lam * factor < np.inf:
+            lam, last = lam * factor, level(lam * factor)
+        if first * last < 0.0:
+            brentq(level, lam / factor, lam, xtol=1e-320, rtol=4.0 * _EPS, maxiter=300, disp=False)
+        return _unscaled(_filled(_join(ends, radius, h), parts), unit)
 
 
 def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: float) -> KKTPoint:
@@ -209,7 +189,7 @@ def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, flo
     nearest point to a v that is `FAR` or more away: it is a maximiser, too.
     """
     with np.errstate(over="ignore"):
-        reach = max((float(np.ptp(v[index])) for index, _ in parts), default=float(np.abs(v).max()))
+        reach = max(float(np.ptp(v[index])) for index, _ in parts)
     if reach == np.inf and np.isfinite(v).all():
         half, unit = scaled(0.5 * v, parts, prox)
         return half, 2.0 * unit
@@ -237,37 +217,16 @@ def _unscaled(point: KKTPoint, unit: float) -> KKTPoint:
     return replace(point, w=point.w / unit, lam=unit * point.lam, theta=theta)
 
 
-def _cut(low: _End | None, high: _End | None, lam: float, cuts: int) -> float:
-    """A lam inside of the bracket: the secant of the levels over log lam, every third time its middle."""
-    if high is None:
-        return 16.0 * lam
-    if low is None:
-        return lam / 16.0
-    ratio = high.lam / low.lam
-    if cuts % 3 != 2 and np.isfinite(low.level) and np.isfinite(high.level):
-        share = low.level / (low.level - high.level)
-        return float(low.lam * ratio ** min(max(share, 0.02), 0.98))
-    return float(low.lam * np.sqrt(ratio)) if ratio > 4.0 else 0.5 * (low.lam + high.lam)
-
-
-def _join(low: _End | None, high: _End | None, radius: float, h: SeparableFunction) -> KKTPoint:
+def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> KKTPoint:
     """The point between both sides of a jump of h."""
-    if low is None or high is None:
-        return next(end.point for end in (low, high) if end is not None)
-    above, below = h.value(low.point.q) - radius, h.value(high.point.q) - radius
+    high, low = ends
+    if high is None or low is None or high is low:
+        return next(point for point in ends if point is not None)
+    above, below = h.value(high.q) - radius, h.value(low.q) - radius
     if not np.isfinite(above):
-        return high.point
+        return low
     share = -below / (above - below)
-    return replace(high.point, q=share * low.point.q + (1.0 - share) * high.point.q)
-
-
-def _slope(point: KKTPoint, parts: list[tuple[Any, float]]) -> float:
-    """`-dh/dlam` along the path q(lam): `n' W n` after taking from n its class means."""
-    w = point.w
-    n = np.where(w > 0.0, point.normal, 0.0)
-    for index, _ in parts:
-        n[index] -= (w[index] @ n[index]) / max(float(w[index].sum()), 1e-300)
-    return float(w @ (n * n))
+    return replace(low, q=share * high.q + (1.0 - share) * low.q)
 
 
 def _multiplier(
@@ -334,8 +293,6 @@ def _mix(
 ) -> KKTPoint:
     """The point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
     filled from both sides."""
-    if not parts:
-        return KKTPoint(*equations[0](v, lam), lam, ())
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
     each = zip(parts, tops, equations, strict=True)
     for o, ((index, mass), top, equation) in enumerate(each):
