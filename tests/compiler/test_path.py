@@ -84,7 +84,7 @@ def test_bad_grids_are_refused() -> None:
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 def test_a_path_of_reduced_hulls_costs_less_than_fits(form: Any) -> None:
-    """Every start has its dual vector on the line through the last two; the grid may be shuffled."""
+    """Every start is the solution before it; the grid may be shuffled."""
     rng = np.random.default_rng(3)
     y = np.where(np.arange(8000) % 3 == 0, 1.0, -1.0)
     X = form(np.maximum(rng.standard_normal((y.size, 20)) + 0.3 * y[:, None], 0.0))

@@ -17,7 +17,6 @@ from ucm.compiler.lowering import (
 from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
 from ucm.data.bound import Data
-from ucm.data.gram import Expansion
 from ucm.errors import ParameterError
 from ucm.evidence.free_margin import Bounds, bounds, free_margin_twin, verify_free_margin
 from ucm.evidence.radius_from_lambda import KnownRadius, hulls_by_lam, posed
@@ -67,10 +66,8 @@ class FreeMarginLowering(Lowering[FreeMargin]):
         )
 
     def describe(self) -> list[str]:
-        data = self.data
-        kernel = "" if data.gram is None else f"; {data.gram.kernel}, features spanning it"
         return [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries{kernel}",
+            self.describe_data(),
             "form      min -rho + mean of l(rho - margin) over w, b and rho, as declared by lam",
         ]
 
@@ -114,11 +111,8 @@ class FreeMarginLowering(Lowering[FreeMargin]):
                 bias_rule, self.model.set, minimum_norm(self.model, data), data, [], result.w
             )
         weights = result.q * len(hulls_by_lam(self.declared))
-        if gram is None:
-            return Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
-        c = gram.combination(data.X, result.w)
-        expansion = Expansion.of(gram.kernel, gram.X, c)
-        return Recovered(None, b, None, weights, rule, c, expansion, rho=result.rho)
+        found = Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
+        return found if gram is None else found.by_kernel(gram, gram.combination(data.X, result.w))
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return free_margin_twin(self.declared, self.data, scaled)

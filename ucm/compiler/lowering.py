@@ -121,6 +121,11 @@ class Recovered:
     rho: float | None = None
     normal: Vec | None = None
 
+    def by_kernel(self, gram: Gram, c: Vec) -> Recovered:
+        """Return the result with `w = sum_i c_i phi(x_i)` in place of its hidden coordinates."""
+        expansion = Expansion.of(gram.kernel, gram.X, c)
+        return replace(self, w=None, x=None, coefficients=c, expansion=expansion)
+
     def over(self, weighing: SampleWeights) -> Recovered:
         """Return the result over all given samples, those of weight 0 included."""
         if weighing.kept is None:
@@ -216,6 +221,12 @@ class Lowering(ABC, Generic[Form]):
     @abstractmethod
     def describe(self) -> list[str]:
         """Return the lines of `explain()` about data and form."""
+
+    def describe_data(self, how: str = "features spanning it") -> str:
+        """Return the line of `explain()` about the data; `how` describes the space of a kernel."""
+        data = self.data
+        kernel = "" if data.gram is None else f"; {data.gram.kernel}, {how}"
+        return f"data      {data.m} samples, {data.n} features, {data.stored} entries{kernel}"
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         """Return the lines of `explain(verbose)` about the other form; none by default."""

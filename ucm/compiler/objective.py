@@ -18,7 +18,7 @@ from ucm.compiler.lowering import (
     warm_start_error,
 )
 from ucm.data.bound import Data
-from ucm.data.gram import Expansion, Gram
+from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
@@ -125,13 +125,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
 
     def describe(self) -> list[str]:
         G, H = self.model.dc()
-        data = self.data
-        return [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries"
-            + ("" if data.gram is None else f"; {data.gram.kernel}, features spanning it"),
-            f"G         {G}",
-            f"H         {H}",
-        ]
+        return [self.describe_data(), f"G         {G}", f"H         {H}"]
 
     def warm_start(self, warm: Solution) -> Answer | None:
         w, c = warm.w, warm.coefficients
@@ -210,11 +204,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             slopes = G.gradient(margin) if slopes is None else slopes
             slopes = slopes + self.split.tilt(margin, w).margin
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
-        if gram is None:
-            return Recovered(w, b, None, weights, "variable")
-        c = gram.combination(self.data.X, w)
-        expansion = Expansion.of(gram.kernel, gram.X, c)
-        return Recovered(None, b, None, weights, "variable", c, expansion)
+        found = Recovered(w, b, None, weights, "variable")
+        return found if gram is None else found.by_kernel(gram, gram.combination(self.data.X, w))
 
 
 def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
@@ -341,9 +332,9 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         a = np.zeros(self.form.m) if proof.answer.slopes is None else proof.answer.slopes
-        c, gram = a * self.data.y, self.form.gram
-        expansion = Expansion.of(gram.kernel, gram.X, c) if proof.w is None else None
-        return Recovered(proof.w, proof.b, None, self.factor * a, "multipliers", c, expansion)
+        c = a * self.data.y
+        found = Recovered(proof.w, proof.b, None, self.factor * a, "multipliers", c)
+        return found if proof.w is not None else found.by_kernel(self.form.gram, c)
 
 
 def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:

@@ -338,8 +338,9 @@ def solve_in_turn(
     progress: Callable[[int, Solution], object] | None = None,
     ahead: Sequence[Solution] = (),
 ) -> dict[int, Solution]:
-    """The solutions by their places in the grid, each from the ones before it: a solver keeps what it can in
-    a session, and starts from the line through the last two dual vectors.
+    """Return the solutions by their places in the grid, each from the one before it.
+
+    A solver keeps what it can in a session.
 
     Parameters
     ----------
@@ -348,23 +349,22 @@ def solve_in_turn(
     ahead : solutions of the first values that are known
     """
     found = {place: solution for (place, _), solution in zip(grid, ahead, strict=False)}
-    known = [(value, found[place]) for place, value in grid[: len(found)]][-1:]
+    start = ahead[-1] if ahead else None
     sessions: dict[str, Solver[Any]] = {}
     for place, value in grid[len(found) :]:
         plan = compiled(value)
         if plan is None:
             continue
         session = sessions.setdefault(plan.solver.name, plan.solver.session())
-        solution = solved(replace(plan, solver=session), _expected(known, value))
+        solution = solved(replace(plan, solver=session), start)
         if solution is None:
-            sessions, known = {}, []  # of no use after a failure
+            sessions, start = {}, None  # of no use after a failure
             continue
         found[place] = solution
         if progress is not None:
             progress(place, solution)
-        known = [*known[-1:], (value, solution)]
-        if solution.w is not None and not np.any(solution.w):
-            known = []  # 0 says nothing about the next one
+        # w = 0 says nothing about the next solution
+        start = solution if solution.w is None or np.any(solution.w) else None
     return found
 
 
@@ -414,24 +414,6 @@ def _spread(
     else:
         parts = 1.0 - np.arange(n_values) / n_values
     return names, [float(x if relative else interval.at(x)) for x in parts]
-
-
-def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | None:
-    """The last solution, its dual vector on the line through the last two."""
-    if not known:
-        return None
-    (v, before), (u, last) = known[0], known[-1]
-    if u == v or any(s.answer is None or s.answer.w is None for s in (before, last)):
-        return last
-    t = (value - u) / (u - v)
-    if not t <= 2.0:  # so far ahead the line says nothing
-        return last
-    objective = last.objective + t * (last.objective - before.objective)
-    if not objective * last.objective > 0.0:
-        return last
-    x, old = last.objective * last.answer.w, before.objective * before.answer.w
-    w = (x + t * (x - old)) / objective
-    return replace(last, objective=objective, answer=replace(last.answer, w=w))
 
 
 def _grid(

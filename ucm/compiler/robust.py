@@ -28,7 +28,6 @@ from ucm.compiler.recover import (
 )
 from ucm.compiler.route import choose, named, refusal, table, verdicts
 from ucm.data.bound import Data, EuclideanSpace, GramSpace
-from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.bounds import lower_bound
@@ -97,13 +96,11 @@ class _RobustLowering(Lowering[Form]):
         """Return the lines of `explain()` on the lowered set."""
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
-        kernel = ""
-        if data.gram is not None:
-            rows = isinstance(data.space, GramSpace)
-            how = "rows of its Gram matrix as needed" if rows else "features spanning it"
-            kernel = f"; {data.gram.kernel}, {how}"
+        rows = isinstance(data.space, GramSpace)
         lines = [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries{kernel}",
+            self.describe_data(
+                "rows of its Gram matrix as needed" if rows else "features spanning it"
+            ),
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"q in {sizes or 'none'}",
         ]
@@ -171,21 +168,22 @@ class _RobustLowering(Lowering[Form]):
             ):
                 bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
-        gram = data.gram
-        if gram is None or w is None or x is None:
-            known = gram is None and x is not None and len(proof.answer.q) == len(self.image.blocks)
-            make = functools.partial(self._summand_points, proof.answer.q) if known else None
-            normal = None if gram is not None or w is None else feature_normal(model.set, w)
-            normal = None if normal is w else normal
-            return Recovered(
-                w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal
+        found, gram, q = Recovered(w, b, x, weights, rule, rho=rho), data.gram, proof.answer.q
+        if w is None or (gram is not None and x is None):
+            return found
+        if gram is None:
+            known = x is not None and len(q) == len(self.image.blocks)
+            normal = feature_normal(model.set, w)
+            return replace(
+                found,
+                make_summand_points=functools.partial(self._summand_points, q) if known else None,
+                normal=None if normal is w else normal,
             )
-        c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
+        c, point = coefficients_of(model, data, gram, q, w, x)
         if gram.kernel.name == "linear":  # w and x have coordinates in the features
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
-            return Recovered(w, b, x, weights, rule, c, rho=rho)
-        expansion = Expansion.of(gram.kernel, gram.X, c)
-        return Recovered(None, b, None, weights, rule, c, expansion, rho=rho)
+            return replace(found, w=w, x=x, coefficients=c)
+        return found.by_kernel(gram, c)
 
 
 def _rounding(least: float) -> Verdict:
@@ -235,13 +233,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     def _known_regime(self, monitor: Monitor) -> Regime | None:
         """Return the regime; None if the time is over first."""
-        if self._cached_regime is None and monitor.late:
-            return None
-        if self._cached_regime is None:
+        if self._cached_regime is None and not monitor.late:
             regime = self._regime(monitor)
-            if monitor.late:
-                return None
-            self._cached_regime = regime
+            self._cached_regime = None if monitor.late else regime
         return self._cached_regime
 
     def _regime(self, monitor: Monitor) -> Regime:
