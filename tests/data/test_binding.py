@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.data.bound import EuclideanSpace, bind
+from ucm.data.bound import Space, bind
 from ucm.data.spectrum import psd_root
 from ucm.errors import DataError, ParameterError
 
@@ -185,7 +185,7 @@ def test_class_weights_are_positive(weight: tuple[float, float]) -> None:
 @pytest.mark.parametrize("q", [1.0, 1.2, 2.0, 3.0, np.inf])
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
 def test_a_dual_vector_attains_the_norm(q: float, scale: float) -> None:
-    space = EuclideanSpace(4)
+    space = Space()
     x = scale * np.array([0.3, -1.0, 0.0, 2.0])
     p = np.inf if q == 1 else (1.0 if q == np.inf else q / (q - 1))
     w = space.dual_vector(x, q)

@@ -381,14 +381,6 @@ def test_methods_that_need_all_samples_are_refused(client: Any) -> None:
             call()
 
 
-def test_a_block_too_large_for_a_worker(workers: Any) -> None:
-    limits = [w["memory_limit"] for w in workers.scheduler_info(n_workers=-1)["workers"].values()]
-    rows = max(limits) // 8
-    X = da.zeros((rows, 2), chunks=(rows, 2))
-    with pytest.raises(ucm.DataError, match="fit into the memory of a worker"):
-        ucm.open_rows(X, da.zeros(rows, chunks=rows))
-
-
 def test_bad_timeouts_are_refused() -> None:
     X, y = lazy(*samples())
     for timeout in (0.0, -1.0):

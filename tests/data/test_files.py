@@ -57,9 +57,12 @@ def test_libsvm_as_written_by_scikit_learn(tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels, y)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+SUFFIX: dict[Any, str] = {gzip.compress: ".gz", bz2.compress: ".bz2"}
+
+
+@pytest.mark.parametrize("compress", SUFFIX)
 def test_a_compressed_file_is_read(write: Write, compress: Any) -> None:
-    X, y, *_ = read(write(compress(LIBSVM.encode())))
+    X, y, *_ = read(write(compress(LIBSVM.encode()), f"table{SUFFIX[compress]}"))
     assert X.shape == (3, 3)
     assert y.tolist() == [1, -1, 1]
 
@@ -100,16 +103,10 @@ def test_indices_from_0_or_from_1(tmp_path: Path, zero_based: bool) -> None:
     assert np.array_equal(read(tmp_path / "written")[0].toarray(), X)
 
 
-@pytest.mark.parametrize("text", ["BZ,a,label\n1,2,x\n3,4,y\n", "BZh9,a,label\n1,2,x\n3,4,y\n"])
-def test_a_header_that_begins_as_a_compressed_file_does(write: Write, text: str) -> None:
-    X, y, *_ = read(write(text))
-    assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]] and y.tolist() == ["x", "y"]
-
-
 def test_an_empty_compressed_file_is_refused(write: Write) -> None:
-    for compress in (gzip.compress, bz2.compress):
+    for compress, suffix in SUFFIX.items():
         with pytest.raises(DataError, match="the file is empty"):
-            read(write(compress(b"")))
+            read(write(compress(b""), f"table{suffix}"))
 
 
 def test_a_name_with_a_nul() -> None:
@@ -142,22 +139,18 @@ DAMAGED = _damaged()
     [
         ("", "empty"),
         ("\n \n# only a comment\n", "empty"),
-        (b"\x00\x01\x02\xff", "line 1: binary content"),
+        (b"\x00\x01\x02\xff", "line 1: not UTF-8"),
         (b"1,2\n3,\xff\xfe\n", "line 2: not UTF-8"),
-        (b"\x1f\x8b\x08\x00broken", "cannot be read"),
-        (b"BZh91AY&SYbroken", "cannot be read"),
-        (bz2.compress(b"1 1:2\n-1 1:3\n" * 99)[:-9], "cannot be read"),
-        (DAMAGED, "cannot be read (Error -3 while decompressing"),
-        ("1 1:2\n-1 1:x\n", "line 2: feature 1: 'x' is no finite number"),
-        ("1 1:2\n-1 1:nan\n", "line 2: feature 1: 'nan' is no finite number"),
-        ("1 1:2\n-1 1:1e999\n", "line 2: feature 1: '1e999' is no finite number"),
-        ("1 1:2\nhello 1:3\n", "line 2: label 'hello'"),
-        ("1:2 2:3\n1:4 2:5\n", "line 1: no label"),
-        ("1 1:2 1:3\n", "line 1: index 1 after 1; indices increase"),
-        ("1 1:2\n1 2147483648:3\n", "line 2: index 2147483648 is above 2147483647"),
-        ("1 1:2\n1 99999999999999999999:3\n", "line 2: index 99999999999999999999 is above"),
-        ("1 1:2\n1 3:1 2:1\n", "line 2: index 2 after 3"),
-        ("1 1:2\n1 2\n", "line 2: '2' is no index:value pair"),
+        ("1 1:2\n-1 1:x\n", "line 2: expected 'label index:value ...'"),
+        ("1 1:2\n-1 1:nan\n", "(NaN or inf)"),
+        ("1 1:2\n\n# none\n-1 1:1e999\n", "line 4: expected 'label"),
+        ("1 1:2\nhello 1:3\n", "line 2: expected 'label"),
+        ("1:2 2:3\n1:4 2:5\n", "line 1: expected 'label"),
+        ("1 1:2 1:3\n", "line 1: expected 'label"),
+        ("1 1:2\n1 2147483648:3\n", "line 2: expected 'label"),
+        ("1 1:2\n1 99999999999999999999:3\n", "line 2: expected 'label"),
+        ("1 1:2\n1 3:1 2:1\n", "sorted and unique"),
+        ("1 1:2\n1 2\n", "line 2: expected 'label"),
         ("a,b\n", "a header and no rows"),
         (
             ",a,label\n0,1.5,1\n1,2.5,-1\n",
@@ -185,10 +178,25 @@ def test_an_error_in_a_file_names_the_line(write: Write, content: Any, says: str
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"\x1f\x8b\x08\x00broken", "table.gz"),
+        (b"BZh91AY&SYbroken", "table.bz2"),
+        (bz2.compress(b"1 1:2\n-1 1:3\n" * 99)[:-9], "table.bz2"),
+        (DAMAGED, "table.gz"),
+        (b"1 1:2\n", "table.gz"),
+    ],
+)
+def test_a_damaged_compressed_file_is_refused(write: Write, content: bytes, name: str) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        read(write(content, name))
+
+
 def test_missing_file_and_directory(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         read(tmp_path / "nothing")
-    with pytest.raises(DataError, match="a directory"):
+    with pytest.raises(DataError, match="Is a directory"):
         read(tmp_path)
 
 

@@ -941,7 +941,7 @@ def test_labels_in_one_block_only() -> None:
         (lambda X, y: (X, np.ones(500)), "two classes, got one"),
         (lambda X, y: (X, np.full(500, "a")), "no numbers"),
         (lambda X, y: (X[:0], y[:0]), "0 rows"),
-        (lambda X, y: (X[:, :0], y), "expected a table"),
+        (lambda X, y: (X[:, :0], y), "expected features"),
         (lambda X, y: (X.astype(str), y), "real numbers"),
         (lambda X, y: (X[:, 0], y), "expected a table"),
         (lambda X, y: (X, None), "expected one label per row"),
@@ -960,11 +960,6 @@ def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
     os.truncate(given[0], 100_000)
     with pytest.raises(ucm.DataError, match="stays as it is"):
         plan.solve()
-    mapped = written("memmap", tmp_path, X, y)[0]
-    mapped.check = lambda: None  # between the look at the file and the read
-    os.truncate(tmp_path / "X.npy", 100_000)
-    with pytest.raises(ucm.DataError, match="ends after"):
-        ucm.solve(MODELS["nu"], mapped)
 
 
 @pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "csv", "hdf5", "zarr"])
@@ -977,12 +972,6 @@ def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
     os.utime(file, ns=(1, 1))
     with pytest.raises(ucm.DataError, match="stays as it is"):
         plan.solve()
-    if kind == "columns":
-        os.truncate(file, 1000)
-        for kept in source.kept:  # type: ignore[attr-defined]
-            object.__setattr__(kept, "signature", array_rows._signature(kept.path))
-        with pytest.raises(ucm.DataError, match="ends after 1000 bytes"):
-            source.gather()
 
 
 @pytest.mark.parametrize("kind", ["npy", "hdf5", "zarr"])

@@ -27,7 +27,7 @@ from ucm.compiler.recover import (
     summand_points,
 )
 from ucm.compiler.route import choose, named, refusal, table, verdicts
-from ucm.data.bound import Data, EuclideanSpace, GramSpace
+from ucm.data.bound import Data, GramSpace, Space
 from ucm.data.linear import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.bounds import lower_bound
@@ -164,7 +164,7 @@ class _RobustLowering(Lowering[Form]):
         if w is not None and w.any():
             if (
                 bias_rule == "auto"
-                and abs(proof.objective) <= EuclideanSpace.resolution * proof.size
+                and abs(proof.objective) <= Space.resolution * proof.size
             ):
                 bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ __all__ = [
     "Unchanged",
     "array_in_file",
     "library",
+    "library_of",
     "of_arrays",
     "of_group",
     "opened",
@@ -43,6 +43,11 @@ def opened(path: Path, read: Callable[[], Any]) -> Any:
         raise DataError(
             f"{path}: expected a file of the format {path.suffix}, got an error ({error}); write it anew"
         ) from error
+
+
+def library_of(X: Any) -> str:
+    """The name of the library of an object."""
+    return type(X).__module__.split(".")[0]
 
 
 def library(name: str, part: str | None = None) -> Any:
@@ -70,12 +75,10 @@ class Unchanged:
 
     def check(self) -> None:
         if _signature(self.path) != self.signature:
-            self.refuse("one that was changed since it was opened")
-
-    def refuse(self, got: str) -> NoReturn:
-        raise DataError(
-            f"{self.path}: expected a file that stays as it is, got {got}; finish writing it, and solve again"
-        )
+            raise DataError(
+                f"{self.path}: expected a file that stays as it is, got one that was changed since it was "
+                "opened; finish writing it, and solve again"
+            )
 
 
 def _signature(path: Path) -> tuple[int, int, int]:
@@ -88,13 +91,17 @@ def _signature(path: Path) -> tuple[int, int, int]:
     return len(parts), sum(sizes), sum(times)
 
 
-def _file_of(X: Any) -> tuple[Unchanged, ...]:
-    """The file of a dataset of HDF5, or the folder of an array of Zarr, where it is known."""
-    library = type(X).__module__.split(".")[0]
-    if library == "h5py":
-        return (Unchanged(Path(X.file.filename)),) if Path(X.file.filename).is_file() else ()
-    root = getattr(getattr(X, "store", None), "root", None) if library == "zarr" else None
-    return (Unchanged(Path(root)),) if root is not None and Path(root).is_dir() else ()
+def _files_of(X: Any) -> list[Unchanged]:
+    """The file of a memory map or of a dataset of HDF5, the folder of an array of Zarr, if it is known."""
+    owner, path = library_of(X), None
+    if isinstance(X, np.memmap):
+        X.flush()  # a later write of the map would change the time of the file
+        path = X.filename
+    elif owner == "h5py":
+        path = X.file.filename
+    elif owner == "zarr":
+        path = getattr(X.store, "root", None)
+    return [Unchanged(Path(path))] if path is not None and Path(path).exists() else []
 
 
 class FileRows(BlockSource):
@@ -111,18 +118,15 @@ class ArrayRows(FileRows):
     """Rows that are read by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
 
     def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
-        self.X, self.beside = _part(X), RowColumns(*map(_part, beside))
-        parts = self.X, *self.beside
-        mapped = [part.file for part in parts if isinstance(part, _MappedFile)]
-        files = [file for part in (X, *beside) for file in _file_of(part)]
-        self.kept, self.tags = (*mapped, *files), beside.tags
+        self.X, self.beside, self.tags = X, beside, beside.tags
+        self.kept = tuple(file for part in (X, *beside) for file in _files_of(part))
         self.m, self.n = X.shape
         per_row = X.shape[1] * X.dtype.itemsize
         if sparse.issparse(X):
             per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
         self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
-        dense = isinstance(self.X, np.ndarray) and X.dtype == np.float64  # others are converted
-        there = dense or sparse.issparse(self.X)
+        dense = type(X) is np.ndarray and X.dtype == np.float64  # others are read or converted
+        there = dense or sparse.issparse(X)
         self.step = block or block_rows(per_row / _IN_MEMORY if there else per_row)
 
     @property
@@ -131,50 +135,13 @@ class ArrayRows(FileRows):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start, end = block * self.step, min((block + 1) * self.step, self.m)
-        yield self.X[start:end], self.beside.at(start, end)
+        X = self.X[start:end]
+        yield X if sparse.issparse(X) else np.asarray(X), self.beside.at(start, end)
 
     def labels(self) -> NDArray[Any]:
         y = self.beside.label
-        if isinstance(y, np.ndarray):
-            return np.unique(y)
         parts = [np.unique(np.asarray(y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0)
-
-
-def _part(X: Any) -> Any:
-    """A memory map as the file that it is of: where that shrinks, reading it through the map ends the
-    process."""
-    whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
-    ordered = whole and (X.flags.c_contiguous or X.flags.f_contiguous)
-    return _MappedFile(X) if ordered and X.filename else X
-
-
-class _MappedFile:
-    """The file of a memory map, read by slices of rows."""
-
-    def __init__(self, X: np.memmap) -> None:
-        self.path, self.offset = Path(X.filename), X.offset  # type: ignore[arg-type]
-        self.shape, self.dtype = X.shape, X.dtype
-        self.by_rows = X.flags.c_contiguous
-        X.flush()
-        self.file = Unchanged(self.path)
-
-    def _read(self, first: int, count: int) -> NDArray[Any]:
-        """Entries in the order of the file."""
-        at = self.offset + first * self.dtype.itemsize
-        found = np.fromfile(self.path, self.dtype, count, offset=at)
-        if found.size < count:
-            self.file.refuse(f"one that ends after {_signature(self.path)[1]} bytes")
-        return found
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        start, end, _ = rows.indices(self.shape[0])
-        count, rest = end - start, self.shape[1:]
-        if self.by_rows:
-            width = int(np.prod(rest, dtype=np.int64))
-            return self._read(start * width, count * width).reshape(count, *rest)
-        columns = [self._read(j * self.shape[0] + start, count) for j in range(rest[0])]
-        return np.column_stack(columns)
 
 
 # --- what is opened ----------------------------------------------------------------------------

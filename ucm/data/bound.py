@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar
 
@@ -40,7 +39,7 @@ from ucm.data.weighing import (
 from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = [
-    "Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of", "without_constant",
+    "Data", "GramSpace", "Space", "bind", "covariance_of", "without_constant",
 ]  # fmt: skip
 
 _KEPT = 3  # sizes of vectors, and one more
@@ -50,35 +49,57 @@ _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
 
 
-class Space(ABC):
-    """A space of feature vectors, with its inner product, norms and dual vectors.
+class Space:
+    """R^n, with the inner product, norms and dual vectors of its vectors.
 
     Attributes
     ----------
     resolution : norms below this part of what they are sums of are rounding
     """
 
-    resolution: ClassVar[float]
+    resolution: ClassVar[float] = 1e-9
 
-    @abstractmethod
     def inner(self, w: Vec, x: Vec) -> float:
         """`<w, x>` of a dual vector and a vector."""
+        return float(w @ x)
 
-    @abstractmethod
     def norm(self, x: Vec, q: float = 2.0) -> float:
-        """`||x||_q`."""
+        """`||x||_q`, safe against overflow and underflow."""
+        if q == 2.0 and x.size:
+            return float(_NRM2(x))
+        top = float(np.abs(x).max(initial=0.0))
+        return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
 
-    @abstractmethod
-    def dual_vector(self, x: Vec, q: float) -> Vec:
-        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1."""
-
-    @abstractmethod
     def size(self, x: Vec) -> float:
-        """`||x||_2`, or a number like it that takes less work."""
+        """`||x||_2`, or an upper bound that takes less work."""
+        return self.norm(x)
 
-    @abstractmethod
     def direction(self, w: Vec, p: float) -> Vec | None:
-        """`w / ||w||_p` of a dual vector; None where w = 0, or its length is not known."""
+        """`w / ||w||_p` of a dual vector, unchanged if that is 1 to rounding; None for 0, or if the length is
+        not known."""
+        if p == 2.0 and abs(self.norm(w) - 1.0) <= 5e-15:
+            return w
+        length = self.norm(w, p)
+        if length == 0.0:
+            return None
+        return w if abs(length - 1.0) <= 1e-14 else w / length
+
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
+
+        For 1 < q < inf it is `sign(x) |x|^(q-1) / ||x||_q^(q-1)`.
+        """
+        top = float(np.abs(x).max(initial=0.0))
+        if top == 0.0:
+            return np.zeros_like(x)
+        v = np.abs(x) / top
+        if q == np.inf:
+            w = np.zeros_like(x)
+            k = int(np.argmax(v))
+            w[k] = np.sign(x[k])
+            return w
+        w = v ** (q - 1.0)
+        return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
 
 
 def refuse_squares(scale: float, what: str) -> None:
@@ -112,17 +133,13 @@ class GramSpace(Space):
         """`K c`."""
         return self.gram.times(c)
 
-    def inner(self, w: Vec, x: Vec) -> float:
-        return float(w @ x)
-
     def norm(self, x: Vec, q: float = 2.0) -> float:
         support = np.flatnonzero(x)
         square = float(x[support] @ self.scores(x)[support]) if support.size else 0.0
         return math.sqrt(max(square, 0.0))
 
     def size(self, x: Vec) -> float:
-        """Return an upper bound of `||x||`: from inner products of the samples in x, or from their norms if
-        they are many."""
+        """From inner products of the samples in x, or from their norms if they are many."""
         support = np.flatnonzero(x)
         if support.size > _MANY:
             return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
@@ -139,54 +156,6 @@ class GramSpace(Space):
 
     def direction(self, w: Vec, p: float) -> Vec | None:
         return None  # scores do not tell the length of what they are the scores of
-
-
-class EuclideanSpace(Space):
-    """R^n."""
-
-    resolution: ClassVar[float] = 1e-9
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def inner(self, w: Vec, x: Vec) -> float:
-        return float(w @ x)
-
-    def norm(self, x: Vec, q: float = 2.0) -> float:
-        """`||x||_q`, safe against overflow and underflow."""
-        if q == 2.0 and x.size:
-            return float(_NRM2(x))
-        top = float(np.abs(x).max(initial=0.0))
-        return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
-
-    def size(self, x: Vec) -> float:
-        return self.norm(x)
-
-    def direction(self, w: Vec, p: float) -> Vec | None:
-        """`w / ||w||_p`, as it is where that is 1 to rounding; None for 0."""
-        if p == 2.0 and abs(self.norm(w) - 1.0) <= 5e-15:
-            return w
-        length = self.norm(w, p)
-        if length == 0.0:
-            return None
-        return w if abs(length - 1.0) <= 1e-14 else w / length
-
-    def dual_vector(self, x: Vec, q: float) -> Vec:
-        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
-
-        For 1 < q < inf it is `sign(x) |x|^(q-1) / ||x||_q^(q-1)`.
-        """
-        top = float(np.abs(x).max(initial=0.0))
-        if top == 0.0:
-            return np.zeros_like(x)
-        v = np.abs(x) / top
-        if q == np.inf:
-            w = np.zeros_like(x)
-            k = int(np.argmax(v))
-            w[k] = np.sign(x[k])
-            return w
-        w = v ** (q - 1.0)
-        return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
 
 
 class Data:
@@ -236,7 +205,7 @@ class Data:
         self.groups = groups
         self.weighing = weighing
         self.m, self.n = X.shape
-        self.space = EuclideanSpace(self.n) if space is None else space
+        self.space = Space() if space is None else space
         self._cache: dict[Hashable, Any] = {}
 
     @functools.cached_property

@@ -37,7 +37,6 @@ __all__ = ["dask_rows", "is_dask", "lazy_blocks", "refuse_cut_rows"]
 
 _TIMEOUT = 600.0  # seconds without a finished task
 _MERGED = 16  # results that one task merges
-_FULL = 0.8  # of the memory of the workers
 _NONE = RowColumns(None)
 
 
@@ -162,33 +161,7 @@ class _OnWorkers(_OfBlocks):
     ) -> None:
         self.client, self.blocks, self.timeout, self.rows = client, blocks, timeout, rows
         self.futures: list[Any] = []
-        self._refuse_size(about)
         self._count(about)
-
-    def _refuse_size(self, about: _About) -> None:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [w["memory_limit"] or math.inf for w in workers]
-        if about.itemsize is None or None in about.rows or not limits:
-            return
-        bytes_of = [(r or 0) * about.n * about.itemsize for r in about.rows]
-        for kind, size, limit, remedy in (
-            (
-                "blocks that fit into the memory of a worker",
-                max(bytes_of, default=0),
-                max(limits),
-                "take smaller chunks, X.rechunk({0: 'auto', 1: -1})",
-            ),
-            (
-                "samples that fit into the memory of the workers, which keep them",
-                sum(bytes_of),
-                sum(limits),
-                "add workers, take float32, or close the client and let blocks be read here one by one",
-            ),
-        ):
-            if size > _FULL * limit:
-                raise DataError(
-                    f"X: expected {kind}, got {size / 1e9:.3g} GB for {limit / 1e9:.3g} GB; {remedy}"
-                )
 
     def map_reduce(
         self,
@@ -291,19 +264,17 @@ class _Here(_OfBlocks, BlockSource):
 # --- from collections --------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _About:
-    """The shape, type and columns of a Dask collection before it is computed.
+    """The shape and columns of a Dask collection before it is computed.
 
     Attributes
     ----------
     rows : of the blocks; None where not known
-    itemsize : bytes of an entry; None of sparse ones and of frames
     tags : whether they have weights and groups
     """
 
     n: int
     rows: tuple[int | None, ...]
     features: list[str] | None = None
-    itemsize: int | None = None
     tags: tuple[str, ...] = ()
 
 
@@ -344,9 +315,7 @@ def lazy_blocks(X: Any, beside: RowColumns, wanted: Features = EVERY) -> tuple[l
         _refuse_array(X)
         rows = tuple(None if math.isnan(r) else int(r) for r in X.chunks[0])
         n, tables = X.shape[1], X.to_delayed().ravel().tolist()
-        dense = isinstance(X._meta, np.ndarray)
-        itemsize = X.dtype.itemsize if dense else None
-        about = _About(int(n), rows, None, itemsize, tags=beside.tags)
+        about = _About(int(n), rows, tags=beside.tags)
     own = beside.without(named)
     if named.label is None and (own.label is None or isinstance(own.label, str)):
         raise DataError("y: expected one label per row of X, got none; give the labels")

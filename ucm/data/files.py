@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import bz2
 import csv
 import gzip
@@ -9,7 +10,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +22,7 @@ from ucm.errors import DataError
 
 __all__ = ["Table", "read"]
 
-_OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
-    re.compile(rb"\x1f\x8b"): gzip.GzipFile,
-    # its first block, or its end, follows at once: a text may begin with BZ
-    re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"): bz2.BZ2File,
-}
-_LARGEST = 2**31 - 1  # index of a feature
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _PAIR = re.compile(r"\d+:[^,;]+")
 
 
@@ -57,8 +53,8 @@ def read(
     """The samples and labels of a LIBSVM or CSV file; which of the two is seen from its content.
 
     A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
-    is split at commas, semicolons, tabs or blanks, and may stand below a header. Both may be compressed
-    (gzip, bzip2).
+    is split at commas, semicolons, tabs or blanks, and may stand below a header. A file that ends with .gz or
+    .bz2 is decompressed.
 
     Parameters
     ----------
@@ -89,51 +85,38 @@ def read(
             raise DataError(
                 f"{path}: a LIBSVM file has its labels first, got label={label!r}; leave it out"
             )
-        return _libsvm(path, text, lines, rows, zero_based)
+        return _libsvm(path, lines, rows, zero_based)
     return _csv(path, text, label, features)
 
 
 def _text(path: Path) -> str:
     """The content of the file, decompressed and decoded."""
     try:
-        with path.open("rb") as stream:
-            head = stream.read(10)
-        opener = next((known for magic, known in _OPENERS.items() if magic.match(head)), None)
-        with opener(path) if opener else path.open("rb") as stream:
+        with _OPENERS.get(path.suffix, open)(path, "rb") as stream:
             content = stream.read()
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise DataError(f"{path}: a directory, not a file; name a file in it") from None
-    except (OSError, EOFError, zlib.error, ValueError) as error:  # a name can hold no NUL
-        raise DataError(f"{path}: cannot be read ({error})") from None
-    if b"\x00" in content:
-        line = content[: content.index(b"\x00")].count(b"\n") + 1
-        raise DataError(f"{path}, line {line}: binary content; expected LIBSVM or CSV text")
-    try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
+        line = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {line}: not UTF-8 text; expected LIBSVM or CSV") from None
+    except (OSError, EOFError, zlib.error, ValueError) as error:  # a name can hold no NUL
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(
+            f"{path}: cannot be read ({reason}); name a file of LIBSVM or CSV"
+        ) from None
 
 
 # --- LIBSVM -----------------------------------------------------------------------------------
-def _libsvm(
-    path: Path, text: str, lines: list[str], rows: list[int], zero_based: bool | None
-) -> Table:
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        X, y = load_svmlight_file(io.BytesIO(text.encode()), zero_based=True)  # pyright: ignore[reportArgumentType]
-        failure = None if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
-    except (ValueError, OverflowError) as error:
-        X, y, failure = None, None, str(error)
-    if X is None or y is None or failure is not None:
-        for i in rows:  # only now, as it is slow: the loader does not name the line
-            problem = _libsvm_problem(lines[i].partition("#")[0].split())
-            if problem is not None:
-                raise DataError(f"{path}, line {i + 1}: {problem}")
-        raise DataError(f"{path}: not readable as LIBSVM ({failure})")
+def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | None) -> Table:
+    found = _parsed(lines)
+    if isinstance(
+        found, str
+    ):  # the loader does not name the line: the first one with which it fails
+        i = bisect.bisect_left(rows, True, key=lambda i: isinstance(_parsed(lines[: i + 1]), str))
+        raise DataError(
+            f"{path}, line {rows[i] + 1}: expected 'label index:value ...' with finite numbers and "
+            f"increasing indices, got an error ({_parsed(lines[: rows[i] + 1])}); mend the line"
+        )
+    X, y = found
     if X.shape[1] == 0:
         raise DataError(f"{path}: no row has a feature; expected index:value pairs")
     occurs = bool((X.indices == 0).any())
@@ -145,26 +128,16 @@ def _libsvm(
     return Table(X if zero_based else X[:, 1:], y, zero_based)
 
 
-def _libsvm_problem(tokens: list[str]) -> str | None:
-    """Return the error in one row of a LIBSVM file, or None."""
-    if _number(tokens[0]) is None:
-        what = (
-            "no label" if _PAIR.fullmatch(tokens[0]) else f"label {tokens[0]!r} is no finite number"
-        )
-        return f"{what}; expected 'label index:value ...'"
-    last = -1
-    for token in tokens[1:]:
-        index, colon, entry = token.partition(":")
-        if not (colon and index.isascii() and index.isdigit()):
-            return f"{token!r} is no index:value pair"
-        if int(index) <= last:
-            return f"index {index} after {last}; indices increase"
-        if int(index) > _LARGEST:
-            return f"index {index} is above {_LARGEST}"
-        if _number(entry) is None:
-            return f"feature {index}: {entry!r} is no finite number"
-        last = int(index)
-    return None
+def _parsed(lines: list[str]) -> tuple[Any, NDArray[np.float64]] | str:
+    """Samples and labels, or what is wrong."""
+    from sklearn.datasets import load_svmlight_file
+
+    stream: Any = io.BytesIO("\n".join(lines).encode())
+    try:
+        X, y = load_svmlight_file(stream, zero_based=True)
+    except (ValueError, OverflowError) as error:
+        return str(error)
+    return (X, y) if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
 
 
 # --- CSV --------------------------------------------------------------------------------------

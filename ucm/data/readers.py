@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.array_rows import FileRows, Unchanged, array_in_file, of_arrays, of_group
+from ucm.data.array_rows import FileRows, Unchanged, array_in_file, library_of, of_arrays, of_group
 from ucm.data.columns import EVERY, Features, RowColumns, Unlabelled
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
@@ -35,7 +35,7 @@ def is_stored(X: Any) -> bool:
         return True
     if isinstance(X, np.memmap):
         return 8 * X.size > _LARGE
-    return type(X).__module__.split(".")[0] in ("dask", "h5py", "zarr", "pyarrow")
+    return library_of(X) in ("dask", "h5py", "zarr", "pyarrow")
 
 
 def open_rows(
@@ -125,7 +125,7 @@ def has_columns(X: Any) -> bool:
     """Whether rows that are stored lie in a table with names: a file or a table of Arrow, Parquet or CSV."""
     if isinstance(X, str | Path):
         return SUFFIXES.get(Path(X).suffix.lower(), "parquet") in _TABLES
-    return type(X).__module__.split(".")[0] == "pyarrow"
+    return library_of(X) == "pyarrow"
 
 
 def feature_rows(X: Any, names: list[str] | None) -> RowSource:
@@ -136,7 +136,7 @@ def feature_rows(X: Any, names: list[str] | None) -> RowSource:
 
 
 def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) -> FileRows:
-    module = type(X).__module__.split(".")[0]
+    module = library_of(X)
     kind = _kind(Path(X)) if isinstance(X, str | Path) else None
     if wanted != EVERY and not has_columns(X):
         raise DataError(

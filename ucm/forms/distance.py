@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import EuclideanSpace, Space
+from ucm.data.bound import Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import VStack
 from ucm.forms.answer import Answer, Expected
@@ -43,13 +43,13 @@ class MinNorm:
     couplings: tuple[Coupling, ...] = ()
     norm: float = 2.0
     stored: int = 1
-    space: Space = field(default_factory=lambda: EuclideanSpace(0))
+    space: Space = field(default_factory=Space)
 
     @classmethod
     def of(cls, image: LoweredSet, norm: float, stored: int, space: Space | None = None) -> MinNorm:
         """The form of a lowered set."""
         if space is None:
-            space = EuclideanSpace(image.center.size)
+            space = Space()
         return cls(image.center, image.blocks, image.couplings, norm, stored, space)
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.bound import EuclideanSpace
+from ucm.data.bound import Space
 from ucm.data.linear import Vec
 from ucm.data.maps import MatrixMap
 from ucm.forms.answer import Answer
@@ -69,7 +69,7 @@ class RangeSpace:
             bases.append(basis)
             couplings.append(_coupled(c, offset, parts))
         monitor.forming += sum(factoring(form, *A.shape) for A in (Q, *bases))
-        space = EuclideanSpace(center.size)
+        space = Space()
         small = MinNorm(center, blocks, tuple(couplings), 2.0, form.stored, space)
         return cls(small, Q, tuple(bases))
 
@@ -99,4 +99,4 @@ def _shape(form: MinNorm) -> MinNorm:
         rows = min(c.offset.size, 1 + sum(B.shape[1] for _, B in c.terms))
         parts = [np.empty((rows, B.shape[1])) for _, B in c.terms]
         couplings.append(_coupled(c, np.empty(rows), parts))
-    return MinNorm(np.empty(r), blocks, tuple(couplings), 2.0, form.stored, EuclideanSpace(r))
+    return MinNorm(np.empty(r), blocks, tuple(couplings), 2.0, form.stored, Space())
