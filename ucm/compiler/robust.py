@@ -162,10 +162,7 @@ class _RobustLowering(Lowering[Form]):
             weights = sample_weights(self.image, proof.answer.q, data.m)
         b, rule, rho = None, "none", None
         if w is not None and w.any():
-            if (
-                bias_rule == "auto"
-                and abs(proof.objective) <= Space.resolution * proof.size
-            ):
+            if bias_rule == "auto" and abs(proof.objective) <= Space.resolution * proof.size:
                 bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         found, gram, q = Recovered(w, b, x, weights, rule, rho=rho), data.gram, proof.answer.q

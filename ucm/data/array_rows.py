@@ -14,7 +14,7 @@ from scipy import sparse
 
 from ucm.data.columns import RowColumns
 from ucm.data.source import BlockSource, block_rows
-from ucm.data.validation import SAID, check_table, refuse_unsound
+from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.errors import DataError, MissingExtraError, brief
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Unchanged",
     "array_in_file",
     "library",
-    "library_of",
     "of_arrays",
     "of_group",
     "opened",
@@ -43,11 +42,6 @@ def opened(path: Path, read: Callable[[], Any]) -> Any:
         raise DataError(
             f"{path}: expected a file of the format {path.suffix}, got an error ({error}); write it anew"
         ) from error
-
-
-def library_of(X: Any) -> str:
-    """The name of the library of an object."""
-    return type(X).__module__.split(".")[0]
 
 
 def library(name: str, part: str | None = None) -> Any:

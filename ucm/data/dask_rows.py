@@ -25,6 +25,7 @@ from ucm.data.source import BlockSource, Merge, RowSource, block_rows, reduced
 from ucm.data.validation import (
     SAID,
     check_table,
+    library_of,
     no_entry,
     refuse_dimensions,
     refuse_kind,
@@ -42,7 +43,7 @@ _NONE = RowColumns(None)
 
 def is_dask(X: Any) -> bool:
     """Whether X is an array, a frame or a series of Dask."""
-    return type(X).__module__.split(".")[0] == "dask" and hasattr(X, "to_delayed")
+    return library_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
 # --- what goes to the workers ------------------------------------------------------------------

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.array_rows import FileRows, Unchanged, array_in_file, library_of, of_arrays, of_group
+from ucm.data.array_rows import FileRows, Unchanged, array_in_file, of_arrays, of_group
 from ucm.data.columns import EVERY, Features, RowColumns, Unlabelled
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.row_metadata import refuse_tags
 from ucm.data.source import RowSource
 from ucm.data.table_rows import table_in_file, table_in_memory
+from ucm.data.validation import library_of
 from ucm.errors import DataError
 
 __all__ = ["SUFFIXES", "feature_rows", "has_columns", "is_stored", "open_rows"]

@@ -26,7 +26,8 @@ from ucm.errors import DataError, brief
 
 __all__ = [
     "SAID", "Fingerprint", "Look", "as_double", "check_table", "distinct_labels", "finite", "first_bad",
-    "in_order", "joined", "label_values", "look", "malformed", "no_entry", "read", "read_groups",
+    "in_order", "joined", "label_values", "library_of", "look", "malformed", "no_entry", "read",
+    "read_groups",
     "read_weights", "refuse_bad", "refuse_dimensions", "refuse_empty", "refuse_entry", "refuse_kind",
     "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "scale_hint", "signs_of",
     "table", "vector",
@@ -54,6 +55,11 @@ _WANTED = {
 
 
 # --- tables ------------------------------------------------------------------------------------
+def library_of(X: Any) -> str:
+    """The name of the library of an object."""
+    return type(X).__module__.split(".")[0]
+
+
 def malformed(X: Any) -> str | None:
     """Why the indices of a sparse matrix do not fit its shape, where compiled code would read or write
     outside of its arrays; None where they do."""
@@ -81,7 +87,7 @@ def refuse_unsound(X: Any, name: str) -> None:
         A masked array with masked entries, a sparse matrix whose indices do not fit its shape, or what Dask
         has, which would be computed and brought here in silence.
     """
-    if type(X).__module__.split(".")[0] == "dask":
+    if library_of(X) == "dask":
         raise DataError(
             f"{name}: expected samples in memory, got {brief(X)} of Dask; give X.compute() where it "
             "fits into memory"
