@@ -319,45 +319,6 @@ def test_the_shares_of_a_mixture_against_a_search(seed: int) -> None:
         assert_allclose(q, by_bisection(a, caps[0] * t[0], t[0]), atol=1e-9)
 
 
-# --- reduced hulls from one direction --------------------------------------------------------------
-def filled(s: np.ndarray, c: np.ndarray, mass: float) -> tuple[float, float]:
-    """The largest <q, s>, and the threshold, by sorting."""
-    order = np.argsort(-s, kind="stable")
-    total = np.minimum(np.cumsum(c[order]), mass)
-    q = np.diff(total, prepend=0.0)
-    last = min(int(np.searchsorted(np.cumsum(c[order]), mass * (1 - 1e-12))), s.size - 1)
-    return float(q @ s[order]), float(s[order][last])
-
-
-@pytest.mark.parametrize("n", [1, 2, 9, 500])
-def test_the_threshold_score_and_a_line_against_sorting(n: int) -> None:
-    rng = np.random.default_rng(n)
-    s, d, c = rng.standard_normal(n), rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
-    s[rng.integers(0, n, n // 2)] = s[0]
-    for share in (0.01, 0.4, 1.0):
-        assert native.top_threshold(s, c, share * c.sum()) == filled(s, c, share * c.sum())[1]
-    bounds = np.array([0, n // 2, n])
-    parts = [slice(0, n // 2), slice(n // 2, n)] if n > 1 else [slice(0, 1)]
-    bounds = bounds if n > 1 else np.array([0, 1])
-    masses = np.array([0.4 * c[p].sum() for p in parts])
-    slope = -0.5 * sum(filled(d[p], c[p], m)[0] for p, m in zip(parts, masses))
-
-    def value(t: float) -> float:
-        return slope * t + sum(filled(s[p] + t * d[p], c[p], m)[0] for p, m in zip(parts, masses))
-
-    if (
-        value(1e-9) < value(0.0)
-        and slope + sum(filled(d[p], c[p], m)[0] for p, m in zip(parts, masses)) > 0.0
-    ):
-        t = native.line_minimum(s, d, c, bounds, masses, 0.0, slope, 1.0)
-        best = minimize_scalar(
-            value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10}
-        )
-        assert value(t) <= best.fun + 1e-9 * (1.0 + abs(best.fun))
-    assert np.isnan(native.top_threshold(NONE, NONE, 1.0))
-    native.top_threshold(np.array([np.nan, 1.0, np.inf]), np.ones(3), 1.5)  # ends
-
-
 # --- checksums -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", [np.int64, np.int32])
 @pytest.mark.parametrize("n", [0, 1, 2, 9, 1000])

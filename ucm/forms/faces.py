@@ -7,6 +7,7 @@ mass freely, which is the whole subdifferential (Barbero, Takeda and Lopez 2015,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,16 @@ from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
 
-__all__ = ["Face", "SumOfHulls", "min_norm_point"]
+__all__ = ["Face", "SumOfHulls", "least_of_tangents", "min_norm_point", "top_threshold"]
 
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
 _STEPS = 2000  # of clipped MDM, before the system of the free weights is solved
 _PAIRS = 6000  # samples whose inner products are formed, 288 MB; of more, equal shares
 _ROUNDS = 20  # of both
+_ROUNDING = 1e-12  # of a mass: 1/eta may be a whole number
+_DOUBLINGS = 60  # of a step, until the function rises
+_TANGENTS = 100  # of a line search
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             a, b = self.bounds[g], self.bounds[g + 1]
             u, cap = s[a:b], self.caps[a:b]
-            theta = native.top_threshold(u, cap, mass)
+            theta = top_threshold(u, cap, mass)
             sure = u > theta
             value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
             off, near = np.abs(u - theta), tied
@@ -196,11 +200,20 @@ class SumOfHulls:
         return found
 
     def line_minimum(self, scores: Vec, w: Vec, d: Vec, first: float) -> float:
-        """The step t > 0 with the least `max over x in U of -(w + t d)'x`."""
-        return native.line_minimum(
-            scores, self.scores(d), self.caps, self.bounds, self.masses,
-            -float(self.center @ w), -float(self.center @ d), first,
-        )  # fmt: skip
+        """Return the step t > 0 with the least `max over x in U of -(w + t d)'x`; `first` is a guess."""
+        move, offset = self.scores(d), (-float(self.center @ w), -float(self.center @ d))
+        groups = [slice(a, b) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
+
+        def at(t: float) -> tuple[float, float, float]:
+            value, slope = offset[0] + t * offset[1], offset[1]
+            for g, mass in zip(groups, self.masses, strict=True):
+                own, speed, caps = scores[g] + t * move[g], move[g], self.caps[g]
+                order = np.argsort(-own, kind="stable")
+                q = np.clip(mass - (np.cumsum(caps[order]) - caps[order]), 0.0, caps[order])
+                value, slope = value + float(q @ own[order]), slope + float(q @ speed[order])
+            return t, value, slope
+
+        return least_of_tangents(at, first)
 
     def nearest_kink(self, w: Vec, d: Vec) -> float:
         """The first t > 0 at which another sample reaches a threshold along `w + t d`; inf if none.
@@ -214,16 +227,55 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
             u, v, cap = s[rows], move[rows], self.caps[rows]
-            theta = native.top_threshold(u, cap, mass)
+            theta = top_threshold(u, cap, mass)
             at = np.abs(u - theta) <= near
             left = mass - float(cap[u > theta + near].sum())
-            speed = native.top_threshold(v[at], cap[at], min(left, float(cap[at].sum())))
+            speed = top_threshold(v[at], cap[at], min(left, float(cap[at].sum())))
             lower = (u < theta - near) & (v > speed + still)
             upper = (u > theta + near) & (v < speed - still)
             meets = lower | upper
             if meets.any():
                 first = min(first, float(((theta - u[meets]) / (v[meets] - speed)).min()))
         return first
+
+
+def top_threshold(s: Vec, c: Vec, mass: float) -> float:
+    """Return the score at which the caps c, taken from the largest score of s down, reach the mass."""
+    if s.size == 0:
+        return np.nan
+    order = np.argsort(-s)
+    last = int(np.searchsorted(np.cumsum(c[order]), mass * (1.0 - _ROUNDING)))
+    return float(s[order[min(last, s.size - 1)]])
+
+
+def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: float) -> float:
+    """Return the t > 0 where a convex, piecewise linear function is least.
+
+    Tangents of both sides meet above, or at, the minimum; where they meet at the graph it is found.
+
+    Parameters
+    ----------
+    at : t to t, the value and a slope there
+    first : a guess
+    """
+    low, high = at(0.0), at(first)
+    for _ in range(_DOUBLINGS):
+        if high[2] >= 0.0:
+            break
+        low, high = high, at(4.0 * high[0])
+    if low[2] >= 0.0:  # ties at t = 0: any slope of the left may have come
+        low = (*low[:2], min(low[2], (high[1] - low[1]) / (high[0] - low[0])))
+    for _ in range(_TANGENTS):
+        if not high[2] > low[2]:
+            break
+        t = (low[1] - high[1] + high[2] * high[0] - low[2] * low[0]) / (high[2] - low[2])
+        if not low[0] < t < high[0]:
+            break
+        middle, meet = at(t), low[1] + low[2] * (t - low[0])
+        if middle[1] <= meet + 1e-14 * abs(meet):
+            return t
+        low, high = (middle, high) if middle[2] < 0.0 else (low, middle)
+    return low[0] if low[1] <= high[1] and low[0] > 0.0 else high[0]
 
 
 def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp], Vec]:

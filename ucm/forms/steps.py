@@ -1,6 +1,6 @@
 """Steps of the proximal augmented Lagrangian with semismooth Newton, whatever the problem.
 
-Plain functions of numbers. `ucm/native/steps.c` is their like for compiled loops.
+Plain functions of numbers; `ucm/native/hulls.c` has the line search and the growth in C.
 """
 
 from __future__ import annotations

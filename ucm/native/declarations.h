@@ -22,10 +22,6 @@ void project_power(int64_t n, const double *u, const double *c, double p, double
 /* share.c */
 void shares(const double *v, int64_t count, const int64_t *ends, const double *caps, const double *units, const double *radii, const double *lengths, const double *at, double *found, double *work);
 
-/* weighted_quantile.c */
-double top_threshold(int64_t n, const double *s, const double *c, double mass, double *work);
-double line_minimum(const double *s, const double *d, const double *c, int64_t groups, const int64_t *bounds, const double *masses, double c0, double c1, double first, double *work);
-
 /* checksum.c */
 void checksum_long(int64_t n, const int64_t *words, int64_t *found);
 void checksum_short(int64_t n, const int32_t *words, int64_t *found);
@@ -128,4 +124,25 @@ void kernel_sums_double(int64_t kind, int64_t degree, double gamma, double coef0
 /* smo.c */
 double smo_slack(double a, double C, double p);
 double smo_step(double d, double eta, double ai, double yi, double Ci, double aj, double yj, double Cj, double p, double top);
-int32_t smo(double eps, double gap, int64_t limit, int64_t *counts, double *numbers, int64_t *ends, int32_t *index, double *u, double *F, double *lo, double *hi, double *diagonal, double *C, double *xi, double *levels, double *all, float *s, float *curve, float *grows, float *falls, float *X, float *squares, float *store, int32_t *where, int32_t *owner, int32_t *keep, int64_t *used);
+typedef struct {
+    int64_t n, groups, features, stride, kind, degree; /* variables at hand; features and entries of a row of X */
+    int64_t capacity, most, slots, filled;             /* floats of the store; rows at most, for now, so far */
+    int64_t fresh;                                     /* 1: the arrays are new */
+    int64_t clock, need, slot;                         /* of the cache; the row that the caller computes, and where */
+    int64_t updates, check, next, entries;             /* so far; those at which to look again; kernel values */
+    int64_t since;                                     /* the updates at which the gap was `least` */
+    double gamma, coef0, p;
+    double violation, gap, least; /* the largest of a pair; of the variables at hand, and the least of all so far */
+    double reference;             /* the violation that the curvatures of phi are for */
+    double fall, value, rate, share; /* of the objective so far; what the gap is relative to, see smo */
+    double move;
+    int64_t *ends;                     /* (groups) where they end */
+    int32_t *index;                    /* (n) the variable of all that each is */
+    double *u, *F, *lo, *hi, *diagonal, *C, *xi, *levels, *all; /* C, xi: p > 1 only; levels: (2 groups); all: every u */
+    float *s, *curve, *grows, *falls;  /* curve: diagonal of Q, with phi's; grows, falls: 0 or infinite */
+    float *X, *squares, *store;
+    int32_t *where, *owner, *keep;     /* slot of each row, or -1; its variable; (2n) scratch */
+    int64_t *used;                     /* when each slot was */
+} smo_t;
+
+int32_t smo(smo_t *S, double eps, double gap, int64_t limit);

@@ -10,17 +10,13 @@ from numpy.typing import NDArray
 from ucm.native.binding import library
 
 __all__ = [
-    "COUNTS",
     "KINDS",
-    "NUMBERS",
     "add_outer",
     "checksum",
     "exchanges",
     "exponentials",
     "kernel_sums",
     "leave_one_out",
-    "line_minimum",
-    "pair_updates",
     "power_root",
     "project_ball_simplex",
     "project_capped",
@@ -30,7 +26,6 @@ __all__ = [
     "shares",
     "support_entropy",
     "threshold",
-    "top_threshold",
 ]
 
 Vector = NDArray[np.float64]
@@ -160,32 +155,6 @@ def shares(
 # --- reduced hulls --------------------------------------------------------------------------------
 
 
-def top_threshold(s: Vector, c: Vector, mass: float) -> float:
-    """The score at which the caps c, taken from the largest score of s down, reach the mass; both (n,)."""
-    return library.top_threshold(s.size, s, c, mass, np.empty(2 * s.size))
-
-
-def line_minimum(
-    s: Vector,
-    d: Vector,
-    c: Vector,
-    bounds: Ints,
-    masses: Vector,
-    c0: float,
-    c1: float,
-    first: float,
-) -> float:
-    """The t > 0 where `c0 + c1 t + sum over groups of max <q, s + t d>` is least; `first` is a guess.
-
-    Parameters
-    ----------
-    s, d, c : (n,) scores, their change, and caps
-    bounds, masses : (groups + 1,) where each group begins, and (groups,) its mass
-    """
-    work = np.empty(3 * s.size)
-    return library.line_minimum(s, d, c, masses.size, bounds, masses, c0, c1, first, work)
-
-
 def exchanges(
     K: NDArray[np.float64], group: Ints, cap: Vector, eps: float, limit: int, q: Vector,
     F: Vector,
@@ -238,7 +207,7 @@ def leave_one_out(
         )
 
 
-# --- kernels, pair updates ------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------
 
 KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 """`exp(-gamma |a - b|^2)` from inner products, or from differences: the second loses less to rounding."""
@@ -275,33 +244,6 @@ def kernel_sums(
     run(
         kind, degree, gamma, coef0, *a.shape, a, own, c, x.shape[1], x, squares, start, out.size, out
     )  # fmt: skip
-
-
-_COUNTS = (
-    "n groups features stride kind degree capacity most slots filled fresh clock need slot updates "
-    "check next entries since"
-)
-_NUMBERS = "gamma coef0 p violation gap least reference fall value rate share move"
-COUNTS = np.dtype([(name, np.int64) for name in _COUNTS.split()])
-NUMBERS = np.dtype([(name, np.float64) for name in _NUMBERS.split()])
-"""The fields of the state, as smo.c says what they are."""
-
-
-def pair_updates(
-    eps: float, gap: float, limit: int, counts: NDArray[Any], numbers: NDArray[Any],
-    arrays: dict[str, NDArray[Any]],
-) -> int:  # fmt: skip
-    """At most `limit` pair updates: 0 done, 1 at the limit, 2 the kernel is indefinite, 3 a row is missing.
-
-    Parameters
-    ----------
-    eps, gap : the violation, and the relative gap, at which it ends
-    counts, numbers : (1,) records of `COUNTS` and `NUMBERS`
-    arrays : the others of smo.c in its order, ends to used
-    """
-    return library.smo(
-        eps, gap, limit, counts.view(np.int64), numbers.view(np.float64), *arrays.values()
-    )
 
 
 # --- sums over arrays -----------------------------------------------------------------------------

@@ -33,6 +33,9 @@ static const double NEAR_GAP = 8.0;    /* tolerances: a larger gap needs no exac
 static const double SEPARATED = 1e-12; /* of the largest norm met: a longer distance from 0 is no rounding */
 static const double FAR_SHIFT = 1e3;   /* caps: a longer shift leaves rounding in differences */
 static const double ROUNDING = 1e-15;  /* of the sums that meet at a root */
+static const int MOST_TRIALS = 40;     /* of a line search */
+static const double FLAT = 0.2;        /* of the first slope: the slope at the end of a line search */
+static const double SUFFICIENT = 1e-4; /* of the decrease that the first slope foretells (Armijo) */
 static const double WHOLE = 1e-11;     /* of a cap: a mass that is a whole number of caps, up to rounding */
 
 enum { CENTRE, REFRESH, ACTIVATE, NEWTON };  /* phase: what comes next */
@@ -516,9 +519,8 @@ VECTORISED static double slope_of(int64_t n, const double *target, const double 
 }
 
 /* The slope of the augmented Lagrangian at w + t d; theta and p' are those there. */
-static double slope_along(double t, void *on)
+static double slope_along(ray_t *r, double t)
 {
-    ray_t *r = on;
     hulls_t *h = r->h;
     const double *b = h->work;
     double *target = h->work + h->end[1], slope = r->start + t * r->square;
@@ -528,6 +530,32 @@ static double slope_along(double t, void *on)
         slope -= slope_of(h->active[c] - lo, target + lo, h->p + lo, b + lo);
     }
     return slope;
+}
+
+/* t > 0 where the augmented Lagrangian has decreased and its slope is small, or the last of MOST_TRIALS trials; the last
+   call of slope_along is at the t returned. The rule is that of `line_search` in ucm/forms/steps.py. */
+static double line_search(ray_t *r)
+{
+    const double start = r->start;
+    double low = 0.0, at_low = start, lowest = start, high = INFINITY, at_high = INFINITY, t = 1.0;
+    for (int trial = 1; trial < MOST_TRIALS; trial++) {
+        const double s = slope_along(r, t);
+        if (s <= 0.0) {
+            if (s >= FLAT * start) return t;
+            low = t;
+            at_low = lowest = s;
+            at_high *= 0.5;
+        } else {
+            if (s <= -FLAT * start && low * lowest + (t - low) * s <= SUFFICIENT * t * start) return t;
+            high = t;
+            at_high = s;
+            at_low *= 0.5;
+        }
+        t = high == INFINITY ? 2.0 * t : low - at_low * (high - low) / (at_high - at_low);
+    }
+    t = low > 0.0 ? low : t; /* the function has fallen there */
+    slope_along(r, t);
+    return t;
 }
 
 /* Move along d to where the slope is small; p and x follow. False where d is no direction of descent. */
@@ -541,7 +569,7 @@ static bool descend(hulls_t *h)
         rows_dot(&h->rows[c], m, h->tags + lo, h->d, b + lo);
         h->passes += 0.5 * (double)m / (double)h->end[1];
     }
-    const double t = line_search(slope_along, &r, r.start);
+    const double t = line_search(&r);
     add(h->n, h->w, t, h->d);
     for (int c = 0; c < 2; c++) {
         const int64_t lo = h->first[c];
@@ -588,6 +616,13 @@ static void begin(hulls_t *h)
     h->slack -= h->slack < INFINITY ? moved(h) : 0.0;
     h->look = h->reach;
     h->phase = h->slack < h->reach ? REFRESH : ACTIVATE;
+}
+
+/* The factor of sigma after an outer step of so many Newton steps: the fewer, the larger. */
+static double growth(int64_t steps)
+{
+    static const double factors[] = {3.0, 9.0, 6.0, 4.2, 3.0, 3.0};
+    return steps <= 5 ? factors[steps] : 2.1;
 }
 
 /* p becomes the centre and sigma grows. Where the Newton steps did not suffice p is no proximal point: then the centre

@@ -8,6 +8,7 @@
 
 #include "native.h"
 
+enum { MOST_STEPS = 50 };              /* for one problem */
 static const double SUFFICIENT = 1e-4; /* of the decrease that the model foretells */
 static const int HALVINGS = 40;
 static const double ROUNDING = 1e-14;  /* of the objective */
@@ -299,12 +300,12 @@ int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget)
     int64_t told = 0;
     if (!p->begun) begin(p);
     const double before = work(p);
-    while (p->status == UNDERWAY && p->steps < MOST_L1_STEPS && told < count && work(p) - before <= budget) {
+    while (p->status == UNDERWAY && p->steps < MOST_STEPS && told < count && work(p) - before <= budget) {
         const int64_t steps = p->steps;
         step(p);
         if (p->steps > steps) tell(p, log + 4 * told++);
     }
-    if (p->status == UNDERWAY && p->steps == MOST_L1_STEPS) p->status = ENDED;
+    if (p->status == UNDERWAY && p->steps == MOST_STEPS) p->status = ENDED;
     return told;
 }
 

@@ -63,12 +63,4 @@ int64_t rows_move(const rows_t *X, int64_t count, const uint32_t *tags, const do
 int64_t rows_exchange(const rows_t *X, int64_t count, uint32_t *tags, const double *p, const double *caps, double cap,
                       double sign, double *H, double *s, double *chunk);
 
-/* steps.c */
-typedef double (*along_t)(double t, void *on);
-double line_search(along_t slope, void *on, double start);
-double growth(int64_t steps);
-
-/* l1_newton.c */
-enum { MOST_L1_STEPS = 50 }; /* for one problem */
-
 #endif

@@ -20,29 +20,6 @@ static const double FALL = 0.99;         /* of the least gap so far: a gap above
 enum { IDLE = 100000, IDLE_EACH = 100 }; /* and after so many updates without any, and for each variable, rounding is left */
 static const double EPS = 0x1p-52;
 
-/* What stays from one call to the next. Python holds the counts and the numbers as two arrays, in this order (smo.py), and
-   every other array. */
-typedef struct {
-    int64_t n, groups, features, stride, kind, degree; /* variables at hand; features and entries of a row of X */
-    int64_t capacity, most, slots, filled;             /* floats of the store; rows at most, for now, so far */
-    int64_t fresh;                                     /* 1: the arrays are new */
-    int64_t clock, need, slot;                         /* of the cache; the row that the caller computes, and where */
-    int64_t updates, check, next, entries;             /* so far; those at which to look again; kernel values */
-    int64_t since;                                     /* the updates at which the gap was `least` */
-    double gamma, coef0, p;
-    double violation, gap, least; /* the largest of a pair; of the variables at hand, and the least of all so far */
-    double reference;             /* the violation that the curvatures of phi are for */
-    double fall, value, rate, share; /* of the objective so far; what the gap is relative to, see smo */
-    double move;
-    int64_t *ends;                     /* (groups) where they end */
-    int32_t *index;                    /* (n) the variable of all that each is */
-    double *u, *F, *lo, *hi, *diagonal, *C, *xi, *levels, *all; /* C, xi: p > 1 only; levels: (2 groups); all: every u */
-    float *s, *curve, *grows, *falls;  /* curve: diagonal of Q, with phi's; grows, falls: 0 or OUT */
-    float *X, *squares, *store;
-    int32_t *where, *owner, *keep;     /* slot of each row, or -1; its variable; (2n) scratch */
-    int64_t *used;                     /* when each slot was */
-} smo_t;
-
 /* --- terms of p > 1: phi(u) = C (p - 1) xi^p with xi = (|u| / (C p))^(1 / (p - 1)) ------------------------------ */
 
 double smo_slack(double a, double C, double p)
@@ -348,8 +325,9 @@ static bool move(smo_t *S, int64_t i, int64_t j, float Kij)
 
 /* At most `limit` pair updates, until no pair violates by more than eps, or the gap of these variables is at most `gap` of
    |value + rate fall + share gap|, fall what the objective has fallen by without its terms phi; where that says that a
-   square has become negative, or the gap falls no more, the rows are too rounded to go on. Returns 0 then, 1 at the limit, 2 where the kernel is indefinite, 3 where a row is needed. */
-static int32_t run(smo_t *S, double eps, double gap, int64_t limit)
+   square has become negative, or the gap falls no more, the rows are too rounded to go on. Returns 0 then, 1 at the limit,
+   2 where the kernel is indefinite, 3 where a row is needed. */
+int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
 {
     levels_t *const levels = (levels_t *)S->levels;
     int64_t from = 0;
@@ -418,20 +396,4 @@ static int32_t run(smo_t *S, double eps, double gap, int64_t limit)
         for (int64_t g = 0; g < S->groups; from = S->ends[g++])
             levels[g] = update(S->ends[g] - from, S->F + from, S->s + from, S->grows + from, S->falls + from, ti, tj, Ki + from, Kj + from);
     }
-}
-
-int32_t smo(double eps, double gap, int64_t limit, int64_t *counts, double *numbers, int64_t *ends, int32_t *index, double *u,
-            double *F, double *lo, double *hi, double *diagonal, double *C, double *xi, double *levels, double *all, float *s,
-            float *curve, float *grows, float *falls, float *X, float *squares, float *store, int32_t *where, int32_t *owner,
-            int32_t *keep, int64_t *used)
-{
-    smo_t S = {.ends = ends, .index = index, .u = u, .F = F, .lo = lo, .hi = hi, .diagonal = diagonal, .C = C, .xi = xi,
-               .levels = levels, .all = all, .s = s, .curve = curve, .grows = grows, .falls = falls, .X = X,
-               .squares = squares, .store = store, .where = where, .owner = owner, .keep = keep, .used = used};
-    memcpy(&S.n, counts, offsetof(smo_t, gamma));
-    memcpy(&S.gamma, numbers, offsetof(smo_t, ends) - offsetof(smo_t, gamma));
-    const int32_t code = run(&S, eps, gap, limit);
-    memcpy(counts, &S.n, offsetof(smo_t, gamma));
-    memcpy(numbers, &S.gamma, offsetof(smo_t, ends) - offsetof(smo_t, gamma));
-    return code;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from ucm import native
 from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
+from ucm.native.binding import library, point, structure
 from ucm.solvers.smo.problem import Pairs
 
 __all__ = ["DONE", "INDEFINITE", "LIMIT", "State"]
@@ -18,7 +20,6 @@ DONE, LIMIT, INDEFINITE, _MISSING = range(4)
 _SECONDS = 0.03  # of one call: Ctrl-C, the time limit and callbacks wait for no more
 _FIRST = 64  # pair updates of the first call
 _BATCH = 32  # rows that Python computes at a time
-_COUNTED = frozenset(native.COUNTS.names or ())
 _FLAT = 1e-14  # of the largest derivative: violations below are rounding
 
 
@@ -44,12 +45,12 @@ class State:
             X, squares = (a[..., samples] for a in gram.columns.single)
             X, kind = np.ascontiguousarray(X), gram.columns.kind
         diagonal = gram.diagonal[samples] * problem.s[members] ** 2
-        none, power = np.empty(0), problem.p > 1.0
+        power = problem.p > 1.0
         self.arrays = {
             "ends": np.searchsorted(members, problem.ends[1:]).astype(np.int64),
             "index": members.copy(), "u": u[members], "F": F[members], "lo": problem.lo[members],
-            "hi": problem.hi[members], "diagonal": diagonal, "C": problem.C[members] if power else none,
-            "xi": problem.slacks(u)[members] if power else none,
+            "hi": problem.hi[members], "diagonal": diagonal, "C": problem.C[members] if power else None,
+            "xi": problem.slacks(u)[members] if power else None,
             "levels": np.empty(2 * problem.mass.size), "all": u.copy(),
             "s": problem.s[members].astype(np.float32), "curve": diagonal.astype(np.float32),
             "grows": np.empty(n, np.float32), "falls": np.empty(n, np.float32), "X": X,
@@ -57,22 +58,21 @@ class State:
             "owner": np.full(n, -1, np.int32), "keep": np.empty(2 * n, np.int32),
             "used": np.zeros(n, np.int64),
         }  # fmt: skip
-        self.counts, self.numbers = np.zeros(1, native.COUNTS), np.zeros(1, native.NUMBERS)
-        self._set(
-            n=n, groups=problem.mass.size, features=X.shape[0], stride=n, kind=kind, degree=kernel.degree,
-            capacity=store.size, most=n, slots=min(n, store.size // n), fresh=1, gamma=kernel.gamma,
-            coef0=kernel.coef0, p=problem.p, value=value, rate=1.0 if problem.hinge else -2.0,
-            share=float(problem.hinge),
-        )  # fmt: skip
-
-    def _set(self, **fields: float) -> None:
-        for name, value in fields.items():
-            (self.counts if name in _COUNTED else self.numbers)[name] = value
+        self.fields: Any = np.zeros((), structure("smo_t"))
+        point(self.fields, "smo_t", **self.arrays)
+        numbers: dict[str, float] = {
+            "n": n, "groups": problem.mass.size, "features": X.shape[0], "stride": n, "kind": kind,
+            "degree": kernel.degree, "capacity": store.size, "most": n, "slots": min(n, store.size // n),
+            "fresh": 1, "gamma": kernel.gamma, "coef0": kernel.coef0, "p": problem.p, "value": value,
+            "rate": 1.0 if problem.hinge else -2.0, "share": float(problem.hinge),
+        }  # fmt: skip
+        for name, number in numbers.items():
+            self.fields[name] = number
 
     @property
     def updates(self) -> int:
         """The number of updates."""
-        return int(self.counts["updates"][0])
+        return int(self.fields["updates"])
 
     def run(self, gap: float, limit: int, monitor: Monitor) -> int:
         """Updates until the relative gap of these variables is at most `gap`, or `limit` updates are made:
@@ -82,7 +82,7 @@ class State:
         while True:
             began = time.perf_counter()
             count = min(share, limit - self.updates)
-            code = native.pair_updates(eps, gap, count, self.counts, self.numbers, self.arrays)
+            code: int = library.smo(self.fields, eps, gap, count)
             took = time.perf_counter() - began
             if code == _MISSING:
                 self._fetch()
@@ -93,24 +93,24 @@ class State:
 
     def _fetch(self) -> None:
         """Put the row that is missing into the cache, and where there is room those of free variables."""
-        n, filled, slots = (int(self.counts[name][0]) for name in ("n", "filled", "slots"))
+        n, filled, slots = (int(self.fields[name]) for name in ("n", "filled", "slots"))
         a = self.arrays
         free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
         more = np.flatnonzero(free)[: min(_BATCH, slots - filled)]
         new = np.arange(filled, filled + more.size)
-        a["where"][more], a["owner"][new], a["used"][new] = new, more, self.counts["clock"]
-        self.counts["filled"] += more.size
+        a["where"][more], a["owner"][new], a["used"][new] = new, more, self.fields["clock"]
+        self.fields["filled"] += more.size
         samples = self.problem.index[a["index"][:n]]
-        rows = np.concatenate([self.counts["need"], more])
+        rows = np.append(self.fields["need"], more)
         K = self.problem.gram.between(samples[rows], samples)
-        for slot, row in zip([*self.counts["slot"], *new], K, strict=True):
+        for slot, row in zip([self.fields["slot"], *new], K, strict=True):
             a["store"][slot * n : (slot + 1) * n] = row
 
     def variables(self) -> Vec:
         """All u after the updates."""
-        self.problem.gram.computed += int(self.counts["entries"][0])
-        self.counts["entries"] = 0
-        n = int(self.counts["n"][0])
+        self.problem.gram.computed += int(self.fields["entries"])
+        self.fields["entries"] = 0
+        n = int(self.fields["n"])
         u = self.arrays["all"]
         u[self.arrays["index"][:n]] = self.arrays["u"][:n]
         return u

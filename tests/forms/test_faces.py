@@ -1,0 +1,56 @@
+"""Sums of reduced hulls from one direction, against counting, filling and a scalar search."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from ucm.forms.faces import SumOfHulls, top_threshold
+
+
+def largest(s: np.ndarray, c: np.ndarray, mass: float) -> float:
+    """The largest <q, s>, one sample after another."""
+    value = 0.0
+    for k in np.argsort(-s):
+        q = min(c[k], mass)
+        value, mass = value + q * s[k], mass - q
+    return value
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 500])
+def test_the_threshold_score_against_counting(n: int) -> None:
+    rng = np.random.default_rng(n)
+    s, c = rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
+    s[rng.integers(0, n, n // 2)] = s[0]
+    for part in (0.01, 0.4, 1.0):
+        mass = part * c.sum()
+        reached = [x for x in s if c[s >= x].sum() >= mass * (1.0 - 1e-12)]
+        assert top_threshold(s, c, mass) == max(reached)
+    assert np.isnan(top_threshold(np.empty(0), np.empty(0), 1.0))
+
+
+@pytest.mark.parametrize("n", [2, 9, 500])
+def test_the_least_support_along_a_line(n: int) -> None:
+    rng = np.random.default_rng(n)
+    points, caps = rng.standard_normal((n, 3)), rng.uniform(0.1, 1.0, n)
+    points[rng.integers(0, n, n // 2)] = points[0]
+    bounds = np.array([0, n // 2, n])
+    parts = [slice(0, n // 2), slice(n // 2, n)]
+    masses = np.array([0.4 * caps[p].sum() for p in parts])
+    hulls = SumOfHulls(0.1 * rng.standard_normal(3), points, caps, bounds, masses, (), ())
+    w, d = rng.standard_normal((2, 3))
+
+    def value(t: float) -> float:
+        v = w + t * d
+        scores = hulls.scores(v)
+        rest = sum(largest(scores[p], caps[p], m) for p, m in zip(parts, masses, strict=True))
+        return rest - float(hulls.center @ v)
+
+    if value(1e-6) > value(0.0):
+        d = -d
+    for first in (1e-3, 1.0, 1e3):
+        t = hulls.line_minimum(hulls.scores(w), w, d, first)
+        best = minimize_scalar(
+            value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10}
+        )
+        assert t > 0.0
+        assert value(t) <= best.fun + 1e-9 * (1.0 + abs(best.fun))
