@@ -106,7 +106,6 @@ def test_every_option_of_a_solver_is_looked_at(name: str) -> None:
     own, of = ucm.solvers.SSNAL(), ucm.solvers
     given: dict[str, Any] = {"inner": own, "rest": (own,)}
     given |= {"inner": (own,)} if name == "LevelSetNewton" else {}
-    given |= {"inner": of.ProxALM()} if name == "OutOfCoreHinge" else {}
     options = [field for field in dataclasses.fields(kind) if field.init]
     needed = {f.name: given[f.name] for f in options if f.default is dataclasses.MISSING}
     kind(**needed)

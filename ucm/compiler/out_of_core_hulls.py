@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
+from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, translation_factors
 from ucm.compiler.robust import DistanceLowering, separates
 from ucm.data.bound import Data, refuse_squares
@@ -19,16 +20,15 @@ from ucm.data.first_pass import OutOfCoreMap, RowData, refuse_gathering, rows_he
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 from ucm.data.row_metadata import Factors
-from ucm.data.source import of_all_groups, spread
+from ucm.data.source import of_all_groups
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import at_zero, is_proven
 from ucm.evidence.inside import INSIDE
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
-from ucm.evidence.row_hulls import hulls_proven
+from ucm.evidence.row_hulls import HullProof, hulls_proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
-from ucm.forms.lazy import LazyVector
 from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowHulls
 from ucm.forms.solution import Certificate, Solution
@@ -39,12 +39,11 @@ from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
-from ucm.language.sets.affine_image import AffineImage, Point
+from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, LinearImage, is_number
 from ucm.language.sets.hull import Hull
-from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.out_of_core.active_set import WRITTEN
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -176,7 +175,7 @@ def _kind(A: LinearMap) -> tuple[str, float]:
     return (A.kind, factor) if isinstance(A, OutOfCoreMap) else ("", factor)
 
 
-class OutOfCoreHullsLowering(Lowering[RowHulls]):
+class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     """`min ||x||_2` over two reduced hulls of rows that are read block by block.
 
     Parameters
@@ -206,7 +205,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         """The lowering over samples in memory."""
         return None if self.data is self.rows else DistanceLowering(self.model, self.data)
 
-    def describe(self) -> list[str]:
+    def describe_form(self) -> str:
         data, form = self.rows, self.form
         each = [
             f"0 ≤ q ≤ {share:.4g}" if form.capped else f"q in ball {k}"
@@ -218,11 +217,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
                 data.class_sizes, ("+1", "-1"), each, form.masses, strict=True
             )
         )
-        return [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
-            f"form      min ||x||_2 over hulls of rows, {hulls}",
-            f"cost      1 pass reads every block of rows once, {2 * data.stored:,} operations",
-        ]
+        return f"min ||x||_2 over hulls of rows, {hulls}"
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.data is self.rows:
@@ -243,10 +238,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
             return Proof(answer, certificate, certificate.primal, answer.w)
         x = np.array(self.form.factors) @ points
         norm = self.data.space.norm(x)
-        size = sum(
-            abs(f) * float(np.linalg.norm(p))
-            for f, p in zip(self.form.factors, points, strict=True)
-        )
+        size = self.form.norm_and_size(points)[1]
         near = self.data.space.resolution
         small = certificate.violation <= INSIDE and norm <= near * size
         if small and not separates(certificate, tol, size, near, 0.0):
@@ -257,7 +249,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         if self.memory is None:
-            refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
+            return super().certify_external(given)
         return self.memory.certify_external(given)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
@@ -279,10 +271,9 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         points = None if found is None else found.points
         if found is None or points is None or w is None or not w.any():
             return Recovered(w, None, proof.x, None, "none")
-        of_rows = functools.partial(found.rows.weights, form.factors)
-        make = functools.partial(spread, self.rows.source, of_rows)
+        weights = self.lazily(functools.partial(found.rows.weights, form.factors))
+        weights = weights if self.data is self.rows else np.asarray(weights)
         parts = functools.partial(self._parts, points)
-        weights: Any = LazyVector(self.rows.given, make) if self.data is self.rows else make()
         if bias_rule not in _RULES and self.memory is not None:
             image = self.memory.image
             b, rule, _ = bias(
@@ -332,47 +323,25 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
         signed = points[0] - points[1]
         return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
 
-    # --- the twin ----------------------------------------------------------------------------------
+    # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         if self.memory is not None:
             return self.memory.reference(at, scaled)
-        if at is None or at.answer is None or at.answer.rows is None:
-            raise ParameterError(
-                "reference: over rows it is the program of the band and of the point that the other rows "
-                "make, which a solution knows; give one, reference(solution)"
-            )
-        return twin(*self._band(at), scaled).problem
+        return twin(*self._reference(answer_of(at).rows), scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         if self.memory is not None:
             return self.memory.verify(solution, tol, **options)
-        if solution.answer is None or solution.answer.rows is None or solution.x is None:
-            raise ParameterError("verify: expected a solution with a point, got none; solve first")
-        model, data = self._band(solution)
+        model, data = self._reference(answer_of(solution).rows)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
-    def _band(self, solution: Solution) -> tuple[RobustMargin, Data]:
-        """The declared set with the rows outside of the band held where they are: a point, and two hulls."""
-        found, form = solution.answer.rows, self.form
-        if not form.capped:
-            return self._some(solution, form)
-        band = found.rows.band
-        X, y = band.table()
-        held, U = solution.x.copy(), []
-        for c, kind in enumerate((pos, neg)):
-            p, f = band.p[c], form.factors[c]
-            held -= f * (band.X[c].T @ p)
-            left = form.masses[c] - form.shares[c] * found.rows.counts[c]
-            cap = max(form.shares[c] / left, 1.0 / float(band.c[c].sum()))
-            U.append((f * left) * Hull(kind, weights=CappedSimplex(cap)))
-        return RobustMargin(U[0] + U[1] + Point(held)), rows_here(X, y)
+    def _reference(self, found: HullProof) -> tuple[RobustMargin, Data]:
+        """Return the set over the rows that are written out, and their data.
 
-    def _some(self, solution: Solution, form: RowHulls) -> tuple[RobustMargin, Data]:
-        """The set with the rows outside of a sample held: what they leave of the masses and of the balls."""
-        found, (X, y) = solution.answer.rows, self.rows.sample  # type: ignore[union-attr]
-        step = -(-y.size // WRITTEN)
-        X, y = X[::step], y[::step]
-        side, q = np.where(y > 0.0, 0, 1), found.rows.of(X, y)
+        The other rows keep their weights, so that a part of the masses and of the radii is left.
+        """
+        form, (X, y, q) = self.form, self.written(found)
+        side = np.where(y > 0.0, 0, 1)
         share = np.array(form.shares)[side] * np.abs(y)
         s = q / share  # near 1, which conic solvers need
         A = (sparse.diags_array(np.array(form.factors)[side] * share) @ X).T
@@ -391,7 +360,7 @@ class OutOfCoreHullsLowering(Lowering[RowHulls]):
                 rows += [*inside, share[own] @ height <= room[k]]
             return rows
 
-        center = solution.x - A @ s
+        center = np.array(form.factors) @ found.points - A @ s
         return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Regime, Verdict
+from ucm.compiler.lowering import Proof, Recovered, Regime, Verdict
+from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
 from ucm.data.bound import Data
-from ucm.data.first_pass import RowData, refuse_gathering, rows_here
+from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear import Vec
 from ucm.data.row_metadata import Factors
-from ucm.data.source import spread
 from ucm.errors import ParameterError
 from ucm.evidence.majorant import majorant
-from ucm.evidence.row_losses import losses_proven
+from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
-from ucm.forms.lazy import LazyVector
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import unit_of, weighed
 from ucm.forms.rows import RowLosses, Weighed
@@ -31,10 +29,9 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.statistics.samples import Samples
 from ucm.language.term_sums import LossSum, split_scalar
 from ucm.language.terms import ConvexLoss, Penalty
-from ucm.solvers.out_of_core.active_set import WRITTEN, ActiveSetWeights
-from ucm.solvers.out_of_core.hinge import TiltedRows
+from ucm.solvers.out_of_core.active_set import margins
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
-from ucm.solvers.out_of_core.row_sums import row_sums
+from ucm.solvers.out_of_core.row_sums import RowWeights, row_sums
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -114,7 +111,7 @@ def _form(terms: Terms, data: RowData) -> RowLosses:
     )
 
 
-class OutOfCoreLossesLowering(Lowering[RowLosses]):
+class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
     """Losses and penalties over rows that are read block by block."""
 
     def __init__(
@@ -125,16 +122,16 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.asked, self.bias_rules = model, asked, ("auto",)
-        self.data = data
+        self.data = self.rows = data
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
-            self.written = _base(first) + model.penalty
-            losses, less = self.written.loss.split()
+            self.written_model = _base(first) + model.penalty
+            losses, less = self.written_model.loss.split()
             terms = terms._replace(losses=losses, less=less)
         else:
-            self.written = model
+            self.written_model = model
         self.form = _form(terms, data)
 
     @property
@@ -143,13 +140,8 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
             return Regime(True, "the answer is the global optimum")
         return Regime(False, "DCA from a convex start, to a critical point")
 
-    def describe(self) -> list[str]:
-        data = self.data
-        return [
-            f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
-            f"form      {self.model}",
-            f"cost      1 pass reads every block of rows once, {2 * data.stored:,} operations",
-        ]
+    def describe_form(self) -> str:
+        return f"{self.model}"
 
     def run(
         self, solver: Solver[RowLosses], monitor: Monitor, start: Answer | None, starts: int
@@ -169,9 +161,6 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         certificate = losses_proven(self.form, answer.rows)
         return Proof(answer, certificate, certificate.primal, w, b)
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
-        refuse_gathering(self.form.data.source, "a certificate of an answer from elsewhere")
-
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         certificate, found = proof.certificate, proof.answer.rows
         if certificate.kind != "local" or proof.answer.status != "converged":
@@ -187,59 +176,48 @@ class OutOfCoreLossesLowering(Lowering[RowLosses]):
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        found, data = proof.answer.rows, self.form.data
-        weights: Any = None
-        if found is not None and found.slopes is not None:
-            weights = LazyVector(
-                data.given, functools.partial(spread, data.source, found.rows.weights)
-            )
+        found = proof.answer.rows
+        known = found is not None and found.slopes is not None
+        weights = self.lazily(found.rows.weights) if known else None
         return Recovered(proof.w, proof.b, None, weights, "variable")
 
-    # --- the twin ----------------------------------------------------------------------------------
+    # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        if at is None:
-            raise ParameterError(
-                "reference: over rows it is the program of some of them, and of what the slopes of the "
-                "others bound, which a solution knows; give one, reference(solution)"
-            )
-        data, others = self._written(at)
-        return majorant(self.written, data, at.w, at.b or 0.0, scaled=scaled, others=others)
+        (w, b), others = answer_of(at).plane, self._others(answer_of(at).rows)
+        return majorant(self.written_model, others[0], w, b, scaled=scaled, others=others[1])
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         problem = self.reference(solution, True)
-        least = min(loss.lowest() for loss, _ in self.form.losses)
-        unit = self.form.at_rest
         return compared(
             solution,
             solved(problem, options),
             tol,
             objective=solution.objective,
-            unit=unit,
-            least=least,
+            unit=self.form.at_rest,
+            least=min(loss.lowest() for loss, _ in self.form.losses),
         )
 
-    def _written(self, solution: Solution) -> tuple[Data, tuple[Vec, float, float]]:
-        """Samples that are written out, of a band all, and the bound of the others by their slopes."""
-        found = None if solution.answer is None else solution.answer.rows
-        if found is None or found.slopes is None or solution.w is None:
-            raise ParameterError("verify: expected a solution with slopes, got none; solve first")
+    def _others(self, found: LossProof) -> tuple[Data, tuple[Vec, float, float]]:
+        """Return the data of the rows that are written out, and the bound of the other rows by their slopes:
+        its slopes in w and b, and its value at 0."""
+        form = self.form
         slopes, points, gains = found.slopes, found.points, float(np.sum(found.gains))
-        if isinstance(found.rows, ActiveSetWeights):
-            X, y = found.rows.band.table()
-            a = np.concatenate(found.rows.band.p)
-            gain = self.form.losses[0][0].offset * float(a.sum())
-        elif isinstance(found.rows, TiltedRows):
-            X, y, a, gain = found.rows.here(self.form.losses[0][0].offset)
+        if found.rest is not None:
             slopes, points = slopes - found.rest[0], points - found.rest[1]
             gains -= found.tangent
-        else:
-            X, y = self.form.data.sample
-            step = -(-y.size // WRITTEN)
-            X, y = X[::step], y[::step]
-            own = row_sums(X, y, *found.rows.message)
-            a, gain = found.rows.of(X, y), float(SmoothLosses(self.form).gains(own).sum())
+        X, y, a = self.written(found)
+        if isinstance(found.rows, RowWeights):
+            gain = float(SmoothLosses(form).gains(row_sums(X, y, *found.rows.message)).sum())
+        else:  # the loss is a maximum of 0 and a linear function, and so is the subtracted loss
+            plane, end, less = found.rows.plane, max(found.rows.end, -1e300), form.sides()[3]
+            tail = np.zeros(y.size)
+            if plane is not None:
+                tail = np.where(
+                    margins(X, y, plane) < end, np.abs(y) * np.where(y > 0.0, *less), 0.0
+                )
+            gain = form.losses[0][0].offset * float((a + tail).sum()) - end * float(tail.sum())
         sign = np.sign(y)
         normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
         slope = float(slopes[0] - slopes[1] - sign @ a)
         rest = normal, slope, gains - gain
-        return rows_here(X, y, self.data.weighing), rest
+        return rows_here(X, y, self.rows.weighing), rest

@@ -39,7 +39,6 @@ from ucm.solvers import (
     Linearize,
     NewtonRows,
     OutOfCoreActiveSet,
-    OutOfCoreHinge,
     ProxALM,
     ProxNewton,
     Rapminos,
@@ -195,8 +194,10 @@ ROUTES = (
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
     Route(OutOfCoreActiveSet(SSNAL()), "two hulls of rows with weights: so too"),
-    Route(OutOfCoreHinge(_PROGRAM), "the hinge and the ramp loss with l1 and l infinity over rows"),
-    Route(OutOfCoreHinge(_HINGE), "the same with any penalty: the rows near the breakpoint"),
+    Route(
+        OutOfCoreActiveSet(_PROGRAM), "the hinge and the ramp loss with l1 and l infinity over rows"
+    ),
+    Route(OutOfCoreActiveSet(_HINGE), "the same with any penalty: the rows near the breakpoint"),
     Route(
         NewtonRows(),
         "balls of weights, or smooth losses with l2: Newton's method, sums over all rows",
@@ -258,7 +259,7 @@ def _has_name(route: Route, name: object) -> bool:
 
 def label(solver: Solver[Any]) -> str:
     """Return the name of a solver with the name of its inner solver."""
-    inside = solver.inner if isinstance(solver, DCA | OutOfCoreHinge | OutOfCoreActiveSet) else None
+    inside = solver.inner if isinstance(solver, DCA | OutOfCoreActiveSet) else None
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 
 
@@ -329,7 +330,7 @@ def fallbacks(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> list[
 
     A method with an inner solver has the fallbacks of the inner solver, whoever asked for the method.
     """
-    around = isinstance(chosen, DCA | OutOfCoreHinge)
+    around = isinstance(chosen, DCA | OutOfCoreActiveSet)
     if around and isinstance(chosen.inner, WithFallback):
         return [chosen.inner.second.name]
     names = []

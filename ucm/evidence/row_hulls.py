@@ -23,19 +23,10 @@ from ucm.forms.rows import RowHulls
 from ucm.forms.solution import Certificate
 from ucm.language.simplex_projection import round_violation
 
-__all__ = ["PASS", "HullProof", "below", "hulls_proven"]
+__all__ = ["PASS", "HullProof", "hulls_proven"]
 
 PASS = fault("the pass over the rows")
 """What is to blame if its bounds contradict each other."""
-
-
-def below(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> tuple[float, float]:
-    """`sum c_i max(0, -d_i)` over class +1 and over class -1."""
-    short = np.minimum(d, 0.0)
-    if weights is not None:
-        short *= weights
-    whole, first = float(short.sum()), float(short @ positive)
-    return -first, first - whole
 
 
 @dataclass(frozen=True)

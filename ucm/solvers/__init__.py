@@ -17,9 +17,8 @@ from ucm.solvers.objective.ball_newton import BallNewton
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
-from ucm.solvers.out_of_core.hinge import OutOfCoreHinge
-from ucm.solvers.out_of_core.hulls import OutOfCoreActiveSet
 from ucm.solvers.out_of_core.newton_rows import NewtonRows
+from ucm.solvers.out_of_core.solver import OutOfCoreActiveSet
 from ucm.solvers.secular.solver import TrustRegionSecular
 from ucm.solvers.smo.solver import SMO
 from ucm.solvers.sphere.faces import Faces
@@ -48,7 +47,6 @@ __all__ = [
     "Linearize",
     "NewtonRows",
     "OutOfCoreActiveSet",
-    "OutOfCoreHinge",
     "ProxALM",
     "ProxNewton",
     "Rapminos",

@@ -1,13 +1,14 @@
-"""The rows of a band: what separates them from the others, and where their weights are.
+"""The active set of an out-of-core method: the rows near their threshold, which are kept in memory.
 
-A row is held at weight 0 above a threshold, at the cap below it; those near it, or on the wrong side, are the
-band, and come. A row leaves one byte where it is.
+A row is held at weight 0 above its threshold, and at its cap below. The rows near the threshold, or on the
+wrong side of it, join the active set. The block of a row stores one byte of state for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,36 +17,67 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.data.row_metadata import magnitudes
 from ucm.data.source import RowSource, as_double, gathered
-from ucm.evidence.row_hulls import below
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.rows import OverRows
+from ucm.forms.solver import Solver
 
-__all__ = [
-    "HELD", "WIDE", "WRITTEN", "ActiveSet", "ActiveSetWeights", "Screened", "margins", "reach_of", "screen",
-    "stacked",
-]  # fmt: skip
+__all__ = ["LEAST", "ActiveSet", "ActiveSetRun", "ActiveSetWeights", "PassSums", "Plane", "margins"]
 
-HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
-_DROPPED = 0.25  # part of rows below which a sum takes them out
-WRITTEN = 1000  # rows of a twin, where there is no band
-WIDE = 3.0  # standard errors of a sample that the band covers
+LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
+_HELD, _ACTIVE = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
+_DROPPED = 0.25  # share of rows, below which a sum copies them
+_WIDE = 3.0  # standard errors of a sample that the active set covers
+_NARROWER = 0.1  # ratio of the widths of successive passes
+_FINER = 0.2  # ratio of the tolerances of successive problems over the same active set
 
-
-def margins(X: Any, y: Any, w: Vec, b: float) -> Vec:
-    """Return `y_i (w'x_i + b)`; y may hold labels times weights."""
-    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
+Plane = tuple[Vec, float]  # w and b
+Form = TypeVar("Form", bound=OverRows)
 
 
-class Screened(NamedTuple):
-    """What a block tells: the terms of the bound; of the rows held at the cap their weighed sums and what
-    they weigh; the rows that join the band, class +1 first, their labels times weights, states so far, and
-    places."""
+class PassSums(NamedTuple):
+    """The sums of a pass.
 
-    below: tuple[float, float]
+    Attributes
+    ----------
+    below : by class the sums of `c_i max(0, -d_i)` for the distances d_i from the threshold
+    counts, points : by class the weights and weighted sums of the rows held at the cap
+    tail : by class the sums of `c_i max(0, end - t_i)` for the margins t_i at the last plane
+    under_counts, under_points : for each plane, `counts` and `points` of the rows with a margin below `end`
+    near : the least distance of a margin at the last plane from `end`
+    """
+
+    below: Vec
+    counts: Vec
     points: NDArray[np.float64]
-    counts: tuple[float, float]
+    tail: Vec
+    under_counts: NDArray[np.float64]
+    under_points: NDArray[np.float64]
+    near: float
+
+
+class NewRows(NamedTuple):
+    """The rows of a block that join, class +1 first: labels times weights, states so far, places."""
+
     X: Any
     y: Vec
     was: NDArray[np.int8]
     places: NDArray[np.int32]
+
+
+def margins(X: Any, y: Any, plane: Plane) -> Vec:
+    """Return `y_i (w'x_i + b)`; y may hold labels times weights."""
+    w, b = plane
+    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
+
+
+def below(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> Vec:
+    """Return the sums of `c_i max(0, -d_i)` over class +1 and over class -1."""
+    short = np.minimum(d, 0.0)
+    if weights is not None:
+        short *= weights
+    whole, first = float(short.sum()), float(short @ positive)
+    return np.array([-first, first - whole])
 
 
 def screen(
@@ -56,8 +88,13 @@ def screen(
     theta: Vec,
     reach: Vec,
     factors: tuple[float, float],
-) -> tuple[NDArray[np.int8], Screened]:
-    """The kernel of a round: rows nearer than `reach` to their threshold, or on the wrong side, join."""
+    end: float,
+    planes: Sequence[Plane],
+) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
+    """Return the states and sums of a block, and the rows that join the active set.
+
+    A row joins if `d = f_c w'x - theta_c` is at most `reach_c`, or on the wrong side.
+    """
     table, X, y = X, as_double(X), np.asarray(y)
     positive, weights = y > 0.0, magnitudes(y)
     side = (~positive).astype(np.intp)
@@ -70,42 +107,61 @@ def screen(
     if state is None:
         state = under.astype(np.int8)
     else:
-        join |= np.where(under, state == 0, (state == HELD) & (d > 0.0))
-        join &= state != _BAND
+        join |= np.where(under, state == 0, (state == _HELD) & (d > 0.0))
+        join &= state != _ACTIVE
         state = state.copy()
     places = np.concatenate([np.flatnonzero(join & positive), np.flatnonzero(join & ~positive)])
-    was = state[places]
-    state[places] = _BAND
-    held = np.flatnonzero(state == HELD)
-    c = np.ones(held.size) if weights is None else weights[held]
-    first = np.where(positive[held], c, 0.0)
-    points = np.zeros((2, X.shape[1]))
-    if held.size <= _DROPPED * d.size or sparse.issparse(X):
-        own = X[held]
-        points[0] = np.asarray(own.T @ first).ravel()
-        points[1] = np.asarray(own.T @ (c - first)).ravel()
-    else:
-        at = np.zeros((2, d.size))
-        at[side[held], held] = c
-        points = at @ X
-    counts = float(first.sum()), float((c - first).sum())
-    labels = y[places].astype(np.float64)
-    return state, Screened(
-        short, points, counts, table[places], labels, was, places.astype(np.int32)
-    )
+    labels, was = y[places].astype(np.float64), state[places]
+    new = NewRows(table[places], labels, was, places.astype(np.int32))
+    state[places] = _ACTIVE
+    held = state == _HELD
+    counts, points = _sums(X, side, weights, np.flatnonzero(held))
+    tail, near, parts = np.zeros(2), np.inf, []
+    for plane in planes:
+        off = margins(X, y, plane) - end
+        tail, near = below(off, positive, weights), float(np.abs(off).min(initial=np.inf))
+        parts.append(_sums(X, side, weights, np.flatnonzero(held & (off < 0.0))))
+    return state, (
+        PassSums(
+            short, counts, points, tail,
+            np.reshape([own for own, _ in parts], (-1, 2)),
+            np.reshape([own for _, own in parts], (-1, *points.shape)), near,
+        ),
+        new,
+    )  # fmt: skip
 
 
-def _held(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
-    """Labels times weights of the rows that are held at the cap, 0 for others; a byte each where no row has a
-    weight."""
+def _sums(
+    X: Any, side: NDArray[np.intp], weights: Vec | None, rows: NDArray[np.intp]
+) -> tuple[Vec, NDArray[np.float64]]:
+    """Return by class the weights of rows, and their weighted sums."""
+    by_class = np.zeros((2, rows.size))
+    by_class[side[rows], np.arange(rows.size)] = 1.0 if weights is None else weights[rows]
+    if rows.size <= _DROPPED * side.size or sparse.issparse(X):
+        return by_class.sum(axis=1), np.asarray((X[rows].T @ by_class.T).T)
+    at = np.zeros((2, side.size))
+    at[:, rows] = by_class
+    return by_class.sum(axis=1), at @ X
+
+
+def _total(parts: list[PassSums]) -> PassSums:
+    sums: list[Any] = [np.sum(values, axis=0) for values in zip(*parts, strict=True)]
+    return PassSums(*sums)._replace(near=min(part.near for part in parts))
+
+
+def _held(
+    X: Any, y: Any, state: Any, caps: NDArray[np.float64], plane: Plane | None, end: float
+) -> tuple[Any, Vec]:
+    """Return the weights of the rows held at the cap, 0 for other rows."""
     y = np.asarray(y)
-    found = np.where(state == HELD, y, 0)
-    return state, found.astype(np.int8) if magnitudes(y) is None else found
+    under = 0 if plane is None else (margins(X, y, plane) < end).astype(np.intp)
+    cap = caps[(y <= 0.0).astype(np.intp), under]
+    return state, np.where(state == _HELD, np.abs(y) * cap, 0.0)
 
 
 class ActiveSet:
-    """The rows that came, by class: tables, weights in the answer, weights of the samples, and where they are
-    (block, row)."""
+    """The rows that joined, by class: tables, weights in the answer, weights of the samples, and their
+    places (block, row)."""
 
     def __init__(self) -> None:
         self.X: list[Any] = [None, None]
@@ -113,27 +169,26 @@ class ActiveSet:
         self.c = [np.empty(0), np.empty(0)]
         self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
 
-    def add(self, found: list[Screened], caps: tuple[float, float]) -> int:
-        """The rows of a round; how many."""
+    def add(self, found: Sequence[NewRows], caps: Vec) -> int:
+        """Add the rows of a pass and return their number."""
+        p, weights = list(self.p), list(self.c)
         for c, sign in enumerate((1.0, -1.0)):
-            tables: list[Any] = []
-            weights: list[Any] = [self.p[c]]
-            counts: list[Any] = [self.c[c]]
+            tables, own_p, own_c = [], [p[c]], [weights[c]]
             for block, part in enumerate(found):
-                first = int(np.count_nonzero(part.y > 0.0))
-                own = slice(first) if sign > 0.0 else slice(first, None)
-                if part.y[own].size:
-                    tables.append(part.X[own])
-                    counts.append(np.abs(part.y[own]))
-                    weights.append(part.was[own] * caps[c] * counts[-1])
-                    self.places[c].append((block, part.places[own]))
+                rows = np.flatnonzero(sign * part.y > 0.0)
+                if rows.size:
+                    tables.append(part.X[rows])
+                    own_c.append(np.abs(part.y[rows]))
+                    own_p.append(part.was[rows] * caps[c] * own_c[-1])
+                    self.places[c].append((block, part.places[rows]))
             if tables:
                 self.X[c] = stacked(tables if self.X[c] is None else [self.X[c], *tables])
-                self.p[c], self.c[c] = np.concatenate(weights), np.concatenate(counts)
+                p[c], weights[c] = np.concatenate(own_p), np.concatenate(own_c)
+        self.p, self.c = p, weights
         return sum(part.y.size for part in found)
 
-    def put(self, blocks: list[Vec], values: list[Vec]) -> None:
-        """Write a value for each row that came into the vectors of the blocks."""
+    def put(self, blocks: list[Vec], values: Sequence[Vec]) -> None:
+        """Write a value for each row of the active set into the vectors of the blocks."""
         for places, own in zip(self.places, values, strict=True):
             at = 0
             for block, rows in places:
@@ -141,48 +196,127 @@ class ActiveSet:
                 at += rows.size
 
     @property
+    def size(self) -> int:
+        """The number of rows."""
+        return sum(p.size for p in self.p)
+
+    @property
     def nbytes(self) -> int:
         return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
 
     def table(self) -> tuple[Any, Vec]:
-        """The rows and their labels times their weights, class +1 first."""
-        met = [
-            (T, s * c) for T, s, c in zip(self.X, (1.0, -1.0), self.c, strict=True) if T is not None
-        ]
-        return gathered(met)
+        """Return the rows and their labels times their weights, class +1 first."""
+        classes = zip(self.X, (1.0, -1.0), self.c, strict=True)
+        return gathered([(T, sign * c) for T, sign, c in classes if T is not None])
 
 
 def stacked(tables: list[Any]) -> Any:
-    """Rows in double precision, C-contiguous or CSR."""
+    """Return the rows in double precision, C-contiguous or CSR."""
     if sparse.issparse(tables[0]):
         return as_double(sparse.csr_matrix(sparse.vstack(tables, format="csr")))
     return np.ascontiguousarray(np.concatenate(tables, dtype=np.float64))
 
 
-@dataclass
+@dataclass(frozen=True)
 class ActiveSetWeights:
-    """The weights of all rows: a state of one byte for each row, and the weights of the band."""
+    """The weights of all rows: a state of one byte for each row, and the weights of the active set.
+
+    Attributes
+    ----------
+    caps : (2, 2) weights of the rows held at the cap, by class and by side of `end` at the plane
+    p : weights of the active set, by class
+    """
 
     source: RowSource
     states: dict[int, Any]
-    band: ActiveSet
-    caps: tuple[float, float]
-    counts: tuple[float, float]
+    active: ActiveSet
+    caps: NDArray[np.float64]
+    p: Sequence[Vec]
+    plane: Plane | None = None
+    end: float = -np.inf
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
-        """(m,) the weights of all rows, by one pass."""
-        states = self.source.map_reduce(_held, states=self.states)
-        plus, minus = (cap * abs(f) for cap, f in zip(self.caps, factors, strict=True))
-        found = np.empty(sum(s.size for s in states))
-        known = np.split(found, np.cumsum([s.size for s in states[:-1]]))
-        for v, s in zip(known, states, strict=True):
-            np.multiply(np.where(s > 0, plus, -minus), s, out=v)
-        own = [abs(f) * p for f, p in zip(factors, self.band.p, strict=True)]
-        self.band.put(known, own)
-        return found
+        """Return the (m,) weights, those of a class times the absolute value of its factor."""
+        size = np.abs(factors)
+        message = size[:, None] * self.caps, self.plane, self.end
+        blocks = self.source.map_reduce(_held, *message, states=self.states)
+        self.active.put(blocks, [f * p for f, p in zip(size, self.p, strict=True)])
+        return np.concatenate(blocks)
+
+    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
+        """Return the rows that a reference problem holds, labels times weights, and their weights."""
+        return *self.active.table(), np.concatenate(self.p)
 
 
-def reach_of(off: Vec, part: float, more: int) -> float:
-    """How far the nearest `part` of rows, and `more`, are off their threshold; inf for all."""
-    k = int(np.ceil(part * off.size)) + more
-    return float(np.partition(off, k)[k]) if k < off.size - 1 else np.inf
+@dataclass
+class ActiveSetRun(Generic[Form]):
+    """One solve by an active set.
+
+    Attributes
+    ----------
+    inner : the solver of the problem over the active set
+    budget : the largest number of bytes of the active set
+    caps : by class the weight of a row held at the cap
+    states : of the rows, by block
+    reach : by class the distance from the threshold up to which rows join
+    exact : the relative gap asked of the problem over the active set
+    """
+
+    form: Form
+    monitor: Monitor
+    inner: Solver[Any]
+    budget: int
+    caps: Vec
+    reach: Vec
+    exact: float
+
+    def clear(self) -> None:
+        """Begin a new active set."""
+        self.states: dict[int, Any] = {}
+        self.active = ActiveSet()
+
+    def screened(self, *message: Any) -> tuple[int, PassSums]:
+        """Screen all rows; return the number of rows that joined the active set, and the sums."""
+        found = self.form.data.source.map_reduce(screen, *message, states=self.states)
+        self.monitor.count_read()
+        new = self.active.add([rows for _, rows in found], self.caps)
+        return new, _total([sums for sums, _ in found])
+
+    def reach_of(self, X: Any, distances: Sequence[Vec]) -> Vec:
+        """Return a reach for the distances of the rows of a sample from their threshold, by class."""
+        rows, n = sum(d.size for d in distances), self.form.n
+        row = X.nnz * 12 / rows if sparse.issparse(X) else 8 * n
+        fewest = max(1, min(d.size for d in distances))
+        share = _WIDE * float(np.sqrt(n / fewest))
+        share = min(share, 0.75 * self.budget / max(1.0, row * self.form.data.m))
+        return np.array([_quantile(d, share, 2 * n) for d in distances])
+
+    def narrow(self) -> None:
+        self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
+
+    def count(self, own: Monitor, share: float = 1.0) -> None:
+        """Count the work of an inner solve over a share of all entries."""
+        self.monitor.passes += share * own.passes
+        self.monitor.systems += own.systems
+        self.monitor.forming += share * own.forming
+
+    def refined(self, answer: Answer, gap: float) -> Answer | None:
+        """Ask more of the problem over the same active set; return the answer if no more is possible."""
+        self.exact *= _FINER
+        return (
+            answer.ended("stalled", f"the gap stayed at {gap:.2g}") if self.exact < LEAST else None
+        )
+
+    def over_budget(self, answer: Answer, where: str) -> Answer:
+        """Return the answer of a run whose active set is too large."""
+        return answer.ended(
+            "stalled",
+            f"the rows {where} take {self.active.nbytes / 1e6:.3g} MB; raise the budget, "
+            "ucm.solvers.OutOfCoreActiveSet(budget=...)",
+        )
+
+
+def _quantile(distances: Vec, share: float, more: int) -> float:
+    """Return the distance of the nearest share of rows, and `more`; inf for all."""
+    k = int(np.ceil(share * distances.size)) + more
+    return float(np.partition(distances, k)[k]) if k < distances.size - 1 else np.inf

@@ -1,8 +1,8 @@
 """Newton's method for smooth losses with the squared l2 norm, and for balls of weights, over rows.
 
-For losses the Hessian is `2 lam I + sum_i d_i z_i z_i'`, z_i a sample and a 1, with
-`d_i = sum_k C_k l_k''(o_k - t_i)` the curvature at its margin t_i. It is a sum over rows, as are the gradient,
-the value and the slopes of the dual point.
+For losses the Hessian is `2 lam I + sum_i d_i z_i z_i'`, z_i a sample and a 1, with the curvature
+`d_i = sum_k C_k l_k''(o_k - t_i)` at its margin t_i. It is a sum over rows, as are the gradient, the value
+and the slopes of the dual point.
 """
 
 from __future__ import annotations

@@ -190,9 +190,9 @@ class RowWeights:
         size = np.abs(factors)
         return np.concatenate([size[side] * self._of(q, side, c) for q, side, c in blocks])
 
-    def of(self, X: Any, y: Vec) -> Vec:
-        """Return the weights of these rows."""
-        return self._of(*_weights(X, y, *self.message))
+    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
+        """Return the rows that a reference problem holds, labels times weights, and their weights."""
+        return *sample, self._of(*_weights(*sample, *self.message))
 
     def _of(self, q: Vec, side: NDArray[np.intp], c: Vec) -> Vec:
         return self.scale[side] * q + self.shift[side] * c

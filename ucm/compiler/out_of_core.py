@@ -1,0 +1,78 @@
+"""The common part of the lowerings over samples that are read block by block."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from ucm.compiler.lowering import ExternalAnswer, Lowering
+from ucm.data.first_pass import RowData, refuse_gathering
+from ucm.data.linear import Vec
+from ucm.data.source import spread
+from ucm.errors import ParameterError
+from ucm.forms.answer import Answer
+from ucm.forms.lazy import LazyVector
+from ucm.forms.rows import OverRows
+from ucm.forms.solution import Certificate, Solution
+
+__all__ = ["OutOfCoreLowering", "answer_of"]
+
+_WRITTEN = 1000  # rows in a reference problem without an active set
+
+Form = TypeVar("Form", bound=OverRows)
+
+
+class OutOfCoreLowering(Lowering[Form]):
+    """A model over samples that are read block by block.
+
+    Attributes
+    ----------
+    rows : the statistics of the samples
+    """
+
+    rows: RowData
+
+    @abstractmethod
+    def describe_form(self) -> str:
+        """Return the form in a line of `explain()`."""
+
+    def describe(self) -> list[str]:
+        rows = self.rows
+        return [
+            f"data      {rows.m} samples, {rows.n} features, {rows.stored} entries; {rows.source!r}",
+            f"form      {self.describe_form()}",
+            f"cost      1 pass reads every block of rows once, {2 * rows.stored:,} operations",
+        ]
+
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
+
+    def lazily(self, weights: Callable[[], Vec]) -> Any:
+        """Return the weights of all rows, computed at the first access."""
+        return LazyVector(self.rows.given, partial(spread, self.rows.source, weights))
+
+    def written(self, found: Any) -> tuple[Any, Vec, Vec]:
+        """Return the rows that a reference problem holds, labels times weights, and their weights: the active
+        set, or some rows of the sample. The other rows keep their weights."""
+        X, y = self.rows.sample
+        step = -(-y.size // _WRITTEN)
+        return found.rows.written((X[::step], y[::step]))
+
+
+def answer_of(solution: Solution | None) -> Answer:
+    """Return the answer of a solution, with the sums and the weights of all rows.
+
+    Raises
+    ------
+    ParameterError
+        There are none.
+    """
+    answer = None if solution is None else solution.answer
+    if answer is None or answer.rows is None or answer.rows.points is None:
+        raise ParameterError(
+            "reference: over rows that are read block by block the program holds some rows, and the others "
+            "keep their weights in a solution; give one, reference(solution)"
+        )
+    return answer

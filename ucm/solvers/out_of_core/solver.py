@@ -1,0 +1,62 @@
+"""The out-of-core active set method, for hulls and for losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ucm.data.options import COUNT, OptionSpec, check_fields
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import InnerSolver
+from ucm.forms.rows import RowHulls, RowLosses
+from ucm.forms.solver import Solver
+from ucm.solvers.out_of_core.by_rounds import by_rounds
+from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
+from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
+
+__all__ = ["OutOfCoreActiveSet"]
+
+_INNER = OptionSpec(
+    "a solver of MinNorm, or of composite problems",
+    lambda x: isinstance(x, InnerSolver) or (isinstance(x, Solver) and MinNorm in x.takes),
+    "ucm.solvers.SSNAL()",
+)
+
+
+@dataclass(frozen=True)
+class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
+    """An out-of-core active set method: sample, screen, solve, verify.
+
+    Parameters
+    ----------
+    inner
+        The solver of the sample and of the active set, in memory: of hulls one of `MinNorm`, of losses one
+        of composite problems.
+    budget
+        The largest number of bytes of the active set.
+    """
+
+    inner: Solver[Any]
+    budget: int = 1 << 28
+    name: ClassVar[str] = "out-of-core"
+
+    def __post_init__(self) -> None:
+        check_fields(self, inner=_INNER, budget=COUNT)
+
+    def refuse(self, form: RowHulls | RowLosses) -> str | None:
+        if isinstance(form, RowHulls):
+            return refuse_hulls(self.inner, form)
+        return refuse_losses(self.inner, form)
+
+    def predicted_passes(self, form: RowHulls | RowLosses) -> float:
+        return 4.0
+
+    def solve(
+        self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
+    ) -> Answer:
+        hulls = isinstance(form, RowHulls)
+        kind: Any = HullsRun if hulls else HingeRun
+        run = kind.of(form, monitor, self.inner, self.budget)
+        return by_rounds(run.run, form.data.stored, monitor)
