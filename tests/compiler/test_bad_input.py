@@ -103,7 +103,7 @@ def test_every_error_names_the_value_and_a_remedy(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in ucm.solvers.__all__ if name != "Conic"])
 def test_every_option_of_a_solver_is_looked_at(name: str) -> None:
     kind = vars(ucm.solvers)[name]
-    own, of = ucm.solvers.SSNAL(), ucm.solvers
+    own = ucm.solvers.SSNAL()
     given: dict[str, Any] = {"inner": own, "rest": (own,)}
     given |= {"inner": (own,)} if name == "LevelSetNewton" else {}
     options = [field for field in dataclasses.fields(kind) if field.init]
