@@ -53,11 +53,8 @@ def over(D: Any, n: int) -> Any:
 def of(*domains: Any, sizes: Any) -> ConvexCombination:
     """One domain an operand; None: a point."""
     plain = iter(sizes)
-    domains = tuple(D if D is None else over(D, next(plain)) for D in domains)
-    given = [D for D in domains if D is not None]
-    owners = [k for k, D in enumerate(domains) if D is not None]
-    units = [unit_of([] if D is None else [D], True) for D in domains]
-    return convex_combination(given, sizes, owners, units)
+    given = [[] if D is None else [(over(D, n := next(plain)), n)] for D in domains]
+    return convex_combination([(own, unit_of([D for D, _ in own], True)) for own in given])
 
 
 @pytest.mark.parametrize(

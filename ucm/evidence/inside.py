@@ -69,14 +69,15 @@ def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
             p += _moved(V, data, q[len(p) : len(p) + count])
         return p
     if isinstance(U, ConvexUnion):
-        shares, parts = U.apart(data, q[0])
+        domain = U.combination(data)
+        shares, parts = domain.split(q[0])
         shares = np.where(shares > _NONE, shares, 0.0)
         shares /= shares.sum() or 1.0
         moved = [
             _moved(V, data, own) if share > 0.0 else own
             for V, own, share in zip(U.sets, parts, shares, strict=True)
         ]
-        return [U.together(data, shares, moved)]
+        return [domain.join(shares, moved)]
     return _of_one(U, data, q)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -56,13 +55,13 @@ def _by_entry(x: Any) -> bool:
     return isinstance(x, tuple | VectorNode)
 
 
-def _number(x: Any, read: Callable[[Scalar], float] = value) -> Any:
-    """A bound at the values of its parameters that `read` gives, the present ones: a number or an array."""
+def _number(x: Any) -> Any:
+    """A bound at the present values of its parameters: a number or an array."""
     if isinstance(x, VectorSum):
-        return sum(read(c) * _number(v, read) for c, v in x.terms)
+        return sum(value(c) * _number(v) for c, v in x.terms)
     if isinstance(x, ConstantVector):
         return x.entries
-    return np.array(x) if isinstance(x, tuple) else read(x)
+    return np.array(x) if isinstance(x, tuple) else value(x)
 
 
 def _written(x: Any, notation: Notation) -> str:
@@ -210,15 +209,13 @@ class Box(Domain, SemiSmooth):
     def _mirrored(self) -> bool:
         """Whether the lower bound is minus the upper one for every value of its parameters: at generic
         values of them, since one function can be written in many ways."""
-        names = sorted(self.params())
-        rng = np.random.default_rng(0)
+        names, rng = self.params(), np.random.default_rng(0)
         for _ in range(2):
-            at = dict(zip(names, rng.uniform(0.5, 1.5, len(names)), strict=True))
-
-            def read(c: Scalar, at: dict[str, float] = at) -> float:
-                return c.at(lambda p: at[p.name]) if isinstance(c, Expression) else c
-
-            if not np.allclose(_number(self.lower, read), -_number(self.upper, read), 1e-12, 0.0):
+            other = self.without_ranges().substitute(
+                {p: rng.uniform(0.5, 1.5) for p in sorted(names)}
+            )
+            lower, upper = other.bounds()
+            if not np.allclose(lower, -upper, 1e-12, 0.0):
                 return False
         return bool(names)
 

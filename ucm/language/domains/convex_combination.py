@@ -23,161 +23,157 @@ from ucm.language.parameter import value
 from ucm.language.perspective import perspective
 from ucm.language.simplex_projection import round_violation, vector
 
-__all__ = ["ConvexCombination", "Part", "SmoothCombination", "convex_combination", "unit_of"]
+__all__ = ["ConvexCombination", "SmoothCombination", "convex_combination", "unit_of"]
 
 _NONE = 1e-13  # a share that is taken for none
 
 
 @dataclass(frozen=True)
 class Part:
-    """One domain of a convex combination: the operand it belongs to, and the place of its coordinates."""
+    """One domain of an operand, and the place of its coordinates."""
 
     domain: Any
-    operand: int
     where: slice
+
+    @property
+    def size(self) -> int:
+        return self.where.stop - self.where.start
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The domains of one operand of a union, and its share t.
+
+    Attributes
+    ----------
+    parts : the domains
+    unit, place : rho, and the place of the coordinate `rho t`. 0: t is no coordinate, as the first of the
+        domains lies on the simplex, and t is the sum of its entries.
+    """
+
+    parts: tuple[Part, ...]
+    unit: float
+    place: int
+
+    def share(self, q: Any) -> Any:
+        """t, of an array or a CVXPY expression."""
+        return q[self.place] / self.unit if self.unit else q[self.parts[0].where].sum()
 
 
 @dataclass(frozen=True, eq=False)
 class ConvexCombination(BoundDomain):
     """`{(t_g q_k, rho_g t_g) : q_k in D_k, t in the simplex}`, D_k a domain of the operand g = g(k): the
-    weights of the convex hull of a union, `sum_g t_g x_g` with x_g made of the q_k of g.
+    weights of the convex hull of a union, `sum_g t_g x_g` with x_g made of the q_k of g."""
 
-    Parameters
-    ----------
-    domains : tuple of domains
-    sizes : tuple of int
-        Their dimensions.
-    owners : tuple of int
-        The operand that each belongs to, from 0 without gaps, in order.
-    units : tuple of float
-        rho_g for every operand. 0: t_g is no coordinate, as the first of its domains lies on the simplex, and
-        t_g is the sum of its entries.
-    """
-
-    domains: tuple[BoundDomain, ...]
-    sizes: tuple[int, ...]
-    owners: tuple[int, ...]
-    units: tuple[float, ...]
+    operands: tuple[Operand, ...]
 
     @functools.cached_property
-    def parts(self) -> list[Part]:
-        ends = [0, *itertools.accumulate(self.sizes)]
-        pieces = zip(self.domains, self.owners, ends, ends[1:], strict=False)
-        return [Part(D, g, slice(a, b)) for D, g, a, b in pieces]
-
-    @functools.cached_property
-    def of_operand(self) -> list[list[Part]]:
-        """The domains of every operand."""
-        return [[p for p in self.parts if p.operand == g] for g in range(len(self.units))]
-
-    @functools.cached_property
-    def places(self) -> list[int]:
-        """Where `rho_g t_g` stands, for every operand; -1: nowhere."""
-        start, found = sum(self.sizes), []
-        for unit in self.units:
-            found.append(start if unit else -1)
-            start += unit > 0.0
-        return found
-
-    @property
     def dim(self) -> int:
-        return sum(self.sizes) + sum(unit > 0.0 for unit in self.units)
+        return sum(p.size for o in self.operands for p in o.parts) + sum(
+            o.unit > 0.0 for o in self.operands
+        )
 
     def shares(self, q: Any) -> list[Any]:
         """t_g of every operand, of an array or a CVXPY expression."""
-        found: list[Any] = []
-        for parts, place, unit in zip(self.of_operand, self.places, self.units, strict=True):
-            found.append(q[place] / unit if unit else q[parts[0].where].sum())
-        return found
+        return [o.share(q) for o in self.operands]
+
+    def split(self, q: Vec) -> tuple[Vec, list[list[Vec]]]:
+        """The shares, and the points of the domains; where a share is 0, as they stand in q."""
+        t = np.array(self.shares(q))
+        points = [
+            [q[p.where] / share if share > 0.0 else q[p.where] for p in o.parts]
+            for o, share in zip(self.operands, t, strict=True)
+        ]
+        return t, points
+
+    def join(self, shares: Vec, points: Sequence[Sequence[Vec]]) -> Vec:
+        """The vector of these shares and points, the inverse of `split`; 0 without a share."""
+        q = np.zeros(self.dim)
+        for o, own, share in zip(self.operands, points, shares, strict=True):
+            for p, v in zip(o.parts, own, strict=True):
+                q[p.where] = share * v if share > 0.0 else 0.0
+            if o.unit:
+                q[o.place] = o.unit * share
+        return q
 
     def support(self, g: Vec) -> tuple[float, Vec]:
-        g, q = vector(g), np.zeros(self.dim)
-        heights = []
-        for parts, place, unit in zip(self.of_operand, self.places, self.units, strict=True):
-            own = [p.domain.support(g[p.where]) for p in parts]
-            heights.append((sum(h for h, _ in own) + (unit * g[place] if unit else 0.0), own))
-        k = int(np.argmax([h for h, _ in heights]))
-        for part, (_, far) in zip(self.of_operand[k], heights[k][1], strict=True):
-            q[part.where] = far
-        if self.units[k]:
-            q[self.places[k]] = self.units[k]
-        return heights[k][0], q
+        g = vector(g)
+        each = [[p.domain.support(g[p.where]) for p in o.parts] for o in self.operands]
+        heights = [
+            sum(height for height, _ in own) + (o.unit * g[o.place] if o.unit else 0.0)
+            for o, own in zip(self.operands, each, strict=True)
+        ]
+        k = int(np.argmax(heights))
+        return heights[k], self.join(np.eye(len(each))[k], [[q for _, q in own] for own in each])
 
     def violation(self, q: Vec) -> float:
-        q = vector(q)
-        t = np.array(self.shares(q))
+        t, points = self.split(vector(q))
         worst = max(abs(float(t.sum()) - 1.0), -float(t.min()))
-        for part in self.parts:
-            share, v = float(t[part.operand]), q[part.where]
-            if share > 0.0:
-                worst += share * part.domain.violation(v / share)
-            else:
-                worst += float(np.abs(v).max(initial=0.0))
+        for o, own, share in zip(self.operands, points, t, strict=True):
+            for p, v in zip(o.parts, own, strict=True):
+                outside = p.domain.violation(v) if share > 0.0 else np.abs(v).max(initial=0.0)
+                worst += float(share * outside if share > 0.0 else outside)
         return round_violation(worst)
 
     def center(self, dim: int) -> Vec:
-        q, count = np.zeros(self.dim), len(self.units)
-        for p in self.parts:
-            q[p.where] = p.domain.center(_size(p)) / count
-        for place, unit in zip(self.places, self.units, strict=True):
-            if unit:
-                q[place] = unit / count
-        return q
+        count = len(self.operands)
+        middles = [[p.domain.center(p.size) for p in o.parts] for o in self.operands]
+        return self.join(np.full(count, 1.0 / count), middles)
 
     def infeasibility(self, dim: int) -> str | None:
         if dim != self.dim:
             return f"{self!r}: it has {self.dim} coordinates, got dimension {dim}; give as many"
-        sizes = zip(self.parts, self.sizes, strict=True)
-        reasons = (p.domain.infeasibility(n) for p, n in sizes)
+        reasons = (p.domain.infeasibility(p.size) for o in self.operands for p in o.parts)
         return next((why for why in reasons if why is not None), None)
 
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         t = self.shares(q)
         found = [cp.sum(cp.hstack(t)) == 1, *(share >= 0 for share in t)]
-        for part, n in zip(self.parts, self.sizes, strict=True):
-            v = cp.Variable(n)
-            own = part.domain.own_constraints(v)
-            p, inside = perspective(v, own, t[part.operand])
-            found += [*inside, p == q[part.where]]
+        for o, share in zip(self.operands, t, strict=True):
+            for p in o.parts:
+                v = cp.Variable(p.size)
+                point, inside = perspective(v, p.domain.own_constraints(v), share)
+                found += [*inside, point == q[p.where]]
         return found
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """`G v >= b t` for each domain `{v : G v >= b}`, `sum t = 1`, and the shares t in the coordinates. The
-        variables are q, t and the further variables of the domains."""
-        own = [D.polyhedron(n) for D, n in zip(self.domains, self.sizes, strict=True)]
-        found = [one for one in own if one is not None]
-        if len(found) < len(own):
+        """`G v >= b t` for each domain `{v : G v >= b}`, `sum t = 1`, and the shares t in the coordinates.
+
+        The variables are q, t and the further variables of the domains."""
+        owned = [(g, p) for g, o in enumerate(self.operands) for p in o.parts]
+        known = [p.domain.polyhedron(p.size) for _, p in owned]
+        found: list[Polyhedron] = [one for one in known if one is not None]
+        if len(found) < len(known):
             return None
-        first = self.dim + len(self.units)
-        columns = first + sum(one.lower.size for one in found) - sum(self.sizes)
+        first, count = self.dim + len(self.operands), len(self.operands)
+        columns = first + sum(
+            one.lower.size - p.size for one, (_, p) in zip(found, owned, strict=True)
+        )
         unit = sparse.eye_array(columns, format="csr")
-        t = unit[self.dim : self.dim + len(self.units)]
+        t = unit[self.dim : first]
         rows = []
-        for part, one in zip(self.parts, found, strict=True):
-            end = first + one.lower.size - _size(part)
-            v, (G, b) = sparse.vstack([unit[part.where], unit[first:end]]), one.inequalities()
-            rows.append(G @ v - sparse.csr_array(b[:, None]) @ t[[part.operand]])
+        for (g, p), one in zip(owned, found, strict=True):
+            end = first + one.lower.size - p.size
+            v, (G, b) = sparse.vstack([unit[p.where], unit[first:end]]), one.inequalities()
+            rows.append(G @ v - sparse.csr_array(b[:, None]) @ t[[g]])
             first = end
         inequalities = sum(G.shape[0] for G in rows)
-        for g, (parts, place, rho) in enumerate(
-            zip(self.of_operand, self.places, self.units, strict=True)
-        ):
-            if rho:
-                rows.append(unit[[place]] / rho - t[[g]])
+        for g, o in enumerate(self.operands):
+            if o.unit:
+                rows.append(unit[[o.place]] / o.unit - t[[g]])
             else:
-                entries = unit[parts[0].where]
+                entries = unit[o.parts[0].where]
                 rows.append(sparse.csr_array(np.ones((1, entries.shape[0])) @ entries) - t[[g]])
-        rows.append(np.ones((1, len(self.units))) @ t)
-        A = sparse.csr_array(sparse.vstack(rows))
+        A = sparse.csr_array(sparse.vstack([*rows, np.ones((1, count)) @ t]))
         least = np.zeros(A.shape[0])
         least[-1] = 1.0
         most = np.where(np.arange(A.shape[0]) < inequalities, np.inf, least)
         lower = np.full(columns, -np.inf)
-        lower[self.dim : self.dim + len(self.units)] = 0.0
+        lower[self.dim : self.dim + count] = 0.0
         return Polyhedron(lower, np.full(columns, np.inf), A, least, most)
 
     def formula(self, notation: Notation) -> str:
-        domains = (D.formula(notation) for D in self.domains)
+        domains = (p.domain.formula(notation) for o in self.operands for p in o.parts)
         return f"{notation.word('conv')}({', '.join(notation.set_of('q', D) for D in domains)})"
 
 
@@ -199,124 +195,109 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
         v = vector(v)
         found = self._shares(v)
         q, t = np.zeros(self.dim), found[:, 2]
-        for parts, place, unit, (theta, most, share) in zip(
-            self.of_operand, self.places, self.units, found, strict=True
-        ):
-            for part in parts if share > 0.0 else ():
-                own = v[part.where]
-                if unit:
-                    length, r = float(np.linalg.norm(own)), share * _radius(part.domain)
-                    q[part.where] = own if length <= r else own * (r / length)
+        for o, (theta, most, share) in zip(self.operands, found, strict=True):
+            for p in o.parts if share > 0.0 else ():
+                own = v[p.where]
+                if o.unit:
+                    length, r = float(np.linalg.norm(own)), share * _radius(p.domain)
+                    q[p.where] = own if length <= r else own * (r / length)
                 else:
-                    np.clip(own - theta, 0.0, most, out=q[part.where])
-            if unit:
-                q[place] = unit * share
+                    np.clip(own - theta, 0.0, most, out=q[p.where])
+            if o.unit:
+                q[o.place] = o.unit * share
         q /= t.sum()  # rounding
         return q
 
     def _shares(self, v: Vec) -> Any:
         """For each operand theta, the cap times t, and t: `ucm.native.shares`."""
-        units = np.array(self.units)
+        units, caps, radii = self._constants
         lengths, at, scores = np.zeros(units.size), np.zeros(units.size), []
         ends = np.zeros(units.size, dtype=np.int64)
-        for g, (parts, place) in enumerate(zip(self.of_operand, self.places, strict=True)):
-            if units[g]:
-                at[g] = v[place]
-                lengths[g] = np.linalg.norm(v[parts[0].where]) if parts else 0.0
+        for g, o in enumerate(self.operands):
+            if o.unit:
+                at[g] = v[o.place]
+                lengths[g] = np.linalg.norm(v[o.parts[0].where]) if o.parts else 0.0
             else:
-                scores.append(np.sort(v[parts[0].where])[::-1])
+                scores.append(np.sort(v[o.parts[0].where])[::-1])
             ends[g] = sum(map(len, scores))
         found = np.zeros((units.size, 3))
         ordered = np.concatenate(scores) if scores else np.empty(0)
-        native.shares(ordered, ends, self._caps, units, self._radii, lengths, at, found)
+        native.shares(ordered, ends, caps, units, radii, lengths, at, found)
         return found
 
     @functools.cached_property
-    def _caps(self) -> Vec:
-        """Of the capped simplices."""
-        return np.array(
-            [
-                0.0 if unit else parts[0].domain.groups[0].most
-                for parts, unit in zip(self.of_operand, self.units, strict=True)
-            ]
-        )
-
-    @functools.cached_property
-    def _radii(self) -> Vec:
-        """Of the balls; of points 0."""
-        return np.array(
-            [
-                _radius(parts[0].domain) if unit and parts else 0.0
-                for parts, unit in zip(self.of_operand, self.units, strict=True)
-            ]
-        )
+    def _constants(self) -> tuple[Vec, Vec, Vec]:
+        """For each operand rho, the cap of a capped simplex, and the radius of a ball; of a point 0."""
+        rows = []
+        for o in self.operands:
+            D = o.parts[0].domain if o.parts else None
+            cap = 0.0 if o.unit or D is None else D.groups[0].most
+            rows.append((o.unit, cap, _radius(D) if o.unit and D is not None else 0.0))
+        units, caps, radii = np.array(rows, dtype=np.float64).T.copy()
+        return units, caps, radii
 
     def jacobian(self, v: Vec) -> Jacobian:
         v = vector(v)
         q = self.project(v)
-        t = self.shares(q)
         d, columns, small = np.zeros(self.dim), [], []
-        bent: list[Vec] = []
-        curved: list[float] = []
-        for g, (parts, place, unit) in enumerate(
-            zip(self.of_operand, self.places, self.units, strict=True)
-        ):
-            if not t[g] > _NONE:
+        normals: list[Vec] = []
+        curvatures: list[float] = []
+        for o, t in zip(self.operands, self.shares(q), strict=True):
+            if not t > _NONE:
                 continue
-            b, H = np.zeros(self.dim), unit * unit
-            if unit:
-                b[place] = unit
-            for part in parts:
-                J = part.domain.jacobian(v[part.where] / t[g])
-                own = q[part.where] / t[g]
-                b[part.where] = own - J.matvec(own)
-                H += float(own @ b[part.where])
-                d[part.where] = J.d
+            b, H = np.zeros(self.dim), o.unit * o.unit
+            if o.unit:
+                b[o.place] = o.unit
+            for p in o.parts:
+                J = p.domain.jacobian(v[p.where] / t)
+                own = q[p.where] / t
+                b[p.where] = own - J.matvec(own)
+                H += float(own @ b[p.where])
+                d[p.where] = J.d
                 wide = np.zeros((self.dim, J.U.shape[1]))
-                wide[part.where] = J.U
+                wide[p.where] = J.U
                 columns.append(wide)
                 small.append(J.S)
             if H > 0.0:
-                bent.append(b)
-                curved.append(H)
-        if len(bent) > 1:
-            inverse = 1.0 / np.array(curved)
-            columns.append(np.column_stack(bent))
+                normals.append(b)
+                curvatures.append(H)
+        if len(normals) > 1:
+            inverse = 1.0 / np.array(curvatures)
+            columns.append(np.column_stack(normals))
             small.append(np.diag(inverse) - np.outer(inverse, inverse) / inverse.sum())
         U = np.hstack(columns) if columns else np.zeros((self.dim, 0))
         return Jacobian(d, U, np.asarray(block_diag(*small)) if small else np.zeros((0, 0)))
-
-
-def _size(part: Part) -> int:
-    return part.where.stop - part.where.start
 
 
 def _radius(D: Any) -> float:
     return max(value(D.radius), 0.0)
 
 
-def _exact(domains: Sequence[BoundDomain], unit: float) -> bool:
+def _exact(o: Operand) -> bool:
     """Whether the share of an operand is known in closed form: of a point, a ball and a capped simplex."""
-    if len(domains) != 1:
-        return not domains
-    D = domains[0]
-    if unit:
+    if len(o.parts) != 1:
+        return not o.parts
+    D = o.parts[0].domain
+    if o.unit:
         return isinstance(D, NormBall) and D.euclidean
     return D.groups is not None and len(D.groups) == 1 and np.ndim(D.groups[0].cap) == 0
 
 
 def convex_combination(
-    domains: Sequence[BoundDomain],
-    sizes: Sequence[int],
-    operands: Sequence[int],
-    units: Sequence[float],
+    operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
-    """The convex combinations of domains, with a projection where the share of every operand has a closed
-    form."""
-    own = [[D for D, g in zip(domains, operands, strict=True) if g == j] for j in range(len(units))]
-    exact = all(_exact(each, unit) for each, unit in zip(own, units, strict=True))
-    kind = SmoothCombination if exact else ConvexCombination
-    return kind(tuple(domains), tuple(sizes), tuple(operands), tuple(units))
+    """The convex combinations of operands, each its domains with their dimensions and its rho; with a
+    projection where the share of every operand has a closed form."""
+    ends = itertools.accumulate((n for own, _ in operands for _, n in own), initial=0)
+    slices = itertools.starmap(slice, itertools.pairwise(ends))
+    parts = [tuple(Part(D, next(slices)) for D, _ in own) for own, _ in operands]
+    place = sum(n for own, _ in operands for _, n in own)
+    found = []
+    for own, (_, unit) in zip(parts, operands, strict=True):
+        found.append(Operand(own, unit, place if unit else -1))
+        place += unit > 0.0
+    kind = SmoothCombination if all(map(_exact, found)) else ConvexCombination
+    return kind(tuple(found))
 
 
 def unit_of(domains: Sequence[BoundDomain], plain: bool) -> float:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,14 +32,6 @@ from ucm.language.perspective import perspective
 from ucm.language.sets.affine_image import below
 
 __all__ = ["ConvexUnion"]
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """The operands as they are lowered, and the convex combination of their blocks."""
-
-    images: list[LoweredSet]
-    domain: ConvexCombination
 
 
 class ConvexUnion(UncertaintySet, RotationInvariant):
@@ -114,47 +105,41 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
                 return f"{brief(self)}: every operand must have a point; {why}"
         return None
 
-    def _layout(self, data: Data) -> _Layout:
-        return data.once(("union", self), lambda: self._laid_out(data))
+    def _lowered(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
+        """The operands as they are lowered, and the convex combination of their blocks."""
+        return data.once(("union", self), lambda: self._lower_operands(data))
 
-    def _laid_out(self, data: Data) -> _Layout:
-        images = [U.lower(data) for U in self.sets]
+    def _lower_operands(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
+        images, operands = [U.lower(data) for U in self.sets], []
         for U, image in zip(self.sets, images, strict=True):
             if not _bounded(U, data, image):
                 raise CompositionError(
                     f"{brief(self)}: expected bounded sets, as the hull of others need not be closed, got "
                     f"{brief(U)}; bound it, as by U & Ball(0, r)"
                 )
-        units = [
-            unit_of(
-                [b.domain for b in image.blocks],
-                not image.center.any() and not any(c.offset.any() for c in image.couplings),
-            )
-            for image in images
-        ]
-        blocks = [(g, b) for g, image in enumerate(images) for b in image.blocks]
-        domain = convex_combination(
-            [b.domain for _, b in blocks],
-            [b.map.shape[1] for _, b in blocks],
-            [g for g, _ in blocks],
-            units,
-        )
-        return _Layout(images, domain)
+            plain = not image.center.any() and not any(c.offset.any() for c in image.couplings)
+            own = [(b.domain, b.map.shape[1]) for b in image.blocks]
+            operands.append((own, unit_of([D for D, _ in own], plain)))
+        return images, convex_combination(operands)
+
+    def combination(self, data: Data) -> ConvexCombination:
+        """The domain of the block that the union lowers to: of all operands and their shares."""
+        return self._lowered(data)[1]
 
     def lower(self, data: Data) -> LoweredSet:
-        layout = self._layout(data)
-        images, domain = layout.images, layout.domain
+        images, domain = self._lowered(data)
         n = images[0].center.size
         blocks = [b for image in images for b in image.blocks]
         maps: list[LinearMap] = [b.map for b in blocks]
-        held = [(g, unit) for g, unit in enumerate(domain.units) if unit]
-        if held:  # the shares stand behind the parameters
-            maps.append(MatrixMap(np.column_stack([images[g].center / unit for g, unit in held])))
-        parts = zip(domain.parts, blocks, strict=True)
+        pairs = zip(images, domain.operands, strict=True)
+        centers = [image.center / o.unit for image, o in pairs if o.unit]
+        if centers:  # the shares stand behind the parameters
+            maps.append(MatrixMap(np.column_stack(centers)))
+        parts = zip((p.where for o in domain.operands for p in o.parts), blocks, strict=True)
         whole = Block(
             maps[0] if len(maps) == 1 else HStack(*maps),
             domain,
-            parts=tuple((p.where, b) for p, b in parts if b.samples is not None),
+            parts=tuple((where, b) for where, b in parts if b.samples is not None),
         )
         meets = [
             self._coupled(g, c, domain) for g, image in enumerate(images) for c in image.couplings
@@ -165,42 +150,19 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         """`offset + sum_j B_j q_j = 0` of the operand g, times its share."""
         own, height = dict(c.terms), c.offset.size
         maps: list[LinearMap] = []
-        k = 0
-        for part, size in zip(domain.parts, domain.sizes, strict=True):
-            B = own.get(k) if part.operand == g else None
-            k = k + 1 if part.operand == g else 0
-            maps.append(ZeroMap(height, size) if B is None else B)
-        for other, unit in enumerate(domain.units):
-            if unit:
-                offset = c.offset / unit if other == g else np.zeros(height)
+        for k, o in enumerate(domain.operands):
+            for j, p in enumerate(o.parts):
+                maps.append(own[j] if k == g and j in own else ZeroMap(height, p.size))
+        for k, o in enumerate(domain.operands):
+            if o.unit:
+                offset = c.offset / o.unit if k == g else np.zeros(height)
                 maps.append(MatrixMap(offset[:, None]))
         return Coupling((str(g), *c.path), ((0, HStack(*maps)),), np.zeros(height))
 
-    def apart(self, data: Data, q: Vec) -> tuple[Vec, list[list[Vec]]]:
-        """The shares of the operands, and the blocks of each; without a share, as they stand in q."""
-        domain = self._layout(data).domain
-        t = np.array(domain.shares(q))
-        parts = [
-            [q[p.where] / share if share > 0.0 else q[p.where] for p in own]
-            for own, share in zip(domain.of_operand, t, strict=True)
-        ]
-        return t, parts
-
-    def together(self, data: Data, shares: Vec, parts: Sequence[Sequence[Vec]]) -> Vec:
-        """The block of these shares and blocks of the operands, the inverse of `apart`; 0 without a share."""
-        domain = self._layout(data).domain
-        q = np.zeros(domain.dim)
-        for own, blocks, share in zip(domain.of_operand, parts, shares, strict=True):
-            for p, v in zip(own, blocks, strict=True):
-                q[p.where] = share * v if share > 0.0 else 0.0
-        for place, unit, share in zip(domain.places, domain.units, shares, strict=True):
-            if unit:
-                q[place] = unit * share
-        return q
-
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        t, parts = self.apart(data, next(q))
-        x = np.zeros(self._layout(data).images[0].center.size)
+        images, domain = self._lowered(data)
+        t, parts = domain.split(next(q))
+        x = np.zeros(images[0].center.size)
         outside = max(abs(float(t.sum()) - 1.0), -float(t.min()))
         for U, own, share in zip(self.sets, parts, t, strict=True):
             if share > 0.0:
