@@ -40,6 +40,7 @@ from ucm.errors import (
     ParameterError,
     UCMError,
     brief,
+    unknown_option,
     warn_of,
 )
 from ucm.estimators.classifier import Classifier, default_model
@@ -236,7 +237,7 @@ class Comparison(Sequence[Compared]):
 def compare(
     models: Any, X: Any, y: Any = None, *, cv: Any = 5, scoring: str | Callable[..., float] | None = None,
     sample_weight: Any = None, subgroup: Any = None, tune: bool = False, n_values: int = 10,
-    n_jobs: int | None = None, progress: bool = True,
+    n_jobs: int | None = None, progress: bool = True, **unknown: Any,
 ) -> Comparison:  # fmt: skip
     """Score models and other estimators on equal folds, and test their differences for significance.
 
@@ -270,6 +271,8 @@ def compare(
         Number of fits at a time, in threads; seconds then include waiting.
     progress : bool, default=True
         Show on standard error a bar in a terminal, else a line for each model.
+    **unknown
+        Refused, with the nearest option.
 
     Returns
     -------
@@ -303,6 +306,8 @@ def compare(
     >>> sorted(row["model"] for row in found.rows())
     ['LogisticRegression', 'nu_svm']
     """
+    if unknown:
+        raise unknown_option("compare", unknown, options_of(compare))
     named = _estimators(models)
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
         raise ParameterError(
