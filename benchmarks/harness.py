@@ -12,6 +12,7 @@ import argparse
 import inspect
 import json
 import math
+import multiprocessing
 import os
 import re
 import statistics
@@ -36,6 +37,7 @@ __all__ = [
     "dense",
     "fresh",
     "in_turns",
+    "isolated",
     "main",
     "missing",
     "over",
@@ -48,6 +50,7 @@ T = TypeVar("T")
 Row = dict[str, Any]
 Part = Callable[..., Iterator[Row]]
 
+STOPPED = "over the limit"
 _FORMATS = {"gap": ".1e"}
 _READ: dict[str, Callable[[str], Any]] = {
     "sets": lambda text: tuple(text.split(",")),
@@ -232,3 +235,32 @@ def fresh(code: str, **environment: str) -> list[float]:
         env={**os.environ, **environment},
     )
     return [float(number) for number in done.stdout.split()]
+
+
+# --- processes ------------------------------------------------------------------------------------
+def isolated(job: Callable[..., Row], *args: Any, limit: float) -> Row:
+    """Return `job(*args)` of a new process, or a note on its failure or on its end after `limit` seconds."""
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(["benchmarks.speed.solvers", "sklearn.svm"])
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(theirs, job, args), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv() if ours.poll(limit) else {"note": STOPPED}
+    except EOFError:
+        return {"note": "the process died: out of memory?"}
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _send(pipe: Any, job: Callable[..., Row], args: tuple[Any, ...]) -> None:
+    warnings.simplefilter("ignore")  # of peers about scaling, iterations and deprecations
+    try:
+        pipe.send(job(*args))
+    except Exception as error:  # of any peer: its row states the reason
+        pipe.send({"note": f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"})

@@ -13,7 +13,7 @@ import pytest
 import ucm
 import ucm.extend
 from benchmarks.papers import extended_nu_svm, nearest_points, psvm, sparse, unified
-from benchmarks.speed import fits
+from benchmarks.speed import tables
 
 STATES = ("met", "not met", "not comparable")
 ROOT = Path(__file__).resolve().parent.parent
@@ -120,7 +120,7 @@ SCRIPTS = {
     "nearest_points": nearest_points.TABLES,
     "sparse": sparse.PARTS,
     "psvm": psvm.PARTS,
-    "fits": fits.PARTS,
+    "speed": tables.PARTS,
 }
 
 

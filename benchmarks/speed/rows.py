@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Part, Row, fresh, in_turns, main, missing, timed
+from benchmarks.harness import Part, Row, fresh, in_turns, missing, timed
 from benchmarks.judge import GAP
 from benchmarks.speed.cluster import beside_memory, kills
 from ucm.compiler.compile import solve
@@ -211,10 +210,7 @@ PARTS: dict[str, Part] = {
     "memory": memory,
     "local": local,
     "growth": growth,
-    "folds": folds,
+    "search": folds,
     "dask": beside_memory,
     "kill": kills,
 }
-
-if __name__ == "__main__":
-    sys.exit(main("Samples that are read block by block", PARTS))

@@ -30,6 +30,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound import bind
 from ucm.data.first_pass import refuse_gathering
+from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import read_groups, read_weights, refuse_unsound, scale_hint

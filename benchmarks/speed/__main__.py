@@ -1,0 +1,13 @@
+"""`python -m benchmarks.speed PART`: every table of the benchmarks of speed."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.harness import main
+from benchmarks.speed import own, rows, tables
+
+PARTS = {**tables.PARTS, **own.PARTS, **rows.PARTS}
+
+if __name__ == "__main__":
+    sys.exit(main("Speed, beside other solvers and by itself", PARTS))
