@@ -97,8 +97,11 @@ class Composite:
         return Expected(w=self.n, slopes=self.m)
 
     def without_rounding(self, w: Vec) -> Vec:
-        """w, and 0 in place of the entries that move no margin but by rounding, where slopes of the penalty
-        have walls at 0: solvers that end at a vertex or inside of a cone leave such entries."""
+        """Return w with 0 for entries that change every margin by rounding only.
+
+        Solvers that end at a vertex or inside of a cone leave such entries. Penalties without a kink at 0
+        keep them.
+        """
         used = np.flatnonzero(w)
         if used.size == 0 or not self.penalty.without_forms[1].is_box_plus_ridge:
             return w
@@ -146,14 +149,14 @@ class Composite:
         return self._total(lambda loss: loss.lowest())
 
     def _total(self, end: Callable[[ConvexLoss], float]) -> Vec:
-        """The sum of an end of the slopes of every loss."""
+        """Return the sum of an end of the slopes of every loss."""
         total = np.zeros(self.m)
         for loss, c in self.parts:
             total += end(loss) if c is None else _times(c, end(loss))
         return total
 
     def flat(self) -> LinearTerm:
-        """No tilt."""
+        """Return a tilt of 0."""
         return LinearTerm(np.zeros(self.m), np.zeros(self.n))
 
     def margins(self, w: Vec, b: float) -> Vec:
@@ -185,21 +188,25 @@ class Composite:
         return total
 
     def gradient(self, margin: Vec) -> Vec:
-        """Minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
+        """Return minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
         return slopes_of(self.parts, margin)
 
     def curvature(self, margin: Vec) -> Vec:
-        """The second derivatives of the total loss, `sum_k c_ki l_k''(o_k - t_i)`, at most 1e15 c_ki each;
-        where l' has a kink that of one side."""
+        """Return `sum_k c_ki l_k''(o_k - t_i)`, the second derivatives of the total loss, at most 1e15 c_ki.
+
+        At a kink of l' it is the derivative of one side.
+        """
         total = np.zeros(self.m)
         for loss, c in self.parts:
             total += curvature(loss, margin) if c is None else c * curvature(loss, margin)
         return total
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
-        """Dual points of the losses that add up to `slopes`, as far as their domains allow: their
-        gradients at the margins, and the rest for the slanted plus function whose kink is nearest.
-        Without margins each loss in turn takes what it can."""
+        """Return dual points of the losses that add up to `slopes`, as far as their domains allow.
+
+        They are the gradients at the margins; the piecewise linear loss with the nearest kink takes the
+        rest. Without margins each loss in turn takes as much as its domain allows.
+        """
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss, c in self.parts:
@@ -231,16 +238,15 @@ class Composite:
     def lower_bound(
         self, slopes: Vec, margin: Vec | None, tilt: LinearTerm, w: Vec | None = None
     ) -> tuple[float, float]:
-        """A lower bound of the tilted problem from any dual point, by Fenchel's inequality, and by how
-        much that point still misses its constraints, relative.
+        """Return a lower bound of the tilted problem by Fenchel's inequality, and the relative violation.
 
         With `beta = sum_k alpha_k + tilt.margin` and `y'beta = 0`, the bound is
         `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + tilt.normal)`, Z the samples
-        times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
-        constraint is pulled towards it. Solvers stop on it; certificates have a computation of their
-        own, from the declaration.
+        times their labels. `beta = 0` is feasible for the tilts of a split; a point that violates a
+        constraint is moved towards 0. Solvers use the bound as a stopping rule; certificates compute their
+        own bound from the declaration.
 
-        With w the bound is tight there for sums of penalties without a proximal map too.
+        With w the bound is tight at w for sums of penalties without a proximal map too.
         """
         alpha = self.shares(slopes, margin)
         tilted = bool(tilt.margin.any())
@@ -269,7 +275,7 @@ class Composite:
 
 
 def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
-    """`l''(o - t_i)` of a smooth loss."""
+    """Return `l''(o - t_i)` of a smooth loss."""
     u = loss.offset - margin
     s = loss.gradient(u)
     share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
@@ -277,7 +283,7 @@ def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
 
 
 def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Vec:
-    """Minus the slopes of weighted losses at the margins."""
+    """Return minus the slopes of weighted losses at the margins."""
     total = np.zeros(margin.size)
     for loss, c in parts:
         slopes = loss.gradient(loss.offset - margin)
@@ -291,7 +297,7 @@ def _times(c: Vec, s: float | Vec) -> Vec:
 
 
 def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
-    """Slopes of one loss, in the domain of its conjugate."""
+    """Return the slopes of one loss, clipped to the domain of its conjugate."""
     low, top = loss.lowest(), loss.steepest()
     return (
         np.clip(slopes, low, top) if c is None else np.clip(slopes, _times(c, low), _times(c, top))
@@ -301,8 +307,10 @@ def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """The losses and what the samples weigh in each: their weights, 0 outside of the class or group that a
-    loss is of. Losses that differ by that only are one."""
+    """Return the losses and the weights of the samples in each: 0 outside of the class or group of a loss.
+
+    Losses that differ in their class or group only become one loss.
+    """
     found: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)
@@ -326,7 +334,7 @@ class DifferenceOfConvex:
     losses, penalties : the terms of H
     weights : of the losses of H, as for `Composite`
     start : the penalties of the convex problem with the losses of G
-    unit : mu, where all losses of G are ramps of one mu < 1; else 1
+    unit : mu if all losses of G are ramps of one mu < 1; else 1
     """
 
     G: Composite
@@ -365,8 +373,8 @@ class DifferenceOfConvex:
         return replace(self.G, penalties=self.start)
 
     def hinged(self) -> Composite | None:
-        """Where ramps have one mu < 1: the problem whose (w, b) / mu is that with the hinge loss, a
-        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square."""
+        """Return the problem whose (w, b) / mu is the standard SVM of ramps of one mu < 1; or None, as
+        `hinged`."""
         scaled = hinged(self.start, self.unit)
         return None if scaled is None else replace(self.G, penalties=scaled)
 
@@ -376,44 +384,12 @@ class DifferenceOfConvex:
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
 
-    @functools.cached_property
-    def jumps(self) -> bool:
-        """Whether there are smooth losses and, beside boxes and L2, folded concave penalties alone: then each
-        weight can be moved by itself."""
-        smooth = all(loss.smooth() for loss in self.G.losses) and not self.losses
-        folded = all(h.each(np.zeros(1)) is not None for h in self.penalties)
-        return smooth and folded and bool(self.penalties) and self.G.penalty.boxed is not None
-
-    def coordinate_moves(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
-        """What each weight gains by itself, in a quadratic model of the losses with its penalty, at 0 or
-        where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls
-        with each of them, a unit further."""
-        G, (lower, upper, c) = self.G, self.G.penalty.boxed or (0.0, 0.0, 0.0)
-        g, h = -G.adjoint(G.gradient(margin)), G.curvature(margin)
-        squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
-        mass = float(h.sum()) or 1.0
-        mean = np.asarray(G.X.T @ h) / mass
-        bend = np.asarray(squares.T @ h) - mass * mean * mean
-
-        def height(v: Vec) -> Vec:
-            s = np.abs(v)
-            total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
-            each = (p.each(s) for p in self.penalties)
-            return total - sum(own for own in each if own is not None)
-
-        here, gain, to = height(w), np.zeros(w.size), w
-        with np.errstate(over="ignore", invalid="ignore"):
-            far = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
-            for v in (np.zeros(w.size), w - far):
-                own = here - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
-                to, gain = np.where(own > gain, v, to), np.fmax(own, gain)
-        return gain, to, mean
-
     def constant(self) -> Answer:
-        """w = 0 with the best b, the smallest where several are.
+        """Return w = 0 with the best b, the smallest of several best b.
 
-        At w = 0 each loss is that of two samples, which weigh what their classes do. Piecewise linear
-        ones have their least value at a kink; for others b goes over a grid too, refined where it is least.
+        At w = 0 each loss is a loss of two samples with the weights of the classes. Piecewise linear losses
+        have their least value at a kink; other losses are also minimised over a grid, which is refined at
+        its least value.
         """
         G, losses = self.G, (*self.G.losses, *self.losses)
         positive = G.y > 0.0
@@ -453,7 +429,7 @@ class DifferenceOfConvex:
         return Answer(w=np.zeros(G.n), b=best)
 
     def tilt(self, margin: Vec, w: Vec) -> LinearTerm:
-        """A subgradient of H, as slopes in the margins and in w."""
+        """Return a subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return LinearTerm(-slopes_of(self.parts, margin), normal)
 
@@ -461,8 +437,8 @@ class DifferenceOfConvex:
 def hinged(
     penalties: tuple[ProximalPenalty, ...], unit: float
 ) -> tuple[ProximalPenalty, ...] | None:
-    """The penalties for which (w, b) / mu is that with the hinge loss, of ramps of one mu < 1;
-    None for mu = 1, or where a penalty is no norm or its square.
+    """Return the penalties for which (w, b) / mu solves the problem with the hinge loss, of ramps of one
+    mu < 1; None for mu = 1, or if a penalty is neither a norm nor a squared norm.
 
     `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
     `mu^-k` times as much.
@@ -475,19 +451,19 @@ def hinged(
 
 
 def unit_of(losses: Iterable[ConvexLoss]) -> float:
-    """mu, where all losses are ramps of one mu < 1; else 1."""
+    """Return mu if all losses are ramps of one mu < 1; else 1."""
     bases = [split_scalar(loss)[1] for loss in losses]
     units = {base.offset if isinstance(base, ShiftedHinge) else 1.0 for base in bases}
     return units.pop() if len(units) == 1 else 1.0
 
 
 class Session(ABC):
-    """An inner solver at work on one set of samples: it keeps what it can from call to call.
+    """An inner solver on one set of samples, which keeps its state from one problem to the next.
 
     Attributes
     ----------
-    whole : whether its problem is all there is to solve, so that its own steps are those to report
-    monitor : whose limits it keeps
+    whole : True if it solves the whole problem, so that it reports its own steps
+    monitor : the monitor with its limits
     """
 
     whole: bool = False
@@ -495,20 +471,22 @@ class Session(ABC):
 
     @abstractmethod
     def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-        """Solve the tilted problem. `form` has the samples and losses that the session was opened
-        with; the weights of its penalties may differ."""
+        """Solve the tilted problem.
+
+        `form` has the samples and losses of the session; the weights of its penalties may differ.
+        """
 
     @abstractmethod
     def place(self, w: Vec, b: float) -> None:
-        """A point to start from."""
+        """Set the point to start from."""
 
 
 class InnerSolver(Solver[Composite]):
-    """A solver of composite problems, one or, in a session, several that differ by their tilts."""
+    """A solver of composite problems: of one, or in a session of several with different tilts."""
 
     @abstractmethod
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        """Begin on these samples and losses."""
+        """Return a session for these samples and losses."""
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         session = self.open(form, monitor)
@@ -524,7 +502,7 @@ class InnerSolver(Solver[Composite]):
 
 
 class SessionSolver(InnerSolver):
-    """An inner solver that keeps its session from one problem to the next, over the same samples and losses.
+    """An inner solver that keeps one session for several problems over the same samples and losses.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
@@ -140,7 +141,7 @@ class DCA(Solver[DifferenceOfConvex]):
     ) -> tuple[_Iterate, dict[str, Any]]:
         """From one start to a critical point; what of the last answer is to be replaced."""
         found, end = self._critical(at, session, monitor)
-        jumps = found.form.jumps and self.stop == "gap"
+        jumps = _separable(found.form) and self.stop == "gap"
         while jumps and "status" not in end and monitor.goes_on and not monitor.late:
             ahead = found.apart()
             if ahead is None:
@@ -230,7 +231,7 @@ class _Iterate:
     def apart(self) -> _Iterate | None:
         """A lower point, some of whose weights are the best ones by themselves; None where none gains. One
         that separates the samples is none: there a bounded penalty may leave no minimum."""
-        gain, to, mean = self.form.coordinate_moves(self.margin, self.w)
+        gain, to, mean = _coordinate_moves(self.form, self.margin, self.w)
         order = np.argsort(-gain)
         order = order[gain[order] > _WORTH * abs(self.height)]
         best, count = self, order.size
@@ -246,6 +247,44 @@ class _Iterate:
 
     def told(self) -> dict[str, Any]:
         return {"w": self.w.copy(), "b": self.b}
+
+
+def _separable(form: DifferenceOfConvex) -> bool:
+    """True if each weight can be moved by itself.
+
+    The losses are smooth, and the penalties are boxes, L2 and at least one folded concave penalty.
+    """
+    smooth = all(loss.smooth() for loss in form.G.losses) and not form.losses
+    folded = all(h.each(np.zeros(1)) is not None for h in form.penalties)
+    return smooth and folded and bool(form.penalties) and form.G.penalty.boxed is not None
+
+
+def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
+    """Return the gain of moving each weight by itself, its new value, and the slopes of the bias.
+
+    In a quadratic model of the losses with the penalty of the weight, the new value is 0 or the minimiser of
+    the losses alone, whichever is lower. The bias falls by the slope for each unit of a weight.
+    """
+    G, (lower, upper, c) = form.G, form.G.penalty.boxed or (0.0, 0.0, 0.0)
+    g, h = -G.adjoint(G.gradient(margin)), G.curvature(margin)
+    squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
+    mass = float(h.sum()) or 1.0
+    mean = np.asarray(G.X.T @ h) / mass
+    bend = np.asarray(squares.T @ h) - mass * mean * mean
+
+    def height(v: Vec) -> Vec:
+        s = np.abs(v)
+        total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
+        each = (p.each(s) for p in form.penalties)
+        return total - sum(own for own in each if own is not None)
+
+    here, gain, to = height(w), np.zeros(w.size), w
+    with np.errstate(over="ignore", invalid="ignore"):
+        far = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
+        for v in (np.zeros(w.size), w - far):
+            own = here - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
+            to, gain = np.where(own > gain, v, to), np.fmax(own, gain)
+    return gain, to, mean
 
 
 def _relaxation(
