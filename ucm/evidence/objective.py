@@ -106,12 +106,12 @@ class InFeatures(Normal):
         def size() -> float:
             return float(abs(self.X).max()) * float(np.abs(d).sum())
 
-        found = [R.bound(z, u, size, self.w)]
-        for head, others in R.apart():
+        found = [R.conjugate_bound(z, u, size, self.w)]
+        for head, others in R.prox_splittings():
             # R* is the least sum of conjugates over all ways to split z: the others take their slopes at w
             taken = [slope_near(h, self.w, z) for h in others]
             rest = z - sum(taken)
-            value, share, missed = head.bound(rest, u, size, self.w)
+            value, share, missed = head.conjugate_bound(rest, u, size, self.w)
             value += sum(h.conjugate(share * g) for h, g in zip(others, taken, strict=True))
             found.append((value, share, missed))
         return found

@@ -113,7 +113,7 @@ def _lower_bound(form: RowLosses, proof: LossProof) -> tuple[float, float]:
     def size() -> float:
         return form.data.scale * float((np.abs(slopes) + np.abs(own)).sum())
 
-    height, share, missed = form.penalty.bound(z, u, size, w)
+    height, share, missed = form.penalty.conjugate_bound(z, u, size, w)
     least = offset * float(own.sum()) - float(np.sum(at_zero))
     bound = least + share * float(f @ gains) - height
     # f = 0 is a dual point too, as penalties are not negative

@@ -258,7 +258,7 @@ class Composite:
             less_up, less_down = min(1.0, down / up), min(1.0, up / down)
         keep = (less_up - less_down) * (signed > 0.0) + less_down
         z = self.adjoint(np.multiply(keep, beta))
-        conjugate, share, violation = self.penalty.bound(
+        conjugate, share, violation = self.penalty.conjugate_bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
         )
         keep, bound = share * keep, -conjugate

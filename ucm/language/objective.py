@@ -1,4 +1,4 @@
-"""`loss + lam * penalty`: the objective of Ong and Le Thi (2013), and its difference-of-convex split."""
+"""The objective `loss + lam * penalty` of Ong and Le Thi (2013), and its difference-of-convex split."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Objective(Term, RotationInvariant):
     Parameters
     ----------
     loss : Loss
-        Of the margins, summed over the samples.
+        The loss of the margins, summed over the samples.
     penalty : Penalty
-        Of w, never of b.
+        The penalty of w, never of b.
 
     Raises
     ------
     CompositionError
-        Not a loss and a penalty.
+        The arguments are not a loss and a penalty.
 
     Notes
     -----
@@ -65,12 +65,15 @@ class Objective(Term, RotationInvariant):
         weights: Vec | None = None,
         subgroup: Any = None,
     ) -> float:
-        """The objective at the margins `y_i (w'x_i + b)` and the normal w; the losses of the samples are
-        multiplied by their weights, and losses of a class or a group need the labels y and the groups."""
+        """Return the objective at the margins `y_i (w'x_i + b)` and the normal w.
+
+        The losses of the samples are multiplied by their weights. A loss of a class or a group needs the
+        labels y and the groups.
+        """
         return self.loss.value(margin, y, weights, subgroup) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
-        """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
+        """Return convex functions (G, H) with the objective G - H, from the splits of the terms."""
         return self._parts
 
     @functools.cached_property
@@ -81,7 +84,7 @@ class Objective(Term, RotationInvariant):
 
     @property
     def convex(self) -> bool:
-        """Whether nothing is subtracted."""
+        """True if nothing is subtracted."""
         H = self.dc()[1]
         return not H.losses and not H.penalties
 
@@ -102,7 +105,7 @@ class Objective(Term, RotationInvariant):
 
 
 class ConvexPart(Node):
-    """A sum of convex losses and convex functions of w: one side of a split."""
+    """A sum of convex losses and convex functions of w, one side of a split."""
 
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPenalty, ...] = ()
@@ -115,7 +118,7 @@ class ConvexPart(Node):
         weights: Vec | None = None,
         subgroup: Any = None,
     ) -> float:
-        """The function at the margins and the normal; y, weights and groups as for `Objective`."""
+        """Return the function at the margins and the normal; y, weights and groups as for `Objective`."""
         return sum(loss.value(margin, y, weights, subgroup) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
@@ -124,7 +127,34 @@ class ConvexPart(Node):
         return " + ".join(term.formula(notation) for term in (*self.losses, *self.penalties)) or "0"
 
 
-def _scalar(c: Any, term: Term) -> Scalar:
+@operator("terms")
+def combined(symbol: str, a: Any, b: Any) -> Any:
+    """Return `a symbol b` of losses, penalties and objectives: a positive multiple, a quotient or a sum.
+
+    Raises
+    ------
+    CompositionError
+        Two terms are multiplied or subtracted, or a sum has an operand that is no term.
+    """
+    if symbol == "*":
+        return _multiple(_factor(a, b), b)
+    if symbol == "/":
+        divisor = _factor(b, a)
+        if divisor == 0.0:
+            raise CompositionError(f"{a!r} / 0: a term is divided by a positive number")
+        return _multiple(1.0 / divisor, a)
+    if symbol == "+":
+        return _sum(a, b)
+    if symbol == "-":  # a subtracted loss or penalty leaves no convex part to rely on
+        raise CompositionError(
+            f"{a!r} - {b!r}: losses and penalties are only added; a subtracted one would make the "
+            "objective concave in places without bound (Ramp, CappedL1, ExpL0, MCP and SCAD are the "
+            "bounded differences)"
+        )
+    return NotImplemented
+
+
+def _factor(c: Any, term: Term) -> Scalar:
     factor = as_factor(c)
     if factor is None:
         what = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
@@ -132,57 +162,28 @@ def _scalar(c: Any, term: Term) -> Scalar:
     return factor
 
 
-@operator("term *")
-def scale(c: Any, term: Any) -> Any:
-    """`c * term`, c positive."""
-    return _scaled(_scalar(c, term), term)
-
-
-@operator("term /")
-def divide(term: Any, c: Any) -> Any:
-    """`term / c`, c positive."""
-    divisor = _scalar(c, term)
-    if divisor == 0.0:
-        raise CompositionError(f"{term!r} / 0: a term is divided by a positive number")
-    return _scaled(1.0 / divisor, term)
-
-
-def _scaled(factor: Scalar, term: Any) -> Any:
+def _multiple(factor: Scalar, term: Any) -> Any:
     if not isinstance(term, Objective):
         return multiplied(factor, term)
     return Objective(*(multiplied(factor, part) for part in (term.loss, term.penalty)))
 
 
-@operator("term +")
-def add(a: Any, b: Any) -> Any:
-    """Losses and penalties gather; a loss and a penalty make an objective; the number 0 changes nothing."""
+def _sum(a: Any, b: Any) -> Any:
+    """A sum of losses or of penalties; a loss and a penalty make an objective, and 0 changes nothing."""
     if is_zero(a) or is_zero(b):
         return b if is_zero(a) else a
     if isinstance(b, UncertaintySet | RobustMargin):
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
-    losses: list[Loss] = []
-    penalties: list[Penalty] = []
+    parts: list[Any] = []
     for term in (a, b):
         if not isinstance(term, Term):
             raise CompositionError(
                 f"{a!r} + {b!r}: expected losses and penalties, got {term!r}; "
                 "write for example Hinge() + 0.5 * L1()"
             )
-        if isinstance(term, Objective | Loss):
-            losses.append(term.loss if isinstance(term, Objective) else term)
-        if isinstance(term, Objective | Penalty):
-            penalties.append(term.penalty if isinstance(term, Objective) else term)
-    loss, penalty = summed(LossSum, losses), summed(PenaltySum, penalties)
+        parts += (term.loss, term.penalty) if isinstance(term, Objective) else (term,)
+    loss = summed(LossSum, [part for part in parts if isinstance(part, Loss)])
+    penalty = summed(PenaltySum, [part for part in parts if isinstance(part, Penalty)])
     if loss is None or penalty is None:
         return penalty if loss is None else loss
     return Objective(loss, penalty)
-
-
-@operator("term -")
-def subtract(a: Any, b: Any) -> Any:
-    """Refused: a subtracted loss or penalty leaves no convex part to rely on."""
-    raise CompositionError(
-        f"{a!r} - {b!r}: losses and penalties are only added; a subtracted one would make the "
-        "objective concave in places without bound (Ramp, CappedL1, ExpL0, MCP and SCAD are the "
-        "bounded differences)"
-    )

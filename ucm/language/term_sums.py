@@ -65,7 +65,7 @@ class TermMultiple(Term, RotationInvariant):
     term: Any
 
     def c(self) -> float:
-        """The number that multiplies the term."""
+        """Return the value of the factor."""
         return value(self.factor)
 
     def __repr__(self) -> str:
@@ -107,8 +107,8 @@ class TermSum(Term, RotationInvariant):
 class ScaledLoss(TermMultiple, ConvexLoss):
     """A multiple of a convex loss.
 
-    With c the factor: `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is
-    c times that of `(t / c) l*` at v / c.
+    With the factor c, `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is c times the
+    proximal map of `(t / c) l*` at v / c.
     """
 
     term: ConvexLoss
@@ -172,8 +172,8 @@ class ScaledDifference(_MultipleOfSplit, Loss):
 
 # --- penalties ------------------------------------------------------------------------------------
 class ScaledPenalty(TermMultiple, ProximalPenalty):
-    """A multiple of a convex penalty; with c the factor, `(c R)*(z) = c R*(z / c)`. The factor 0, the end of
-    a path, leaves nothing of it.
+    """A multiple of a convex penalty, `(c R)*(z) = c R*(z / c)` with the factor c. The factor 0, the end of
+    a path, gives the zero function, also where R is infinite.
     """
 
     factor: Scalar = restricted(lambda c: 0.0 <= c < math.inf, *_RANGE)
@@ -207,8 +207,8 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
             return math.inf if np.any(z) else 0.0
         return self.term.gauge(z / c)
 
-    def spanned(self, z: Vec) -> Vec:
-        return self.term.spanned(z)
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        return self.term.project_onto_domain_cone(z)
 
     def norms(self) -> tuple[float, float, float] | None:
         inner, c = self.term.norms(), self.c()
@@ -271,8 +271,10 @@ class PenaltySum(TermSum, Penalty):
 
 # --- how they are made and written ----------------------------------------------------------------
 def multiplied(factor: Scalar, term: Any) -> Any:
-    """A multiple of a loss, a penalty or a subtracted function, the term itself for the factor 1; a sum is
-    multiplied term by term."""
+    """Return a multiple of a loss, a penalty or a subtracted function; the term itself for the factor 1.
+
+    A sum is multiplied term by term.
+    """
     if factor == 1.0:
         return term
     if isinstance(term, TermSum):
@@ -291,14 +293,16 @@ _MULTIPLES: tuple[tuple[type, type], ...] = (
 
 
 def summed(kind: type[TermSum], terms: list[Any]) -> Any:
-    """Terms as one sum, those of sums in them taken out; None when there are none."""
+    """Return one sum of the terms, nested sums flattened; None without terms."""
     flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
 
 
 def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
-    """A loss of some samples as what it is a multiple of, over all of them, and the factor; any other as it
-    is, and 1."""
+    """Return a loss of a class or group without its factor and over all samples, and the factor.
+
+    Any other loss is returned with the factor 1.
+    """
     if loss.counted is None:
         return loss, 1.0
     factor, base = split_scalar(loss)
@@ -306,7 +310,7 @@ def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
 
 
 def split_scalar(term: Any) -> tuple[float, Any]:
-    """(c, S) with the term c S, S no multiple."""
+    """Return (c, S) with the term c S, S no multiple."""
     c = 1.0
     while isinstance(term, TermMultiple):
         c, term = c * term.c(), term.term
@@ -314,5 +318,5 @@ def split_scalar(term: Any) -> tuple[float, Any]:
 
 
 def multiple(factor: Scalar, inner: str, notation: Notation) -> str:
-    """A multiple of a formula; a factor of 1 is not written."""
+    """Return the formula of a multiple; a factor of 1 is not written."""
     return inner if factor == 1.0 else notation.scalar(factor) + notation.times + inner

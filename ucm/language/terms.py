@@ -1,8 +1,9 @@
-"""The contracts of what an objective is made of: losses and penalties.
+"""The contracts of losses and penalties, the terms of an objective.
 
 An objective is `sum_i l(t_i) + R(w)`, `t_i = y_i (w'x_i + b)`. Each term knows its value and its *split*:
-the convex terms to add and the convex terms to subtract. A convex term brings what solvers,
-certificates and the CVXPY twin need; reading this page is enough to write one.
+the convex terms to add and the convex terms to subtract. A convex loss needs `each`, `gradient`, `conjugate`,
+`conjugate_prox` and `cvxpy`; a convex penalty `value`, `prox`, `conjugate` and `cvxpy`. The other methods
+have defaults.
 """
 
 from __future__ import annotations
@@ -50,17 +51,16 @@ __all__ = [
 ]
 
 Bound = float | Vec
-"""A bound of every coordinate, or one for each."""
-_FAR = 60.0  # a power of 2 beyond which a gauge is 0 or inf
+"""A bound of all coordinates, or an array of bounds."""
+_FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inverse as 0
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 
 class Term(Arithmetic[Any]):
-    """What can be multiplied by positive numbers and added: losses, penalties, objectives."""
+    """A loss, a penalty or an objective: it is multiplied by positive numbers, and added."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        meaning = OPERATORS.get(f"term {symbol}")
-        return NotImplemented if meaning is None else meaning(a, b)
+        return OPERATORS["terms"](symbol, a, b)
 
 
 # --- losses ----------------------------------------------------------------------------------------
@@ -71,13 +71,13 @@ class Loss(Term, RotationInvariant):
 
     @abstractmethod
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
-        """The loss of each sample, (m,); the labels y and the groups tell which samples count where a loss
-        is of a class or of a group."""
+        """Return the loss of each sample, (m,). A loss of a class or a group needs the labels y and the
+        groups of the samples."""
 
     def value(
         self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Any = None
     ) -> float:
-        """The sum over the samples, each times its weight."""
+        """Return the sum of the losses of the samples times their weights."""
         each = self.values(margin, y, subgroup)
         if weights is None:
             return float(each.sum())
@@ -85,11 +85,11 @@ class Loss(Term, RotationInvariant):
 
     @functools.cached_property
     def counted(self) -> Samples | None:
-        """The samples whose loss counts; None for all."""
+        """The samples over which the loss is summed; None for all."""
         return next((node.on for node in self.walk() if isinstance(node, SubsetLoss)), None)
 
     def counts(self, y: Vec | None, subgroup: Any = None) -> NDArray[np.bool_] | None:
-        """(m,) whether each sample counts; None where all do.
+        """Return the mask of the samples over which the loss is summed, (m,); None for all.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Loss(Term, RotationInvariant):
 
     @abstractmethod
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        """Convex losses to add, and convex losses to subtract."""
+        """Return the convex losses to add, and the convex losses to subtract."""
 
 
 def _counted(on: Any, where: str = "") -> Samples | None:
@@ -126,7 +126,7 @@ def _counted(on: Any, where: str = "") -> Samples | None:
 
 
 class SubsetLoss(Node):
-    """A loss that counts all samples, or those of one class or group.
+    """A loss summed over all samples, or over the samples of one class or group.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class SubsetLoss(Node):
     on: Samples | None = converted(converter=_counted, default=None, kw_only=True)
 
     def over(self, term: str, notation: Notation) -> str:
-        """The term summed over the samples i that count."""
+        """Return the formula of the sum of a term over these samples."""
         if self.on is None:
             return notation.sum_over("i", term)
         return notation.sum_over(self.on.index(notation), term)
@@ -153,7 +153,7 @@ class PointwiseLoss(Loss):
 
     @abstractmethod
     def each(self, margin: Vec) -> Vec:
-        """The loss of each margin, (m,)."""
+        """Return the loss of each margin, (m,)."""
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
         found, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
@@ -161,80 +161,83 @@ class PointwiseLoss(Loss):
 
 
 class ConvexLoss(PointwiseLoss):
-    """`sum_i l(offset - t_i)`, l convex, with its conjugate `l*(s) = sup_u s u - l(u)`. All but
-    `LeastSquares` are non-decreasing: s_min = 0. `LossBall` reads l, without the offset."""
+    """A loss `sum_i l(offset - t_i)`, l convex, with its conjugate `l*(s) = sup_u s u - l(u)`.
+
+    The domain of `l*` is `[s_min, s_max]`; s_min = 0 where l is non-decreasing, as for every built-in loss
+    except `LeastSquares`. `LossBall` uses l, without the offset.
+    """
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()
 
     @property
     def offset(self) -> float:
-        """The margin at which l is read at 0."""
+        """The margin t at which the argument of l is 0."""
         return 0.0
 
     def slope(self) -> float | None:
-        """c where `l(u) = c max(0, u)`; None for any other loss."""
+        """Return c if `l(u) = c max(0, u)`, else None."""
         return None
 
     def smooth(self) -> bool:
-        """True if l has a locally Lipschitz gradient."""
+        """Return True if l has a locally Lipschitz gradient."""
         return False
 
     @abstractmethod
     def conjugate(self, s: Vec) -> Vec:
-        """`l*(s)` elementwise; inf outside its domain, which is `[s_min, s_max]`."""
+        """Return `l*(s)` elementwise; inf outside its domain."""
 
     @abstractmethod
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
-        """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0 a number or one for each entry."""
+        """Return `argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0 a number or an array like v."""
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
-        """ds/dv elementwise, s what `conjugate_prox(v, t)` gave: `1 / (1 + t l*''(s))`, and 0 where s stays
-        at an end of the domain; at a kink any number between those of both sides. By default a difference
-        quotient."""
+        """Return the derivative of `s = conjugate_prox(v, t)` in v, elementwise: `1 / (1 + t l*''(s))`, and 0
+        where s stays at an end of the domain; at a kink any number between the one-sided derivatives. By
+        default a difference quotient."""
         h = 1e-6 * (1.0 + np.abs(v))
         ahead, behind = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
         return np.clip((ahead - behind) / (2.0 * h), 0.0, 1.0)
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
-        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(-inf)` is s_min, `l'(inf)` s_max."""
+        """Return `l'(u)` elementwise, a maximiser s of `s u - l*(s)`: s_min at -inf, s_max at inf."""
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """CVXPY: `l*(s)` elementwise on its domain, and s in this domain. `LossBall` needs it, and `verify`
-        for the dual problem.
+        """Return `l*(s)` elementwise in CVXPY, and the constraints of its domain. `LossBall` needs it, and
+        `verify` for the dual problem.
 
         Raises
         ------
         CompositionError
-            By default, as a loss need not have one.
+            By default.
         """
         raise CompositionError(
             f"{self!r}: no conjugate in CVXPY is known; write the method conjugate_cvxpy(s)"
         )
 
     def steepest(self) -> float:
-        """s_max, the largest slope: the end of the domain of `l*`."""
+        """Return s_max, the largest slope."""
         return float(self.gradient(np.array([np.inf]))[0])
 
     def lowest(self) -> float:
-        """s_min, the smallest slope: 0 where l is non-decreasing."""
+        """Return s_min, the smallest slope."""
         return float(self.gradient(np.array([-np.inf]))[0])
 
     def to_set(self, radius: Any) -> Any:
-        """The set of weights that stands for this loss with the squared l2 norm, of this size or, given
-        a `Solution` of `loss + lam * L2()`, of the fitted one: `ucm.language.loss_sets.to_set`."""
+        """Return the set whose robust margin is this loss with the squared l2 norm, of the given radius or,
+        with a `Solution` of `loss + lam * L2()`, of the fitted radius: `ucm.language.loss_sets.to_set`."""
         return OPERATORS["to_set"](self, radius)
 
     @abstractmethod
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        """`factor l(offset - margin_i)` in CVXPY, for each margin."""
+        """Return `factor l(offset - margin_i)` in CVXPY for each margin."""
 
 
 def loss_cvxpy(
     loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope
 ) -> cp.Expression:
-    """`sum_i c_i l(t_i)` in CVXPY; without weights all c_i are 1, and samples of weight 0 are left out."""
+    """Return `sum_i c_i l(t_i)` in CVXPY, without the samples of weight 0; all c_i are 1 without weights."""
     if weights is None:
         return cp.sum(loss.cvxpy(margin, 1.0, scope))
     rows = np.flatnonzero(weights)
@@ -248,7 +251,7 @@ class Penalty(Term):
     Parameters
     ----------
     *args, **kwargs
-        The fields of the class; others are refused by name.
+        The fields of the class; any other argument is refused by name.
     """
 
     example: ClassVar[str] = "L1()"
@@ -272,39 +275,39 @@ class Penalty(Term):
 
     @abstractmethod
     def value(self, w: Vec, /) -> float:
-        """The penalty of w."""
+        """Return the penalty of w."""
 
     @abstractmethod
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        """Convex penalties to add, and convex functions to subtract."""
+        """Return the convex penalties to add, and the convex functions to subtract."""
 
     def check_features(self, n: int) -> None:
         """Refuse n features where the penalty is written for another number; by default it is for any."""
         return
 
     def surrogates(self) -> tuple[ProximalPenalty, ...]:
-        """The convex penalties that DCA starts from: by default those that the split adds."""
+        """Return the convex penalties that DCA starts from: by default the added part of the split."""
         return self.split()[0]
 
 
 class SubtractedPenalty(Node):
-    """A convex function of w that a split subtracts: known through its subgradients."""
+    """A convex function of w that a split subtracts, known by its subgradients."""
 
     @abstractmethod
     def value(self, w: Vec) -> float:
-        """Its value at w."""
+        """Return the value at w."""
 
     @abstractmethod
     def subgradient(self, w: Vec) -> Vec:
-        """A subgradient, (n,)."""
+        """Return a subgradient at w, (n,)."""
 
     def each(self, s: Vec) -> Vec | None:
-        """Its value at each `s_j = |w_j|`, (n,), where it is a sum of functions of these; else None."""
+        """Return the summands at `s_j = |w_j|`, (n,), if the function is such a sum; else None."""
         return None
 
     @abstractmethod
     def affine(self, w: Vec, tol: float) -> bool:
-        """Whether it is an affine function near w, no kink within tol of a coordinate."""
+        """Return True if the function is affine near w, with no kink within tol of a coordinate."""
 
 
 class ProximalPenalty(Penalty):
@@ -324,20 +327,20 @@ class ProximalPenalty(Penalty):
 
     @abstractmethod
     def prox(self, v: Vec, t: float) -> Vec:
-        """`argmin_w ||w - v||^2 / 2 + t R(w)`, t >= 0."""
+        """Return `argmin_w ||w - v||^2 / 2 + t R(w)`, t >= 0."""
 
     @abstractmethod
     def conjugate(self, z: Vec) -> float:
-        """`R*(z) = sup_w <z, w> - R(w)`, for z in its domain, with rounding. Outside of it, inf unless
-        there is a `gauge`."""
+        """Return `R*(z) = sup_w <z, w> - R(w)` for z in its domain, up to rounding. Outside of the domain it
+        is inf, or any number where the class has a `gauge`."""
 
     @abstractmethod
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        """`factor R(w)` in CVXPY."""
+        """Return `factor R(w)` in CVXPY."""
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A generalised Jacobian of `prox(v, t)` in v, symmetric with eigenvalues in [0, 1], times M, an
-        (n, k) array. By default from differences: n proximal maps and an eigenvalue decomposition."""
+        """Return a generalised Jacobian of `prox(v, t)` in v, symmetric with eigenvalues in [0, 1], times M,
+        (n, k). By default from differences: n proximal maps and an eigenvalue decomposition."""
         step = _DIFFERENCE * (float(np.abs(v).max(initial=0.0)) or 1.0)
         x = self.prox(v, t)
         slopes = np.array([(self.prox(v + step * e, t) - x) / step for e in np.eye(v.size)])
@@ -345,8 +348,8 @@ class ProximalPenalty(Penalty):
         return V @ (np.clip(e, 0.0, 1.0)[:, None] * (V.T @ M))
 
     def gauge(self, z: Vec) -> float:
-        """The least s with z in s times the domain of R*: at most 1 when `R*(z)` is finite. By default a
-        bisection for where `conjugate` becomes infinite."""
+        """Return the least s with z in s times the domain of R*; `R*(z)` is finite if s <= 1. By default a
+        bisection for the s at which `conjugate(z / s)` becomes finite."""
         low, high = -_FAR, _FAR  # powers of 2
         if math.isinf(self.conjugate(z * 2.0**-high)):
             return math.inf
@@ -358,37 +361,37 @@ class ProximalPenalty(Penalty):
             low, high = (low, middle) if inside else (middle, high)
         return 2.0**high
 
-    def spanned(self, z: Vec) -> Vec:
-        """The nearest point of the cone that the domain of R* spans. By default the cone is the space."""
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        """Return the projection on the cone spanned by the domain of R*; by default z, of the whole space."""
         return z
 
     def norms(self) -> tuple[float, float, float] | None:
-        """(a, c, s) where the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`; else None."""
+        """Return (a, c, s) if the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`, else None."""
         return None
 
     def box(self) -> tuple[Bound, Bound] | None:
-        """(lower, upper) where the penalty is `sup of <z, w> over lower <= z <= upper`; else None."""
+        """Return (lower, upper) if the penalty is `sup of <z, w> over lower <= z <= upper`, else None."""
         return None
 
     def gradient(self, w: Vec) -> Vec | None:
-        """The gradient at w of a penalty that is differentiable everywhere, with which sums without a
-        proximal map have tight bounds; else None."""
+        """Return the gradient at w of a penalty that is differentiable everywhere, else None. Sums of
+        penalties without a proximal map have tight bounds with it."""
         return None
 
 
 def _times(t: float, bound: Bound) -> Bound:
-    """`t` times a bound; inf stays inf for t = 0, the limit from above."""
+    """Return t times a bound; for t = 0 the limit from above, so that inf stays inf."""
     return t * bound if t > 0.0 else np.where(np.isinf(bound), bound, 0.0)
 
 
 def shrink_box(v: Vec, lower: Bound, upper: Bound, t: float = 1.0) -> Vec:
-    """What the projection of v on t times the box leaves: `argmin_w ||w - v||^2 / 2 + t R(w)`, R the
-    support function of the box; for t = 0 the projection on the domain of R."""
+    """Return v minus its projection on t times the box: `argmin_w ||w - v||^2 / 2 + t R(w)`, R the support
+    function of the box; for t = 0 the projection on the domain of R."""
     return v - np.clip(v, _times(t, lower), _times(t, upper))
 
 
 def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
-    """The least r with z in r times the box, inf where there is none; lower <= 0 <= upper."""
+    """Return the least r with z in r times the box, lower <= 0 <= upper; inf if there is none."""
     wall = np.abs(np.where(z > 0.0, upper, lower))
     out = z != 0.0
     with np.errstate(divide="ignore"):
@@ -396,17 +399,17 @@ def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
 
 
 def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
-    """The nearest point of the cone that the box spans."""
+    """Return the projection on the cone spanned by the box."""
     wall = np.where(z > 0.0, upper, lower)
     return np.where(wall != 0.0, z, 0.0)
 
 
 class Boxed(ProximalPenalty):
-    """`sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper; said by `box` alone."""
+    """The support function of a box, `sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper."""
 
     @abstractmethod
     def box(self) -> tuple[Bound, Bound]:
-        """(lower, upper), numbers or one for each feature."""
+        """Return (lower, upper), numbers or arrays (n,)."""
 
     def value(self, w: Vec, /) -> float:
         w = np.asarray(w, dtype=float)
@@ -425,12 +428,12 @@ class Boxed(ProximalPenalty):
     def gauge(self, z: Vec) -> float:
         return box_gauge(np.asarray(z, dtype=float), *self.box())
 
-    def spanned(self, z: Vec) -> Vec:
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
         return box_cone(z, *self.box())
 
 
 class FoldedConcave(Penalty):
-    """`sum_j r(|w_j|)`, r concave and increasing from r(0) = 0, its slope finite at 0.
+    """A penalty `sum_j r(|w_j|)`, r concave and increasing from r(0) = 0, its slope finite at 0.
 
     It splits as `tangent - excess`: `r'(0) ||w||_1` and the convex
     `sum_j r'(0) |w_j| - r(|w_j|)`.
@@ -446,35 +449,35 @@ class FoldedConcave(Penalty):
 
     @abstractmethod
     def profile(self, s: Vec) -> Vec:
-        """r(s) elementwise, s >= 0."""
+        """Return r(s) elementwise, s >= 0."""
 
     @abstractmethod
     def slope(self, s: Vec) -> Vec:
-        """r'(s) elementwise, from the right, s >= 0."""
+        """Return r'(s) from the right elementwise, s >= 0."""
 
     @abstractmethod
     def tangent(self) -> ProximalPenalty:
-        """`r'(0) ||w||_1` as a declaration."""
+        """Return `r'(0) ||w||_1` as a declaration."""
 
     def lengths(self, w: Vec) -> Vec:
-        """The arguments of r: by default `|w_j|`. A penalty of groups has their norms, with `spread`."""
+        """Return the arguments of r: by default `|w_j|`; for groups the norms `||w_g||`, with `spread`."""
         return np.abs(w)
 
     def spread(self, of_lengths: Vec) -> Vec:
-        """(n,) for each feature the entry of its length."""
+        """Return for each feature the entry of its length, (n,)."""
         return of_lengths
 
     def straight(self, s: Vec, tol: float) -> bool:
-        """True if r is known to be affine within tol of every s (near s = 0: to its right)."""
+        """Return True if r is known to be affine within tol of every s (to the right of s = 0)."""
         return False
 
     def excess_formula(self, notation: Notation) -> str:
-        """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
+        """Return `sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
         return f"({self.tangent().formula(notation)} - {self.formula(notation)})"
 
 
 class SubtractedPart(SubtractedPenalty):
-    """`sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty: convex, as r is concave.
+    """The function `sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty, convex as r is concave.
 
     Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
     (21) and (27) of Ong and Le Thi (2013). For groups `w_g / ||w_g||` takes the place of the sign.

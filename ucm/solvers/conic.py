@@ -218,7 +218,7 @@ class _Built(Session):
                 form, "unbounded" if problem.status == "unbounded" else "max_iter", message
             )
         slopes = numbers(equation.dual_value) / factor - tilt.margin
-        found = form.without_rounding(form.penalty.feasible(numbers(w.value)))
+        found = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
         answer = Answer(w=found, b=float(b.value), slopes=slopes)
         return answer.interrupted() if late else answer
 

@@ -125,7 +125,7 @@ class GroupLasso(ProximalPenalty):
         with np.errstate(divide="ignore"):
             return float((size[out] / self._walls[out]).max(initial=0.0))
 
-    def spanned(self, z: Vec) -> Vec:
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
         return np.where(self.spread(self._walls) > 0.0, z, 0.0)
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:

@@ -18,13 +18,15 @@ from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shri
 __all__ = ["CombinedPenalty", "slope_near"]
 
 _STEP = 1e-6  # relative
-_NEARLY = 0.9  # the share of z from which on a smooth term takes what is left of it
-_NAMED = 1e-6  # a miss, relative to the terms that cancel in z, up to which it is named
+_NEARLY = 0.9  # the step from which on a differentiable term takes the rest of z
+_NAMED = (
+    1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
+)
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
-    """A subgradient of h at its proximal point of w, which is near to w where z is as large as the slopes;
-    in the domain of h*, of which rounding can be large where z is."""
+    """Return a subgradient of h at its proximal point of w, in the domain of h*. The proximal point is near w
+    if z is as large as the subgradients."""
     size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
     if size == 0.0 or steep == 0.0:
         return np.zeros_like(w)
@@ -37,15 +39,15 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 class CombinedPenalty:
     """`R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`, f the sum of the other terms.
 
-    With B the sum of the boxes of the terms that have one (`Boxed.box`; L1 has), R is its support
-    function, c ||w||_2^2 and what is left. Exact where `proximal` holds: a single function h is left, under
-    whose proximal map signs keep, so that it follows that of the box (Yu, 2013, On decomposing the proximal
-    map). Otherwise the conjugate is that of some of the terms, an upper bound of `R*`, as penalties are not
-    negative.
+    With B the sum of the boxes of the terms (`ProximalPenalty.box`), R is the support function of B plus
+    c ||w||_2^2 plus the other terms. If there is one other term h at most, and its proximal map keeps signs,
+    the proximal map of R is that of h after that of the box (Yu, 2013, On decomposing the proximal map), and
+    all methods are exact. Otherwise `conjugate` omits terms, which gives an upper bound of `R*` since
+    penalties are not negative.
 
     Parameters
     ----------
-    terms : the penalties; the sum of several `w'Qw` is one
+    terms : the penalties; several quadratic forms `w'Qw` become one
     """
 
     terms: tuple[ProximalPenalty, ...]
@@ -60,7 +62,7 @@ class CombinedPenalty:
 
     @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
-        """(a, c, s, others)."""
+        """(a, c, s, the other terms)."""
         a = c = s = 0.0
         others = []
         for penalty in self.terms:
@@ -73,7 +75,7 @@ class CombinedPenalty:
 
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
-        """(lower, upper) of B; None where it is the point 0."""
+        """(lower, upper) of B; None if B is the point 0."""
         a, _, _, others = self.norms
         boxes = [box for R in others if (box := R.box()) is not None]
         if not boxes:
@@ -82,25 +84,27 @@ class CombinedPenalty:
 
     @functools.cached_property
     def _others(self) -> tuple[ProximalPenalty, ...]:
-        """What has neither a box nor the form of L2."""
+        """The terms that have neither a box nor the form of L2."""
         _, _, s, others = self.norms
         largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
         return (*largest, *(R for R in others if R.box() is None))
 
     @functools.cached_property
     def _rest(self) -> ProximalPenalty | None:
-        """h."""
+        """The term h."""
         return self._others[0] if self._others else None
 
     def proximal(self) -> bool:
-        """Whether the sum has a proximal map: at most one term besides boxes and L2."""
+        """Return True if the sum has a proximal map: at most one term besides boxes and L2."""
         if self._box is None or self._rest is None:
             return len(self._others) <= 1
         return len(self._others) <= 1 and self._rest.keeps_signs
 
-    def apart(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
-        """The ways to take a sum with a proximal map out of one without, and what is left: besides boxes and
-        L2 one of the other terms, or none."""
+    def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
+        """Return the partitions of a sum without a proximal map into a sum that has one and the other terms.
+
+        The first part has one of the terms besides boxes and L2, or none.
+        """
         if self.proximal():
             return []
         other = [h for h in self.terms if CombinedPenalty((h,))._rest is not None]
@@ -116,7 +120,7 @@ class CombinedPenalty:
 
     @property
     def boxed(self) -> tuple[Bound, Bound, float] | None:
-        """(lower, upper, c) where the sum is `c ||w||_2^2` and the support function of a box; else None."""
+        """(lower, upper, c) if the sum is `c ||w||_2^2` plus the support function of a box; else None."""
         if self._others:
             return None
         lower, upper = self._box or (0.0, 0.0)
@@ -124,13 +128,12 @@ class CombinedPenalty:
 
     @property
     def is_box_plus_ridge(self) -> bool:
-        """Whether a box is all there is besides L2, not the point 0."""
+        """True if the sum is the support function of a box, not the point 0, plus a multiple of L2."""
         return self._box is not None and not self._others
 
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, CombinedPenalty]:
-        """(B, R): the sum is `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None where there are
-        none."""
+        """(B, R) with the sum `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None if it had none."""
         known = [(R, *split_scalar(R)) for R in self.terms]
         form = next((np.sqrt(c) * S.root for _, c, S in known if isinstance(S, Quadratic)), None)
         rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
@@ -138,26 +141,26 @@ class CombinedPenalty:
 
     @property
     def square(self) -> float | None:
-        """c where the sum is `c ||w||_2^2`; else None."""
+        """c if the sum is `c ||w||_2^2`; else None."""
         a, c, s, others = self.norms
         return c if c > 0.0 and not (a or s or others) else None
 
     def value(self, w: Vec) -> float:
-        """`R(w)`."""
+        """Return `R(w)`."""
         return sum(penalty.value(w) for penalty in self.terms)
 
     def _shrunk(self, v: Vec, t: float = 1.0) -> Vec:
         return v if self._box is None else shrink_box(v, *self._box, t)
 
     def prox(self, v: Vec, t: float) -> Vec:
-        """`argmin_w ||w - v||^2 / 2 + t R(w)`; see `proximal`."""
+        """Return `argmin_w ||w - v||^2 / 2 + t R(w)`; see `proximal`."""
         c = self.norms[1]
         v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
         v = self._shrunk(v, t)
         return v if self._rest is None else self._rest.prox(v, t)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A generalised Jacobian of `prox(v, t)` times M, an (n, k) array."""
+        """Return a generalised Jacobian of `prox(v, t)` times M, (n, k)."""
         c = self.norms[1]
         scale = 1.0 / (1.0 + 2.0 * t * c)
         v, t = v * scale, t * scale
@@ -169,13 +172,13 @@ class CombinedPenalty:
         M = (scale * free)[:, None] * M
         return M if self._rest is None else self._rest.prox_slope_times(inside, t, M)
 
-    def feasible(self, w: Vec) -> Vec:
-        """w, moved to where the penalties are finite."""
+    def project_domain(self, w: Vec) -> Vec:
+        """Return the projection of w on the domain of the penalties with a box."""
         bounded = self._box is not None and not all(np.isfinite(b).all() for b in self._box)
         return self._shrunk(w, 0.0) if bounded else w
 
     def conjugate(self, z: Vec) -> float:
-        """`R*(z)` for z in its domain (see `gauge`); rounding beyond it is forgiven."""
+        """Return `R*(z)` for z in its domain (see `gauge`), up to rounding."""
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
             if self._rest is None:
@@ -185,7 +188,7 @@ class CombinedPenalty:
         return 0.0 if self._rest is None else self._rest.conjugate(z)
 
     def gauge(self, z: Vec) -> float:
-        """The least r with z in r times the domain of R*; inf where there is none."""
+        """Return the least r with z in r times the domain of R*; inf if there is none."""
         if self.norms[1] > 0.0:
             return 0.0
         if self._box is None:
@@ -204,34 +207,35 @@ class CombinedPenalty:
             low, high = (low, middle) if inside else (middle, high)
         return high
 
-    def _spanned(self, z: Vec) -> Vec:
-        """z in the cone that the domain of R* spans, where the box or the rest is all there is."""
+    def _project_onto_domain_cone(self, z: Vec) -> Vec:
+        """Return the projection on the cone spanned by the domain of R* if R is a box or h alone, else z."""
         if self.norms[1] > 0.0 or (self._box is not None and self._rest is not None):
             return z
         if self._box is not None:
             return box_cone(z, *self._box)
-        return z if self._rest is None else self._rest.spanned(z)
+        return z if self._rest is None else self._rest.project_onto_domain_cone(z)
 
-    def share(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
-        """The largest share of z, at most 1, with `u + share z` in the domain of R*, and what is missed
-        there: rounding at its boundary is named rather than pulled, as the share would be 0.
+    def feasible_step(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
+        """Return the largest t in [0, 1] with `u + t z` in the domain of R*, and the accepted violation.
+
+        A violation at the size of rounding is reported, since without it t would be 0.
 
         Parameters
         ----------
-        size : of the terms that cancel in z
+        size : returns the size of the terms that cancel in z
         """
         over = self.gauge(u + z) - 1.0
         if over <= 0.0:
             return 1.0, 0.0
         if over == np.inf:  # the domain lies in a cone
-            near = self._spanned(u + z)
-            missed = float(np.abs(near - u - z).max()) / (size() or 1.0)
-            if 0.0 < missed <= _NAMED:
-                share, more = self.share(near - u, u, size)
-                return share, max(missed, more)
+            near = self._project_onto_domain_cone(u + z)
+            violation = float(np.abs(near - u - z).max()) / (size() or 1.0)
+            if 0.0 < violation <= _NAMED:
+                step, more = self.feasible_step(near - u, u, size)
+                return step, max(violation, more)
         if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
             return 1.0, over
-        if not u.any():  # the gauge of share z is share times that of z
+        if not u.any():  # the gauge of t z is t times the gauge of z
             return 1.0 / (1.0 + over), 0.0
         if self._rest is None and self._box is not None:
             wall = np.where(z > 0.0, self._box[1], self._box[0])
@@ -244,29 +248,30 @@ class CombinedPenalty:
             low, high = (middle, high) if inside else (low, middle)
         return low, 0.0
 
-    def bound(
+    def conjugate_bound(
         self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None
     ) -> tuple[float, float, float]:
-        """`R*(u + share z)`, or an upper bound of it, with the share and what is missed of `share`.
+        """Return an upper bound of `R*(u + t z)`, the step t and its violation, as of `feasible_step`.
 
-        Where the sum has no proximal map, `R* <= sum_k R_k*(z_k)` for any z_k that sum to z, and equal for
-        subgradients at the minimum: the smooth terms take their gradients at w. A miss that is named costs
-        what it is worth at w.
+        The bound is `R*` itself if the sum has a proximal map. Otherwise `R* <= sum_k R_k*(z_k)` for any z_k
+        that sum to z, with equality for subgradients at the minimum: the differentiable terms take their
+        gradients at w. A violation adds its product with w.
         """
         if w is None or self.proximal():
-            share, missed = self.share(z, u, size)
-            at = u + share * z
-            cost = 0.0 if w is None or not missed else abs(float((at - self._spanned(at)) @ w))
-            return self.conjugate(at) + cost, share, missed
+            step, violation = self.feasible_step(z, u, size)
+            at, cost = u + step * z, 0.0
+            if w is not None and violation:
+                cost = abs(float((at - self._project_onto_domain_cone(at)) @ w))
+            return self.conjugate(at) + cost, step, violation
         known = ((R, R.gradient(w)) for R in self._others)
         slopes = {R: g for R, g in known if g is not None}
         rest = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
         z = z - sum(slopes.values(), start=np.zeros_like(z))
         free = next((R for R in slopes if R.gauge(z) == R.gauge(u) == 0.0), None)
-        if free is not None and not rest.terms:  # its conjugate is finite: it takes what is left
+        if free is not None and not rest.terms:  # its conjugate is finite at any sum with z and u
             slopes[free] = slopes[free] + z + u
             return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0
-        height, share, missed = rest.bound(z, u, size, w if rest.proximal() else None)
-        if free is not None and share > _NEARLY:  # an error of second order
-            slopes[free], share = slopes[free] + (1.0 - share) * z, 1.0
-        return height + sum(R.conjugate(share * g) for R, g in slopes.items()), share, missed
+        value, step, violation = rest.conjugate_bound(z, u, size, w if rest.proximal() else None)
+        if free is not None and step > _NEARLY:  # an error of second order
+            slopes[free], step = slopes[free] + (1.0 - step) * z, 1.0
+        return value + sum(R.conjugate(step * g) for R, g in slopes.items()), step, violation

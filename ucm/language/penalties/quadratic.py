@@ -130,12 +130,12 @@ class Quadratic(ProximalPenalty):
         e, V = self._factors
         return 0.25 * float(((V.T @ z) ** 2 / e).sum())
 
-    def spanned(self, z: Vec) -> Vec:
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
         V = self._factors[1]
         return z if V.shape[1] == z.size else V @ (V.T @ z)
 
     def gauge(self, z: Vec) -> float:
-        off = np.abs(self.spanned(z) - z).max(initial=0.0)
+        off = np.abs(self.project_onto_domain_cone(z) - z).max(initial=0.0)
         return 0.0 if off <= 1e-12 * np.abs(z).max(initial=0.0) else np.inf
 
     def gradient(self, w: Vec) -> Vec:

@@ -304,6 +304,6 @@ def _nearby(best: _Iterate, generator: np.random.Generator) -> _Iterate:
     """Return a random step away from the best point so far, with a sample at the boundary."""
     G = best.form.G
     step = float(np.exp(generator.uniform(-2.0, 1.0))) * (float(np.abs(best.w).mean()) or 1.0)
-    w = G.penalty.feasible(best.w + step * generator.standard_normal(G.n))
+    w = G.penalty.project_domain(best.w + step * generator.standard_normal(G.n))
     b = -float(np.squeeze(G.X[[generator.integers(G.m)]] @ w))
     return _Iterate(best.form, Answer(w=w, b=b))

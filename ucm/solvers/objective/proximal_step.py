@@ -173,7 +173,7 @@ class Step:
         self.walls = self.R.is_box_plus_ridge
         self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.late)
         self.systems, self.rows = systems, _through_rows(form)
-        self.w, self.b = form.penalty.feasible(start[0]), start[1]
+        self.w, self.b = form.penalty.project_domain(start[0]), start[1]
         here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
         self.t = last.t if last is not None and here else form.margins(self.w, self.b)
         self.restart()
