@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from bundled import load
+from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import ucm
@@ -102,6 +103,13 @@ def test_several_go_along_one_ray() -> None:
     caps = ReducedHull(pos, nu=HALF["nu"]) - Hull(neg, weights=NormBall(HALF["kappa"]))
     mixed = ucm.solve(caps, X, y)
     assert mixed.status == "optimal" and set(mixed.params) == {"nu", "kappa"}
+
+
+def test_several_sizes_on_features_that_differ_in_scale() -> None:
+    """Each of more than ten steps closes the gap along a few features only."""
+    X, y = load_breast_cancer(return_X_y=True)
+    solution = ucm.solve(halfway("biased_l2_nu_svm"), X, y)
+    assert solution.status == "optimal" and set(solution.params) == {"kappa_pos", "kappa_neg"}
 
 
 TOGETHER = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ __all__ = [
     "as_size",
     "grows_with",
     "interval_of",
+    "intervals_of_sizes",
     "size_of",
     "sizes_of",
     "smallest_feasible",
@@ -43,6 +44,10 @@ __all__ = [
 _ADVICE = 5.0  # seconds for an interval in a message
 _ACCURACY = 1e-8  # of a conic program
 _INTERVALS = 4  # parts of the time left for one interval in a message
+_SOLVES, _SOLVES_OF_SEVERAL = (
+    10,
+    40,
+)  # before a program gives the end, which one of several does not have
 _SEVERAL = "{} sets sizes of different kinds; not computed"
 
 
@@ -232,7 +237,7 @@ def interval_of(
         return _of_objective(model, data, name)
     if any(by_lam(node) for node in model.walk()):
         return _of_lam(model, data, name)
-    return _of_set(model, _in_their_span(model, data), name, time_limit)
+    return intervals_of_sizes(model, (name,), data, time_limit)[name]
 
 
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
@@ -301,40 +306,85 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     return data.with_coordinates(np.ascontiguousarray(factor.T))
 
 
-def _of_set(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
-    model = model.without_ranges()
-    grows = grows_with(model, data, name)
-    if isinstance(grows, str):
-        return Interval(-math.inf, math.inf, grows)
-    direction = grows
+def intervals_of_sizes(
+    model: RobustMargin, names: tuple[str, ...], data: Data, time_limit: float = math.inf
+) -> dict[str, Interval]:
+    """Return the admissible intervals of sizes that grow together along one ray.
 
-    def at(t: float) -> RobustMargin:
-        return model.with_params(**{name: as_size(direction, t)})
+    The ray goes from the smallest sizes that leave a point of U, by multiples of themselves (of 1 where they
+    are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone.
 
-    empty, how_empty = _smallest_nonempty(at, model, data, name, grows, time_limit)
+    Parameters
+    ----------
+    time_limit : seconds for each end
+
+    Raises
+    ------
+    CompositionError, EmptySetError, SolverError
+        As `ucm.admissible`.
+    """
+    model, grows = model.without_ranges(), {}
+    for name in names:
+        known = grows_with(model, data, name)
+        if isinstance(known, str):
+            return {name: Interval(-math.inf, math.inf, known)}
+        grows[name] = known
+    data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
+    present = {n: as_size(grows[n], model.params()[n]) for n in names}
+
+    def at(sizes: Mapping[str, float]) -> RobustMargin:
+        return model.with_params(**{n: as_size(grows[n], t) for n, t in sizes.items()})
+
+    def along(t: float) -> RobustMargin:
+        return at({n: least[n] + (t - start) * steps[n] for n in names})
+
+    how_empty = ""
+    if alone:
+        (name,) = names
+        end, how_empty = _smallest_nonempty(
+            lambda t: at({name: t}), model, data, name, grows[name], time_limit
+        )
+        least, steps, start, solves = {name: end}, {name: 1.0}, end, _SOLVES
+    else:
+        together = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, listed)
+        large = dict.fromkeys(names, max(1.0, together))
+        least = {
+            n: smallest_feasible(lambda t, n=n: at({**large, n: t}), data, large[n], n)  # type: ignore[misc]
+            for n in names
+        }
+        steps, start, solves = {n: t or 1.0 for n, t in least.items()}, 0.0, _SOLVES_OF_SEVERAL
     monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
-    found = zero_entry(at, data, empty, monitor)
+    found = zero_entry(along, data, start, monitor, solves)
     zero, met = found.lower, found.upper
     how_zero = "0 separated from U before it, a point x = 0 behind it"
     if math.isinf(zero):
         how_zero = "one w separates 0 from U at every size"
-    elif monitor.late and not found.proven:
+    elif not found.proven and (monitor.late or not alone):
+        within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
         raise SolverError(
-            f"admissible: the end at which 0 enters, for {name}, was not found within {time_limit:g} s; "
-            "raise time_limit, or scale the features"
+            f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
+            + ("" if alone else ", or give one of them as a number")
         )
     elif not found.proven:
-        end, how_zero = _program(model, data, name, True, monitor.left)
-        zero = met = math.inf if end is None else as_size(grows, end)
-    if zero - empty <= 1e-8 * max(empty, as_size(grows, model.params()[name])):  # equal to rounding
-        zero = empty
-    start, end = as_size(grows, empty), as_size(grows, zero)
-    gap = 0.0 if math.isinf(zero) else abs(as_size(grows, met) - end)
-    if grows:
-        how = f"lower: {how_empty}; upper: {how_zero}"
-        return Interval(start, end, how, lower_closed=zero > empty, gap=gap)
-    how = f"lower: {how_zero}; upper: {how_empty}"
-    return Interval(end, start, how, upper_closed=zero > empty, gap=gap)
+        end, how_zero = _program(model, data, names[0], True, monitor.left)
+        zero = met = math.inf if end is None else as_size(grows[names[0]], end)
+    if alone and zero - start <= 1e-8 * max(start, present[names[0]]):  # equal to rounding
+        zero = start
+    intervals = {}
+    for n in names:
+        a, b, c = (as_size(grows[n], least[n] + (t - start) * steps[n]) for t in (start, zero, met))
+        ends = (f"lower: {how_empty}; ", f"upper: {how_zero}")
+        if not grows[n]:
+            ends = (f"lower: {how_zero}; ", f"upper: {how_empty}")
+        how = (
+            "".join(ends) if alone else f"{listed} together, from the smallest sizes to {how_zero}"
+        )
+        closed, gap = not alone or zero > start, 0.0 if math.isinf(zero) else abs(c - b)
+        if grows[n]:
+            intervals[n] = Interval(a, b, how, lower_closed=closed, gap=gap)
+        else:
+            intervals[n] = Interval(b, a, how, upper_closed=closed, gap=gap)
+    return intervals
 
 
 def _smallest_nonempty(
@@ -473,14 +523,14 @@ def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = F
         change = "one of the sets that meet larger" if empty else "the set smaller"
         return f"Make {change}: name its size with a Param to get its admissible range."
     words = []
-    data = _in_their_span(model, data)
     for name in names:
         present = model.params()[name]
         if monitor.late:
             words.append(f"{name} (now {present:g}): no time was left to find its range")
             continue
         try:
-            interval = _of_set(model, data, name, min(_ADVICE, monitor.left / _INTERVALS))
+            seconds = min(_ADVICE, monitor.left / _INTERVALS)
+            interval = intervals_of_sizes(model, (name,), data, seconds)[name]
         except (SolverError, EmptySetError, CompositionError) as error:
             words.append(f"{name} (now {present:g}): its range is not known, {error}")
             continue

@@ -16,14 +16,11 @@ from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (
     Interval,
-    as_size,
     grows_with,
     interval_of,
-    smallest_feasible,
+    intervals_of_sizes,
 )
 from ucm.evidence.radius_from_lambda import by_lam, radius_from_lambda
-from ucm.evidence.zero_entry import zero_entry
-from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
@@ -173,67 +170,21 @@ def _intervals(
 ) -> Mapping[str, Interval]:
     plain = model.without_ranges().substitute(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
-        return _along_a_ray(plain, names, data, time_limit)
-    found = {name: interval_of(plain, data, name, time_limit) for name in names}
+        found = intervals_of_sizes(plain, names, data, time_limit)
+    else:
+        found = {name: interval_of(plain, data, name, time_limit) for name in names}
     for name, interval in found.items():
         if math.isinf(interval.lower):
-            raise _no_interval(name, interval.how)
+            raise CompositionError(
+                f"Param({name!r}, relative=True): a fraction of the admissible interval, and there is none "
+                f"({interval.how}); give the number, or make it the size of a set"
+            )
     if isinstance(plain, Objective) and len(names) > 1:
         parts = model.params()
         others = {n: found[n].at(parts[n]) for n in names if lambda_max(plain, data, n) is None}
         plain = plain.substitute(others)
         found |= {n: interval_of(plain, data, n) for n in names if n not in others}
     return found
-
-
-def _no_interval(name: str, why: str) -> CompositionError:
-    return CompositionError(
-        f"Param({name!r}, relative=True): a fraction of the admissible interval, and there is none ({why}); "
-        "give the number, or make it the size of a set"
-    )
-
-
-def _along_a_ray(
-    model: RobustMargin, names: tuple[str, ...], data: Data, time_limit: float
-) -> Mapping[str, Interval]:
-    """The intervals of several parameters, as sizes t: from the smallest feasible ones, by multiples of
-    themselves (of 1 where they are 0), to where 0 enters U."""
-    grows: dict[str, bool] = {}
-    for name in names:
-        known = grows_with(model, data, name)
-        if isinstance(known, str):
-            raise _no_interval(name, known)
-        grows[name] = known
-
-    def at(t: Mapping[str, float]) -> RobustMargin:
-        return model.substitute({n: as_size(grows[n], x) for n, x in t.items()})
-
-    large = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, ", ".join(names))
-    large = max(1.0, large)
-    least = {
-        n: smallest_feasible(
-            lambda t, n=n: at({**dict.fromkeys(names, large), n: t}), data, large, n
-        )  # type: ignore[misc]
-        for n in names
-    }
-    steps = {n: t or 1.0 for n, t in least.items()}
-    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
-    found = zero_entry(
-        lambda s: at({n: least[n] + s * steps[n] for n in names}), data, 0.0, monitor
-    )
-    if not found.proven:
-        within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
-        raise SolverError(
-            f"admissible: how far {', '.join(names)} go together was not found{within} give one of them as a "
-            "number"
-        )
-    how = f"{', '.join(names)} together, from the smallest sizes to the multiple at which 0 enters"
-    intervals = {}
-    for n in names:
-        a, b = (as_size(grows[n], t) for t in (least[n], least[n] + found.lower * steps[n]))
-        closed = Interval(a, b, how, lower_closed=True)
-        intervals[n] = closed if grows[n] else Interval(b, a, how, upper_closed=True)
-    return intervals
 
 
 def with_relative_sizes(model: Model, data: Data) -> Model:

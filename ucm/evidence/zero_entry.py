@@ -33,7 +33,6 @@ __all__ = ["ZeroEntry", "contains_zero", "zero_entry"]
 _SOLVERS: tuple[Solver[Any], ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
 )  # fmt: skip
-_SOLVES = 10
 _WIDTH = 1e-6  # relative distance of both proofs
 _ENOUGH = 1e-4  # the largest such distance that counts as proven
 _GAP, _SHARPER = (
@@ -74,9 +73,13 @@ def contains_zero(model: RobustMargin, data: Data) -> bool:
 
 
 def zero_entry(
-    at: Callable[[float], RobustMargin], data: Data, start: float, monitor: Monitor
+    at: Callable[[float], RobustMargin],
+    data: Data,
+    start: float,
+    monitor: Monitor,
+    solves: int = 10,
 ) -> ZeroEntry:
-    """Return bounds of the size t at which 0 enters `at(t)`, by at most 10 solves.
+    """Return bounds of the size t at which 0 enters `at(t)`, by a limited number of solves.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ def zero_entry(
         center = form.space.direction(form.matvec(form.centers()), 2.0)
         if center is not None and not form.couplings:
             lower = _root(at, data, center, {}, start, start)
-        for _ in range(_SOLVES):
+        for _ in range(solves):
             if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.late:
                 break
             t = max(lower, _INWARD * start)
