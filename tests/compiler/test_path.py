@@ -10,9 +10,7 @@ from bundled import load
 from scipy import sparse
 
 import ucm
-from ucm.data.bound import bind
 from ucm.errors import CompositionError, EmptySetError, ParameterError
-from ucm.evidence.objective import BatchPoints, InFeatures, certify_batch, certify_objective
 
 GRIDS = {
     "nu": (ucm.models.nu_svm(0.3), [0.2, 0.5, 0.3]),
@@ -100,29 +98,6 @@ def test_a_path_of_reduced_hulls_costs_less_than_fits(form: Any) -> None:
     for count in ("systems", "passes"):
         spent, cold = (sum(getattr(s.stats, count) for s in group) for group in (found, alone))
         assert spent < cold, count
-
-
-def test_bounds_on_a_path_equal_those_of_single_solves() -> None:
-    """For any slopes, however bad: a path proves its values together, a solve one by one; with both
-    penalties the best multiple of the slopes is looked for along a path only."""
-    X, y = load("wine")
-    data, rng, size = bind(X, y), np.random.default_rng(0), 6
-    n, m = X.shape[1], y.size
-    W, b = 0.01 * rng.standard_normal((size, n)), rng.standard_normal(size)
-    bad = rng.standard_normal((size, m)) * np.geomspace(1e-6, 1e3, size)[:, None]
-    for loss in (ucm.Logistic(), ucm.SquaredHinge(), ucm.Exponential()):
-        for lam, ridge in ((1.0, 0.0), (0.5, 2.0), (1e-6, 30.0)):
-            walls = np.full((size, n), lam)
-            found = certify_batch(
-                loss, data, BatchPoints(W, b, bad, -walls, walls, np.full(size, ridge))
-            )
-            penalty = lam * ucm.L1()
-            model = loss + (penalty + ridge * ucm.L2() if ridge else penalty)
-            optimum = ucm.solve(model, X, y, tol=1e-9).objective
-            for k, proof in enumerate(found):
-                alone = certify_objective(model, data, InFeatures(X, W[k]), b[k], bad[k])
-                assert proof.primal == pytest.approx(alone.primal, rel=1e-12)
-                assert max(0.0, alone.dual) - 1e-9 <= proof.dual <= optimum * (1.0 + 1e-9)
 
 
 def test_a_start_from_a_near_problem() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucm.compiler.plan import Plan
 from ucm.data.linear import Vec
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import BatchPoints, certify_batch
+from ucm.evidence.objective import InFeatures, certify_objective
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution, Stats
@@ -60,8 +60,12 @@ def along(
     data, monitor = lowering.data, Monitor(tol)
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, taken = steps.along(*walls, tol, monitor)
-        known = BatchPoints(Z[:, :-1], Z[:, -1], slopes, *(each[: len(Z)] for each in walls))
-        proofs = certify_batch(loss, data, known)  # type: ignore[arg-type]
+        proofs = [
+            certify_objective(
+                model.with_params(**{name: value}), data, InFeatures(data.X, z[:-1]), z[-1], own
+            )
+            for value, z, own in zip(values, Z, slopes)
+        ]
     weights = np.maximum(slopes, form.floors)
     weights = weights if data.weighing.kept is None else map(data.weighing.spread, weights)
     seconds = monitor.seconds / max(1, len(proofs))
@@ -70,7 +74,7 @@ def along(
         if not is_proven(proof, tol):
             break
         objective, gap, passes, systems, iterations = rows
-        w, b = known.W[k], float(known.b[k])
+        w, b = Z[k, :-1], float(Z[k, -1])
         record = {
             "iteration": int(iterations), "objective": objective, "gap": gap, "passes": passes,
             "seconds": seconds, "start": 0,

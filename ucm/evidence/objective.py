@@ -27,12 +27,10 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
 __all__ = [
-    "BatchPoints",
     "InFeatures",
     "KernelNormal",
     "Normal",
     "Tangent",
-    "certify_batch",
     "certify_objective",
     "is_local",
     "is_unattained",
@@ -41,8 +39,6 @@ __all__ = [
     "weights_in",
 ]
 
-Table = NDArray[np.float64]
-_CHUNK = 1 << 20  # margins at once
 _NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective of 0, the rounding of a sum
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
@@ -204,11 +200,6 @@ def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tan
     return Tangent(slopes, u, height - float(slopes @ margin) + rest)
 
 
-def _at_zero(model: Objective, data: Data) -> float:
-    """The loss at w = 0, b = 0."""
-    return model.loss.value(np.zeros(data.y.size), data.y, data.weights, data.groups)
-
-
 def certify_objective(
     model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None
 ) -> Certificate:
@@ -231,10 +222,11 @@ def certify_objective(
     primal += normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     bound, violation = _lower_bound(G, data, normal, margin, slopes, plane)
-    dual, at_zero = bound - plane.height, _at_zero(model, data)
+    at_zero = model.loss.value(np.zeros(data.m), data.y, data.weights, data.groups)
     # where a kernel is indefinite, the dual may exceed the primal objective
     return of_objective(
-        primal, dual, violation, at_zero, kind="global" if model.convex else "local",
+        primal, bound - plane.height, violation, at_zero,
+        kind="global" if model.convex else "local",
         wrong=None if normal.indefinite else fault("the conjugate of a term", model),
     )  # fmt: skip
 
@@ -242,20 +234,20 @@ def certify_objective(
 def of_objective(
     primal: float, dual: float, violation: float, at_zero: float, *, kind: str, wrong: str | None
 ) -> Certificate:
-    """The certificate of the bounds of an objective, as `bracket`.
+    """Return the certificate of the bounds of an objective, as `bracket`.
 
     Parameters
     ----------
-    at_zero : the loss at w = 0, b = 0, whose terms are those of both bounds
+    at_zero : the loss at w = 0, b = 0, which has the size of the terms of both bounds
     wrong : the `fault` where a dual point is above the primal one; None where one may be
     """
     if primal < dual <= _NOTHING * at_zero:  # both are the rounding of nothing
         dual = primal
     blame = None if wrong is None else f"a dual point above the primal one); {wrong}"
+    size = max(abs(primal), 1e-300)
     return bracket(
-        primal, dual, violation, max(abs(primal), 1e-300), rounding=_SUM * at_zero,
-        size=max(abs(primal), 1e-300), wrong=blame, kind=kind,
-    )  # fmt: skip
+        primal, dual, violation, size, rounding=_SUM * at_zero, size=size, wrong=blame, kind=kind
+    )
 
 
 def _lower_bound(
@@ -302,77 +294,6 @@ def _lower_bound(
 def _of_losses(loss: _Counted, c: Vec, a: Vec) -> float:
     """`sum_i c_i (o a_i - l*(a_i))`."""
     return float(c @ (loss.offset * a - loss.conjugate(a)))
-
-
-@dataclass(frozen=True)
-class BatchPoints:
-    """Points of `loss + R_k` for boxes R_k of slopes and multiples of the squared l2 norm, one a row.
-
-    Attributes
-    ----------
-    W, b, slopes : (K, n) normals, (K,) biases and (K, m) dual points
-    lower, upper, ridge : (K, n), (K, n) and (K,): `R_k(w) = ridge_k ||w||_2^2 + sup of <w, z> over
-        lower_k <= z <= upper_k`
-    """
-
-    W: Table
-    b: Vec
-    slopes: Table
-    lower: Table
-    upper: Table
-    ridge: Vec
-
-    def __getitem__(self, rows: slice) -> BatchPoints:
-        return BatchPoints(*(each[rows] for each in vars(self).values()))
-
-
-def certify_batch(loss: ConvexLoss, data: Data, at: BatchPoints) -> list[Certificate]:
-    """`certify_objective` of each point, for one convex loss of all samples: products with all of them at
-    once."""
-    step = max(1, _CHUNK // data.m)
-    parts = [at[k : k + step] for k in range(0, at.b.size, step)]
-    return [found for part in parts for found in _certified(loss, data, part)]
-
-
-def _certified(loss: ConvexLoss, data: Data, at: BatchPoints) -> list[Certificate]:
-    c, W = data.factors, at.W
-    margin = np.ascontiguousarray(_rows_times(data.X, W))
-    margin += at.b[:, None]
-    margin *= data.y
-    primal = loss.values(margin) @ c
-    primal += at.ridge * np.square(W).sum(1) + (np.where(W > 0.0, at.upper, at.lower) * W).sum(1)
-    low, top = loss.lowest(), loss.steepest()
-    a = np.clip(at.slopes / c, low, top)
-    signed = (data.y * c) * a
-    signed *= _balance(signed)
-    z = np.asarray(signed @ data.X)
-    inside = np.clip(z, at.lower, at.upper)
-    share = np.ones(at.b.size)
-    hard = at.ridge == 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        walls = np.where(inside != z, inside / z, 1.0).min(1, initial=1.0)
-        conjugate = np.where(hard, 0.0, np.square(z - inside).sum(1) / (4.0 * at.ridge))
-    share[hard] = walls[hard]
-    a = np.clip(share[:, None] * signed / (data.y * c), low, top)
-    dual = (loss.offset * a - loss.conjugate(a)) @ c - conjugate
-    dual = np.where(np.isnan(dual), -np.inf, dual)
-    # the dual point 0, as penalties are not negative, and the best point between both
-    least = -float(c.sum() * loss.conjugate(np.zeros(1))[0])
-    with np.errstate(invalid="ignore"):
-        gain = dual + conjugate - least
-        between = ~hard & (gain > 0.0) & (gain < 2.0 * conjugate)
-    dual[between] = least + 0.25 * gain[between] ** 2 / conjugate[between]
-    dual = np.maximum(dual, least)
-    at_zero = float(loss.values(np.zeros((1, data.m)))[0] @ c)
-    return [
-        of_objective(p, d, 0.0, at_zero, kind="global", wrong=fault("the conjugate of a term"))
-        for p, d in zip(primal.tolist(), dual.tolist(), strict=True)
-    ]
-
-
-def _rows_times(X: Any, W: Table) -> Table:
-    """(K, m) the scores of every normal."""
-    return W @ X.T if isinstance(X, np.ndarray) else (X @ W.T).T
 
 
 @dataclass(frozen=True)
@@ -462,15 +383,11 @@ def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec,
 
 
 def _balance(signed: Vec) -> Vec:
-    """Factors in [0, 1], one for the positive and one for the negative entries of each row, after which they
-    sum to 0."""
-    up = np.maximum(signed, 0.0).sum(-1, keepdims=True)
-    down = -np.minimum(signed, 0.0).sum(-1, keepdims=True)
-    both = (up > 0.0) & (down > 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        less_up = np.where(both, np.minimum(1.0, down / up), 0.0)
-        less_down = np.where(both, np.minimum(1.0, up / down), 0.0)
-    return np.where(signed > 0.0, less_up, less_down)
+    """Factors in [0, 1], one for the positive and one for the negative entries, after which they sum to 0."""
+    up, down = np.maximum(signed, 0.0).sum(), -np.minimum(signed, 0.0).sum()
+    if not (up > 0.0 and down > 0.0):
+        return np.zeros(signed.size)
+    return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
 
 
 # --- what else a point can be ----------------------------------------------------------------------
