@@ -461,7 +461,7 @@ class _Weights:
         rule = "" if D is None else D.formula(TEXT)
         if isinstance(D, ChiSquareBall) or (isinstance(D, NormBall) and D.p == 2.0):
             if isinstance(D, NormBall):
-                rho = U.samples.bound(data).total * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
+                rho = U.samples.bound(data).total * value(D.radius) ** 2 - float(not D.around)
             else:
                 count = U.samples.bound(data).count if D.rho is None else 1.0
                 rho = D.size().number ** 2 / count
