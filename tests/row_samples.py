@@ -1,0 +1,60 @@
+"""Samples, sources and models that several tests of rows share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.data.source import RowSource
+
+
+def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(m) < part, 1.0, -1.0)
+    X = rng.standard_normal((m, n))
+    X[:, 0] += 1.5 * y
+    return X, y
+
+
+def blocks(X: Any, y: Any, rows: int = 100, threads: int = 1) -> RowSource:
+    return ucm.open_rows(X, y, block=rows, threads=threads)
+
+
+MODELS = {
+    "nu": ucm.models.nu_svm(0.4),
+    "caps": ucm.ReducedHull(pos, eta=0.01) - ucm.ReducedHull(neg, eta=0.004),
+    "hull and reduced": ucm.Hull(pos, weights=ucm.CappedSimplex(0.006))
+    - ucm.ReducedHull(neg, nu=0.5),
+    "signed": 2.0 * ucm.Hull(signed, weights=ucm.CappedSimplex(0.004)),
+    "factors": 2.0 * ucm.ReducedHull(pos, nu=0.4) - 0.5 * ucm.ReducedHull(neg, nu=0.4),
+    "relative cap": ucm.Hull(pos, weights=ucm.CappedSimplex(3.0, relative=True))
+    - ucm.ReducedHull(neg, nu=0.4),
+}
+A, B = pos.group("A"), neg.group("B")
+
+
+def tagged_samples(m: int = 900) -> tuple[Any, Any, dict[str, Any]]:
+    X, y = samples(m)
+    rng = np.random.default_rng(1)
+    weights, groups = 3.0 * rng.random(m), np.array(["A", "B", "C"])[rng.integers(0, 3, m)]
+    weights[::7] = 0.0
+    X[::7] += 50.0  # rows of no weight, which would tell
+    return X, y, {"sample_weight": weights, "subgroup": groups}
+
+
+MOMENTS = {
+    "mm-mpm": ucm.models.mm_mpm(0.5),
+    "mm-fda": ucm.models.mm_fda(0.5),
+    "signed": ucm.Ellipsoid(signed.mean, signed.cov, 0.3),
+    "gelbrich": ucm.Gelbrich(pos, 0.1, 0.3) - ucm.Gelbrich(neg, 0.1, 0.3),
+    "p = 1": ucm.RobustMargin(ucm.models.mm_mpm(0.2), norm=1.0),
+}
+LOSSES = {
+    "svm": ucm.models.svm(3.0),
+    "p = 1": ucm.models.psvm(1.0, 0.05),
+    "p = 2": ucm.models.psvm(2.0, 0.1),
+    "p = 3": ucm.models.psvm(3.0, 0.02),
+}

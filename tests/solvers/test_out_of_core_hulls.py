@@ -1,0 +1,287 @@
+"""The out-of-core active set of two reduced hulls, beside the same samples in memory and CVXPY twins."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from row_samples import MODELS, blocks, samples
+
+import ucm
+from ucm import neg, pos
+from ucm.data.source import ObservedSource
+from ucm.evidence.row_hulls import hulls_proven
+from ucm.solvers import ActiveSet, OutOfCoreActiveSet
+from ucm.solvers.out_of_core.active_set import below
+from ucm.solvers.out_of_core.row_sums import RowSums
+from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_agree_with_memory(name: str) -> None:
+    X, y = samples()
+    rows, memory = ucm.solve(MODELS[name], blocks(X, y)), ucm.solve(MODELS[name], X, y)
+    assert rows.status == memory.status == "optimal"
+    assert rows.stats.solver == "out-of-core" and memory.stats.solver == "active-set"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.dual <= memory.certificate.primal + 1e-12
+    assert memory.certificate.dual <= rows.certificate.primal + 1e-12
+    assert rows.x == pytest.approx(memory.x, abs=3e-3)
+    assert rows.b == pytest.approx(memory.b, abs=3e-3)
+    assert rows.bias_rule == memory.bias_rule
+    for ours, theirs in zip(rows.summand_points or (), memory.summand_points or (), strict=True):
+        assert ours == pytest.approx(theirs, abs=3e-3)
+
+
+@pytest.mark.parametrize("name", ["nu", "factors", "signed"])
+def test_out_of_core_solutions_agree_with_the_twin(name: str) -> None:
+    X, y = samples(400)
+    plan = ucm.compile(MODELS[name], blocks(X, y, 37))
+    solution = plan.solve()
+    whole = ucm.compile(plan.model, X, y).reference()
+    whole.solve(solver="CLARABEL")
+    assert solution.objective == pytest.approx(float(whole.value), rel=1e-5)  # type: ignore[arg-type]
+    assert plan.verify().agrees
+    band = plan.reference(solution)
+    band.solve(solver="CLARABEL")
+    assert float(band.value) == pytest.approx(solution.objective, rel=1e-5)  # type: ignore[arg-type]
+
+
+def test_separable_classes_have_a_hard_margin() -> None:
+    X, y = samples(400)
+    X[:, 0] += 8.0 * y
+    U = ucm.Hull(pos) - ucm.Hull(neg)
+    rows, memory = ucm.solve(U, blocks(X, y)), ucm.solve(U, X, y)
+    assert rows.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_weights_are_in_the_order_of_the_rows() -> None:
+    X, y = samples(3000)
+    model = MODELS["nu"]
+    rows, memory = ucm.solve(model, blocks(X, y)), ucm.solve(model, X, y)
+    weights: Any = rows.weights
+    assert not weights.known and weights.shape == (3000,)
+    assert rows.x == pytest.approx(X.T @ (y * weights), abs=1e-12)
+    assert weights[y > 0].sum() == pytest.approx(1.0) and weights.max() <= 2 / (3000 * 0.4) + 1e-15
+    assert np.mean((weights > 0) == (np.asarray(memory.weights) > 0)) > 0.98
+    again = pickle.loads(pickle.dumps(rows))
+    assert np.array_equal(np.asarray(again.weights), np.asarray(weights))
+    unseen = pickle.loads(pickle.dumps(ucm.solve(model, blocks(X, y))))
+    assert unseen.objective == rows.objective
+    with pytest.raises(AttributeError, match="left out of the pickle"):
+        np.asarray(unseen.weights)
+
+
+def test_a_few_passes_and_few_rows() -> None:
+    X, y = samples(60_000, 5)
+    plan = ucm.compile(ucm.models.nu_svm(0.4), ucm.open_rows(X, y, threads=2))
+    solution = plan.solve()
+    assert solution.status == "optimal"
+    band = solution.answer.rows.rows.active
+    assert sum(p.size for p in band.p) < 0.25 * y.size
+    assert 3 <= solution.stats.reads <= 4
+    memory = ucm.solve(ucm.models.nu_svm(0.4), X, y, solver=ActiveSet())
+    assert solution.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["heavy tails", "sorted", "rare", "ties", "far"])
+def test_hard_data_agree_with_memory(kind: str, seed: int) -> None:
+    X, y = samples(4000, 4, seed, part=0.02 if kind == "rare" else 0.5)
+    nu = 0.4
+    if kind == "heavy tails":
+        X *= np.abs(np.random.default_rng(seed).standard_t(1.5, (4000, 1)))
+        nu = 0.6
+    elif kind == "sorted":
+        order = np.argsort(y, kind="stable")
+        X, y = X[order], y[order]
+    elif kind == "rare":
+        nu = 0.03
+    elif kind == "ties":
+        X = np.round(X)
+    else:
+        X = X + 1e4
+    rows, memory = (
+        ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 333)),
+        ucm.solve(ucm.models.nu_svm(nu), X, y),
+    )
+    assert rows.status == memory.status
+    assert rows.objective == pytest.approx(memory.objective, rel=3e-6)
+
+
+def test_class_weights_are_factors_of_the_caps() -> None:
+    X, y = samples()
+    for weight in ((1.5, 0.8), "balanced", {1: 2.0}):
+        rows = ucm.solve(MODELS["nu"], blocks(X, y), class_weight=weight)
+        memory = ucm.solve(MODELS["nu"], X, y, class_weight=weight)
+        assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_bias_rules_agree_with_memory() -> None:
+    X, y = samples(3000)
+    for rule in ("multipliers", "midpoint", "zero", "min_error"):
+        rows = ucm.solve(MODELS["nu"], blocks(X, y), bias_rule=rule)
+        memory = ucm.solve(MODELS["nu"], X, y, bias_rule=rule)
+        assert rows.bias_rule == rule
+        if rule == "min_error":  # where errors tie, a hair of w decides
+            wrong = [np.sum(np.where(X @ s.w + s.b > 0, 1, -1) != y) for s in (rows, memory)]
+            assert wrong[0] <= wrong[1] + 2
+        else:
+            assert rows.b == pytest.approx(memory.b, abs=2e-3)
+
+
+def test_zero_in_the_set_is_proven() -> None:
+    X, y = samples(2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        solution = ucm.solve(ucm.models.nu_svm(0.05), blocks(X, y))
+    assert solution.status == "zero_in_set" and not solution.w.any()
+    assert "gather" in solution.message
+    assert np.linalg.norm(solution.x) <= 1e-5
+
+
+def test_limits_and_callbacks_end_between_rounds() -> None:
+    X, y = samples(20_000, part=0.5)
+    model, seen = ucm.models.nu_svm(0.4), []
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = ucm.solve(model, blocks(X, y), time_limit=1e-6)
+    assert late.status == "time_limit" and late.certificate.primal < 0.0
+    X *= np.abs(np.random.default_rng(0).standard_t(1.5, (20_000, 1)))
+    with pytest.warns(ucm.ConvergenceWarning):
+        stopped = ucm.solve(
+            ucm.models.nu_svm(0.6),
+            blocks(X, y),
+            callback=lambda record: seen.append(record) or True,
+        )
+    assert stopped.status == "interrupted" and len(seen) == 1
+    assert 0.0 <= stopped.certificate.relative_gap < 0.1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.nu_svm(0.6),
+        ucm.models.svm(3.0),
+        ucm.Logistic() + 0.5 * ucm.L2(),
+        ucm.models.kl_svm(0.8),
+    ],
+)
+def test_an_interrupt_ends_between_rounds_with_the_proven_gap(model: Any) -> None:
+    X, y = samples(20_000)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
+    proven_by_now: list[Any] = []
+    at = [2]
+
+    def interrupt(number: int) -> None:
+        if proven_by_now or number == at[0]:
+            raise KeyboardInterrupt
+
+    source = ObservedSource(blocks(X, y, 4000), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ucm.solve(model, source)
+    at[0] = 0
+    with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
+        found = ucm.solve(model, source, tol=1e-13, callback=proven_by_now.append)
+    assert found.status == "interrupted"
+    assert found.certificate.relative_gap == proven_by_now[-1]["gap"] <= 1.0
+    assert found.certificate.dual <= found.certificate.primal and found.b is not None
+
+
+def test_a_band_over_the_budget_says_so() -> None:
+    X, y = samples(20_000)
+    with pytest.warns(ucm.ConvergenceWarning, match="budget"):
+        found = ucm.solve(
+            ucm.models.nu_svm(0.4),
+            blocks(X, y),
+            solver=OutOfCoreActiveSet(ActiveSet(), budget=500),
+        )
+    assert found.status == "stalled"
+
+
+@pytest.mark.parametrize("rows", [4000, 2500])
+def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> None:
+    X, y = samples(40_000, 4, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (40_000, 1)))
+    solver = OutOfCoreActiveSet(ActiveSet(), budget=rows * 32)
+    wide = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500))
+    found = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500), solver=solver)
+    assert found.status == "optimal" and found.stats.reads <= 8
+    assert found.objective == pytest.approx(wide.objective, rel=2e-6)
+    assert (
+        found.answer.rows.rows.active.nbytes <= solver.budget < wide.answer.rows.rows.active.nbytes
+    )
+
+
+@pytest.mark.parametrize(("nu", "rows", "n"), [(0.6, 62, 4), (0.6, 300, 4), (0.6, 300, 30)])
+def test_a_band_that_is_too_large_ends_in_one_that_is_not(nu: float, rows: int, n: int) -> None:
+    X, y = samples(10_000, n, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (10_000, 1)))
+    solver = OutOfCoreActiveSet(ActiveSet(), budget=rows * 8 * n)
+    found = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 1250), solver=solver)
+    assert found.status == "optimal" and found.stats.reads <= 45
+    assert found.answer.rows.rows.active.nbytes <= solver.budget
+    wide = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 1250))
+    assert found.objective == pytest.approx(wide.objective, rel=2e-6)
+
+
+def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
+    X, y = samples(60)
+    rows = ucm.solve(ucm.models.coherent_mm_fda(0.5), ucm.open_rows(0.0 * X, y))
+    assert rows.status == "zero_in_set"
+
+
+def test_the_terms_of_the_bound() -> None:
+    d, positive = np.array([-2.0, 1.0, -0.5, 3.0]), np.array([True, True, False, False])
+    assert below(d, positive).tolist() == [2.0, 0.5]
+
+
+def test_a_longer_normal_proves_no_more() -> None:
+    X, y = samples()
+    plan = ucm.compile(MODELS["nu"], blocks(X, y))
+    found = plan.solve()
+    form: Any = plan.lowering.form
+    proof: Any = found.answer and found.answer.rows
+    longer = replace(
+        proof,
+        w=2.0 * proof.w,
+        mu=2.0 * proof.mu,
+        losses=2.0 * proof.losses,
+    )
+    assert hulls_proven(form, longer).primal == pytest.approx(found.certificate.primal, rel=1e-12)
+    far = replace(longer, points=2.0 * proof.points)
+    assert hulls_proven(form, far).relative_gap > 0.4
+
+
+def test_a_nan_ends_the_joint_method_at_once() -> None:
+    form = ucm.compile(MODELS["nu"], blocks(*samples())).lowering.form
+    asked = []
+
+    def sums(*message: Any) -> Any:
+        asked.append(message)
+        zero = np.zeros(2)
+        nothing = np.zeros((2, 4))
+        return RowSums(zero + np.nan, zero, zero, nothing, zero, zero, np.zeros((6, 6)), nothing)
+
+    w = np.array([1.0, 0.0, 0.0, 0.0])
+    with pytest.raises(ucm.SolverError, match="got a NaN in sums"):
+        smoothed_newton(form, w, np.ones(2), np.ones(2), 100.0, sums, lambda: False)  # type: ignore[arg-type]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("shift", "tol"), [(0.0, 0.5), (100.0, 1e-2), (1e4, 1e-4), (1e6, 1e-6)])
+def test_a_large_mean_is_no_zero_in_the_set(shift: float, tol: float) -> None:
+    X, y = samples(m=3000, n=3)
+    exact = ucm.solve(ucm.models.nu_svm(0.5), X, y, tol=1e-8).objective
+    for found in (
+        ucm.solve(ucm.models.nu_svm(0.5), blocks(X + shift, y, 1000), tol=tol),
+        ucm.solve(ucm.models.nu_svm(0.5), X + shift, y, tol=tol),
+    ):
+        certificate = found.certificate
+        assert found.status == "optimal" and -1e-9 <= certificate.relative_gap <= tol
+        rounding = 1e-12 * shift + 1e-9
+        assert certificate.dual - rounding <= exact <= certificate.primal + rounding
