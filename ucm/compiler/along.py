@@ -1,4 +1,4 @@
-"""A smooth loss with one penalty at many of its weights: what a solve does once for all of them."""
+"""A smooth loss with an L1-like penalty at many weights of the penalty, solved and certified in one batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ucm.solvers.threads import blas_threads
 __all__ = ["along"]
 
 Table = NDArray[np.float64]
-_STRAIGHT = 1e-12  # relative, how far walls may be from affine in the parameter
+_STRAIGHT = 1e-12  # the relative deviation of bounds that count as affine in the parameter
 
 
 def along(
@@ -37,9 +37,10 @@ def along(
     tol: float,
     compiled: Callable[[float], Plan | None],
 ) -> list[Solution]:
-    """The solutions for the first values, in their order, as far as each is proven; the others are for
-    `Plan.solve`. None of them where the penalty is no box of slopes, affine in the parameter, with a multiple
-    of the squared l2 norm, the loss not one of all samples in memory, or the data not small.
+    """Return the proven solutions for the first values, in order; `Plan.solve` solves the other values.
+
+    The list is empty unless the loss is one loss of all samples in memory, the data are small, and the
+    penalty is a box of slopes, affine in the parameter, with a multiple of the squared l2 norm.
 
     Parameters
     ----------
@@ -94,8 +95,11 @@ def along(
 def _walls(
     model: Objective, name: str, values: Sequence[float], n: int
 ) -> tuple[Table, Table, Vec] | None:
-    """(K, n), (K, n) and (K,): the walls of the slopes of the penalty at each value, and the multiple of
-    `||w||_2^2`; None where it has others, infinite ones, or they are not affine in the parameter."""
+    """Return the bounds of the slopes of the penalty at each value, (K, n) twice, and the multiples of
+    `||w||_2^2`, (K,).
+
+    None for another penalty, infinite bounds, or bounds that are not affine in the parameter.
+    """
 
     def of(value: float) -> Vec | None:
         boxed = CombinedPenalty(model.penalty.with_params(**{name: value}).split()[0]).boxed

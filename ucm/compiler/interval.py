@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,13 @@ from ucm.solvers.distance.active_set import HullChain
 __all__ = ["ErrorCurve", "InterpolatedPoint", "IntervalPath", "path_over_interval"]
 
 
-_EACH = 0.25  # of eps, for a solve
-_SAFE = 0.7  # of eps, that a step aims at
-_GROWS, _HALVES = 1.8, 0.5  # the most that a step grows by, and where one that is refused is cut
-_SAME = 1e-12  # of an interval, between samples that change sides together
-_NEAR = 1e-7  # relative, between values that are no longer told apart
-_ZERO = 1e-10  # of the largest norm: where 0 has entered, however large eps is
-_LEAST = 0.05  # of the distance of the smallest set: where the path ends before 0 enters
+_EACH = 0.25  # of eps: the relative gap of a solve
+_SAFE = 0.7  # of eps: the target of a step
+_GROWS, _HALVES = 1.8, 0.5  # the largest growth of a step, and the factor after a refused step
+_SAME = 1e-12  # of an interval: samples within it change sides together
+_NEAR = 1e-7  # the least relative distance between two values
+_ZERO = 1e-10  # of the largest norm: a point this close to 0 counts as 0, whatever eps is
+_LEAST = 0.05  # of the distance of the smallest set: the path ends there, before 0 enters
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class InterpolatedPoint:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """The part of further samples that is classified wrongly, as a function of a parameter: a step function.
+    """The error on further samples as a function of a parameter, which is a step function.
 
     Attributes
     ----------
     name : the parameter
-    edges : (k + 1,) where it may change, ascending
-    errors : (k,) between one and the next
+    edges : (k + 1,) values at which the error may change, ascending
+    errors : (k,) fractions of errors between two edges
     """
 
     name: str
@@ -81,13 +81,13 @@ class ErrorCurve:
     errors: Vec
 
     def at(self, value: Any) -> Any:
-        """The error at a value, or at several, of the interval."""
+        """Return the error at one or several values of the interval."""
         place = np.searchsorted(self.edges, value, side="right") - 1
         return self.errors[np.clip(place, 0, self.errors.size - 1)]
 
     @property
     def best(self) -> tuple[float, float, float]:
-        """The least error and the ends of the widest interval that has it."""
+        """The least error, with the ends of the widest interval that has this error."""
         least = float(self.errors.min())
         low = high = float(self.edges[0])
         start = None
@@ -110,7 +110,7 @@ class ErrorCurve:
 
 @dataclass(frozen=True)
 class _Knot:
-    """A value that was solved: its number, its c, the weights by hull, and what is known there."""
+    """A solved value with its c, the weights by hull and the proof."""
 
     value: float
     c: float
@@ -119,13 +119,13 @@ class _Knot:
 
 
 class IntervalPath(Sequence[Solution]):
-    """The solutions of the solved values, and what is proven between neighbours, the smallest set first.
+    """The solutions of the solved values, with proofs between neighbours, the smallest set first.
 
     Attributes
     ----------
     breaks : the solved values
-    pieces : between one and the next
-    eps : the relative gap that was asked for
+    pieces : the proofs between two neighbours
+    eps : the required relative gap
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class IntervalPath(Sequence[Solution]):
         )
 
     def solution(self, k: int) -> Solution:
-        """The k-th solved value, certified and recovered at the first look."""
+        """Return the k-th solution, which is certified and recovered at the first access."""
         if k not in self._solutions:
             self._solutions[k] = self._hulls.solution(self.breaks[k], self.eps)
         return self._solutions[k]
@@ -186,7 +186,7 @@ class IntervalPath(Sequence[Solution]):
         return InterpolatedPoint(value, w / length, b, x, -norm, -least, (norm - least) / norm)
 
     def lines(self, k: int) -> tuple[NDArray[np.float64], tuple[float | None, float | None]]:
-        """w at both ends of a piece, as long as x, and b in the same scale."""
+        """Return w at both ends of a piece, as long as x, and b in the same scale."""
         w = self.pieces[k].w
         found = []
         for j, v in zip((k, k + 1), w, strict=True):
@@ -201,10 +201,10 @@ class IntervalPath(Sequence[Solution]):
         return min(first, last), max(first, last)
 
     def validation(self, X: Any, y: Vec) -> ErrorCurve:
-        """The error of (w, b) of every value on further samples, exactly.
+        """Return the exact error of (w, b) on further samples at every value.
 
         Between two solved values w, as long as x, and b in its scale are linear in t, so that each sample
-        changes sides once at most.
+        changes sides at most once.
         """
         if not self.pieces:
             only = self.at(self.breaks[0].value)
@@ -242,53 +242,50 @@ class _Hulls:
     model, data, name : what is solved
     size : the c of its caps as a function of the parameter
     members : the hulls, each with its share of c
-    maps, places : the samples of every summand with the number in front; of every hull its summand and its
-        entries there
+    maps, places : the map of samples and the factor of every summand; the summand of every hull with its
+        entries in it
     """
 
     def __init__(self, model: Any, data: Data, name: str) -> None:
-        where = f'path: {name}="all"'
+        def refuse(what: object, why: str = "") -> NoReturn:
+            raise ParameterError(
+                f'path: {name}="all": expected two reduced hulls in the Euclidean norm whose caps it sets, '
+                f"got {brief(what)}{why and f' ({why})'}; write values, as {name}=[0.2, 0.3]"
+            )
+
         if not isinstance(model, RobustMargin) or model.norm != 2.0:
-            raise ParameterError(
-                f"{where}: expected two reduced hulls in the Euclidean norm, got {brief(model)}; write "
-                f"values, as {name}=[0.2, 0.3]"
-            )
+            refuse(model)
         size = size_of(model, data, name)
-        leaves = list(summands(model.set))
-        hulls = all(isinstance(U, DomainImage) and math.isfinite(f) for U, f in leaves)
-        if isinstance(size, str) or not hulls:
-            why = f" ({size})" if isinstance(size, str) else ""
-            raise ParameterError(
-                f"{where}: expected two reduced hulls whose caps it sets, got {brief(model.set)}{why}; write "
-                f"values, as {name}=[0.2, 0.3]"
-            )
+        if isinstance(size, str):
+            refuse(model.set, size)
+        leaves = [
+            (U, f)
+            for U, f in summands(model.set)
+            if isinstance(U, DomainImage) and math.isfinite(f)
+        ]
+        if len(leaves) < len(list(summands(model.set))):
+            refuse(model.set)
         self.model, self.data, self.name, self.size = model, data, name, size
         self.leaves = leaves
         self.roomy = self._roomy()
         caps, mass, sizes = self._caps(self.roomy)
         shares = caps / size.derived(self.roomy)
         other = float(size.inverse(0.5 * size.derived(self.roomy)))
-        form = self.form(self.roomy)
-        why = ActiveSet().refuse(form)
-        if why is None and not np.allclose(
-            self._caps(other)[0], np.maximum(0.5 * caps, mass / sizes)
-        ):
-            why = "one of them keeps its cap"
+        why = ActiveSet().refuse(self.form(self.roomy))
         if why is not None:
-            raise ParameterError(
-                f"{where}: expected two reduced hulls whose caps it sets, got {brief(model.set)} "
-                f"({why}); write values, as {name}=[0.2, 0.3]"
-            )
+            refuse(model.set, why)
+        if not np.allclose(self._caps(other)[0], np.maximum(0.5 * caps, mass / sizes)):
+            refuse(model.set, "one of them keeps its cap")
         self.members = [
             CappedHull(int(n), float(m), float(s)) for n, m, s in zip(sizes, mass, shares)
         ]
-        self.maps = [(U.image(data)[1], factor) for U, factor in leaves]  # type: ignore[attr-defined]
+        self.maps = [(U.image(data)[1], factor) for U, factor in leaves]
         self.places = [(k, g.entries) for k, g in self._groups(self.roomy)]
         self.least = max(h.mass / (h.share * h.size) for h in self.members)
         self.most = max(h.mass / h.share for h in self.members)
 
     def _roomy(self) -> float:
-        """A value at which U is not empty."""
+        """Return a value at which U is not empty."""
         c = 1.0
         for _ in range(200):
             value = float(self.size.inverse(c))
@@ -304,7 +301,7 @@ class _Hulls:
         return DistanceLowering(self.at(value), self.data).form
 
     def _groups(self, value: float) -> list[tuple[int, MassConstraint]]:
-        """The place of the summand, and the mass constraint, of every hull."""
+        """Return the index of the summand and the mass constraint of every hull."""
         found = []
         for k, (U, _) in enumerate(summands(self.at(value).set)):
             (block, *others) = U.lower(self.data).blocks
@@ -314,13 +311,13 @@ class _Hulls:
         return found
 
     def _caps(self, value: float) -> tuple[Vec, Vec, Vec]:
-        """The caps, the masses and the numbers of samples of the hulls."""
+        """Return the caps, the masses and the numbers of samples of the hulls."""
         found = [(g.cap, g.mass, g.size) for _, g in self._groups(value)]
         caps, mass, sizes = np.array(found, dtype=float).reshape(-1, 3).T
         return caps, mass, sizes
 
     def ends(self, c: float, q: list[Vec], w: Vec) -> Ends:
-        """The proof at one c, from the samples of the declared sets and the weights themselves."""
+        """Return the proof at one c, computed from the samples of the declared sets and the weights."""
         for h, part in zip(self.members, q, strict=True):
             cap, total = h.share * c, float(part.sum())
             off = max(-float(part.min()), float(part.max()) - cap) / cap
@@ -335,7 +332,7 @@ class _Hulls:
         return Ends.of(c, x, w, [pulls[k][entries] for k, entries in self.places])
 
     def blocks(self, q: list[Vec]) -> list[Vec]:
-        """The weights of the hulls as those of the blocks."""
+        """Return the weights of the blocks for the weights of the hulls."""
         if len(self.leaves) == 2:
             return q
         whole = np.empty(sum(part.size for part in q))
@@ -344,7 +341,7 @@ class _Hulls:
         return [whole]
 
     def solution(self, found: _Knot, tol: float) -> Solution:
-        """A solved value, certified and recovered as by `Plan.solve`."""
+        """Return the solution at a solved value, certified and recovered as by `Plan.solve`."""
         lowering = DistanceLowering(self.at(found.value), self.data)
         answer = Answer(self.blocks(found.q), found.ends.w)
         return Plan(lowering, ActiveSet()).certified(answer, tol)
@@ -354,8 +351,8 @@ def path_over_interval(
     model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
     progress: Callable[[int, Any], object] | None, time_limit: TimeLimit | None,
 ) -> IntervalPath:  # fmt: skip
-    """Solve from the smallest set to the largest, each from the one before, so closely that what lies between
-    is proven to a relative gap of `eps`."""
+    """Solve from the smallest set to the largest, with steps so short that the relative gap between two
+    values is proven to be at most `eps`."""
     hulls = _Hulls(model, data, name)
     low, high = hulls.least, hulls.most
     if between is not None:
@@ -364,7 +361,7 @@ def path_over_interval(
     chain = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
 
     def known(c: float, w: Vec) -> _Knot | None:
-        """The value whose c was solved; None where 0 has entered."""
+        """Return the knot of a solved c; None if 0 lies in U."""
         if not w.any():
             return None
         q = chain.weights()

@@ -1,4 +1,4 @@
-"""A model over a grid of values of one of its parameters, or of several that move together."""
+"""Solutions of a model over a grid of one parameter, or of several parameters that move together."""
 
 from __future__ import annotations
 
@@ -43,14 +43,13 @@ class Path(Sequence[Solution]):
 
     Attributes
     ----------
-    name : the parameter that moves; several relative ones, joined by commas, move together
-    values : (k,) its numbers, one for each solution; of several those of the first, and `Solution.params` has
-        them all
-    solutions : in the order of the grid
-    skipped : the values for which U is empty, fractions where it is relative, with the reason
-    model, data : what was solved, over which samples; a pickle leaves the samples out
-    features : the names of the features, of a data frame
-    over : of `nu="all"`, what is proven between the solved values; a pickle leaves it out
+    name : the parameter that moves; several relative parameters are joined by commas
+    values : (k,) the numbers of the first parameter, one for each solution; `Solution.params` has all numbers
+    solutions : the solutions in the order of the grid
+    skipped : the values for which U is empty, with the reason; fractions for a relative parameter
+    model, data : the model and the samples; a pickle leaves the samples out
+    features : the names of the features of a data frame
+    over : with `nu="all"` the proofs between the solved values; a pickle leaves them out
     """
 
     name: str
@@ -66,8 +65,9 @@ class Path(Sequence[Solution]):
         return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}
 
     def at(self, value: float) -> InterpolatedPoint:
-        """w, b and the proof at any value of the interval, without a solve: the points and the dual vectors
-        of the two solved values next to it, on the line between them.
+        """Return w, b and the proof at any value of the interval, without a solve.
+
+        The point and the dual vector lie on the line between two neighbouring solutions.
 
         Raises
         ------
@@ -77,15 +77,15 @@ class Path(Sequence[Solution]):
         return self._whole("at").at(value)
 
     def validation(self, X_val: Any, y_val: Any) -> ErrorCurve:
-        """The error on further samples as a function of the parameter, exactly, for the (w, b) of `at`.
+        """Return the exact error of the (w, b) of `at` on further samples, as a function of the parameter.
 
         Raises
         ------
         ParameterError
             The path is of single values.
         DataError
-            X_val is no table of finite numbers with the features of the fit, or y_val has no label -1 or +1
-            for each row.
+            X_val is not a table of finite numbers with the features of the fit, or y_val does not have a
+            label -1 or +1 for each row.
         """
         over = self._whole("validation")
         X, y = table(X_val), np.asarray(y_val, dtype=object).ravel()
@@ -190,47 +190,47 @@ def path(
 ) -> Path:
     """Solve for each value of one parameter, with a warm start from the previous solution.
 
-    The samples are bound once, and with them the Gram matrix and the covariances. The values are taken
-    from the smallest set to the largest, so for nu from large to small; of an objective from the largest
-    weight of the penalty to the smallest.
+    The samples are bound once, with the Gram matrix and the covariances. The order of the solves is from the
+    smallest set to the largest, which is from large to small nu; of an objective from the largest weight of
+    the penalty to the smallest.
 
     Parameters
     ----------
     model, X, y
         As for `ucm.compile`.
     n_values : int, optional
-        So many values over the admissible interval, in place of values: of a set at equal distances from the
-        end that is closed, the open one left out; of an objective from lam_max down to a thousandth of it, at
-        equal ratios. Of the parameters that `ClassifierCV` moves.
+        The number of values over the admissible interval, in place of values. Values of a set have equal
+        distances, and include the closed end of the interval but not the open end; values of an objective
+        have equal ratios, from lam_max to lam_max / 1000. `ClassifierCV` searches the same parameter.
     eps : float in (0, 1), optional
         With `nu="all"`: the relative gap that is proven at every value of the interval. 1e-3 if left out.
     between : pair of floats, optional
-        With `nu="all"`: the ends of the interval. None: from the smallest set to where the distance of U
-        from 0 is a twentieth of that, before 0 enters; where it never does, to the whole hulls.
+        With `nu="all"`: the ends of the interval. None begins with the smallest set and ends before 0 enters
+        U, at a twentieth of the first distance from 0, or at the whole hulls if 0 never enters.
     on_empty : {"raise", "skip"}
-        What to do where U is empty for a value; skipped ones are in `Path.skipped`.
+        The action if U is empty for a value; `Path.skipped` has the skipped values.
     kernel, solver
         As for `ucm.compile`.
     progress : callable, optional
-        Called after each solve with the place in the grid and the solution.
+        Called after each solve with the index in the grid and the solution.
     time_limit : float, optional
-        Seconds for all of them; those that it cuts off have the status "time_limit".
+        Seconds for the whole path; the solutions after that have the status "time_limit".
     **options
-        The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where it is
-        relative; or `nu="all"`, of two reduced hulls. Others are those of `Plan.solve` and of the kernel,
-        class_weight, sample_weight, subgroup and pos_label.
+        The name of one parameter of the model with its values, as `nu=[0.2, 0.3]` (fractions of a relative
+        parameter), or `nu="all"` for two reduced hulls. Other options are the options of `Plan.solve` and of
+        the kernel, class_weight, sample_weight, subgroup and pos_label.
 
     Returns
     -------
     Path
-        The solutions, in the order of the grid: a sequence that prints and goes to a frame. Of `nu="all"`
-        those of the values that were solved, from the smallest set on, and `Path.at` for any other.
+        The solutions in the order of the grid, as a sequence with a text and a data frame. With `nu="all"`
+        the solved values, the smallest set first; `Path.at` has every other value.
 
     Raises
     ------
     ParameterError
-        No parameter of the model is named, or more than one; the grid is empty or holds no numbers; values
-        and `n_values`; `n_values` below 1, or not clear of which parameter.
+        The options name no parameter of the model, or several; the grid is empty or holds no numbers; values
+        and `n_values` are both given; `n_values` is below 1, or its parameter is ambiguous.
     EmptySetError, DataError, SolverError
         As for `ucm.compile`.
 

@@ -61,6 +61,7 @@ _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _FEW = 6  # largest dimension for bounds by polytopes
 _POINTS = 20_000  # largest number of points of a polytope
+_CANCELLED = 1e-14  # of the largest column: the rounding error of x by cancellation
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
@@ -92,8 +93,7 @@ class _RobustLowering(Lowering[Form]):
     model: RobustMargin
     image: MinNorm
 
-    def describe_image(self) -> list[str]:
-        """Return the lines of `explain()` on the lowered set."""
+    def describe(self) -> list[str]:
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
         rows = isinstance(data.space, GramSpace)
@@ -211,9 +211,6 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         self.image = self.form = minimum_norm(model, data)
         self._cached_regime: Regime | None = None
 
-    def describe(self) -> list[str]:
-        return self.describe_image()
-
     @property
     def by_rows(self) -> bool:
         """True if only inner products of the samples are known."""
@@ -292,20 +289,19 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     @property
     def solver_takes_both_forms(self) -> bool:
         """True if the solver asked for takes both forms, where 0 lies in U and where it does not."""
-        asked = self.beyond
-        return asked is not None and asked != "auto" and bool(named(asked, MinNorm))
+        return self.beyond not in (None, "auto") and bool(named(self.beyond or "auto", MinNorm))
 
     @property
     def extends(self) -> bool:
         """True if a solve may continue with the form for 0 in U."""
-        if not self.bounded:
+        if self.beyond is None or not self.bounded:
             return False
-        asked = named(self.beyond or "auto", UnitNorm)
+        asked = named(self.beyond, UnitNorm)
         if self.solver_takes_both_forms and all(refusal(solver, self.unit) for solver in asked):
             return False
-        if self.beyond is None or self.data.gram is None or not self.by_rows:
-            return self.beyond is not None and self.unit.rank > 0
-        return self.data.gram.fits
+        if self.by_rows and self.data.gram is not None:
+            return self.data.gram.fits
+        return self.unit.rank > 0
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.regime.convex:
@@ -409,7 +405,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             size = max(size, form.largest)
         near = self.data.space.resolution  # relative distance that counts as 0, independent of tol
         small = certificate.violation <= INSIDE and norm <= near * size
-        if small and not separates(certificate, tol, size, near, self._rounding_error):
+        if small and not separates(
+            certificate, tol, size, near, _CANCELLED * self._largest_column()
+        ):
             certificate = at_zero(norm, size, certificate.violation)
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         objective = -norm if np.isfinite(certificate.dual) else certificate.primal
@@ -458,11 +456,6 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             )
         return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
 
-    @property
-    def _rounding_error(self) -> float:
-        """The rounding error of x by cancellation."""
-        return 1e-14 * self._largest_column()
-
     def _largest_column(self) -> float:
         columns = [float(b.map.column_norms().max(initial=0.0)) for b in self.form.blocks]
         return max(columns, default=0.0)
@@ -504,7 +497,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             else f"the span of U, dimension {unit.rank} of {unit.image.n}"
         )
         sphere = f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
-        return [*self.describe_image(), sphere]
+        return [*super().describe(), sphere]
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.form.rank == 0:
@@ -579,13 +572,12 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
         certificate = self._bracketed(certificate)
-        if not self._inside(certificate):
-            return Proof(answer, certificate, certificate.primal, w, None, x, self.size)
-        if certificate.kind == "local" and (
-            certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
-        ):
-            certificate = replace(certificate, kind="global")
-        if self.data.gram is not None and self._at_zero(certificate, GramSpace.resolution):
+        inside = certificate.violation <= INSIDE
+        if inside and certificate.kind == "local":
+            known = certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
+            certificate = replace(certificate, kind="global" if known else "local")
+        kernel = self.data.gram is not None
+        if inside and kernel and self._at_zero(certificate, GramSpace.resolution):
             certificate = at_zero(-certificate.dual, self.size, certificate.violation)
             nothing = np.zeros_like(w)
             return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
@@ -630,9 +622,6 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             )
         return unit
 
-    def _inside(self, certificate: Certificate) -> bool:
-        return certificate.violation <= INSIDE
-
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
@@ -648,7 +637,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             )
         if (
             certificate.kind != "none"
-            and self._inside(certificate)
+            and certificate.violation <= INSIDE
             and residual <= tol * max(size, 1e-300)
         ):
             what, kink = f"0 lies in U; {residual:.2g} from stationary", at_kink(form, w)
