@@ -249,7 +249,7 @@ class _Hulls:
     def __init__(self, model: Any, data: Data, name: str) -> None:
         def refuse(what: object, why: str = "") -> NoReturn:
             raise ParameterError(
-                f'path: {name}="all": expected two reduced hulls in the Euclidean norm whose caps it sets, '
+                f'path: {name}="all": expected two reduced hulls whose caps it sets, in the Euclidean norm, '
                 f"got {brief(what)}{why and f' ({why})'}; write values, as {name}=[0.2, 0.3]"
             )
 
