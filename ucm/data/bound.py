@@ -42,8 +42,6 @@ __all__ = [
     "Data", "GramSpace", "Space", "bind", "covariance_of", "without_constant",
 ]  # fmt: skip
 
-_KEPT = 3  # sizes of vectors, and one more
-_MANY = 2000  # samples of a sum whose norm is not worth all their inner products
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
@@ -122,7 +120,6 @@ class GramSpace(Space):
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
-        self._sizes: dict[tuple[bytes, bytes], float] = {}  # replaced whole: threads share it
 
     @property
     def scale(self) -> float:
@@ -139,17 +136,8 @@ class GramSpace(Space):
         return math.sqrt(max(square, 0.0))
 
     def size(self, x: Vec) -> float:
-        """From inner products of the samples in x, or from their norms if they are many."""
-        support = np.flatnonzero(x)
-        if support.size > _MANY:
-            return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
-        c = x[support]
-        key, known = (support.tobytes(), c.tobytes()), self._sizes
-        if key not in known:
-            square = float(c @ self.gram.sums(support, c, support))
-            self._sizes = {**dict(list(known.items())[-_KEPT:]), key: math.sqrt(max(square, 0.0))}
-            return self._sizes[key]
-        return known[key]
+        """`sum |x_i| ||phi(x_i)||`."""
+        return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
         return self.scores(x) / self.norm(x, q)

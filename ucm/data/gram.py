@@ -13,13 +13,11 @@ from scipy import linalg, sparse
 from ucm.data.kernel_sums import KernelSums
 from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.data.linear import Vec
-from ucm.data.rows import row_norms
 from ucm.errors import DataError, ParameterError
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
-_CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
 
 
 def check_gram(K: Any) -> None:
@@ -91,31 +89,6 @@ class Gram:
     def megabytes(self) -> float:
         """The size of the whole matrix in megabytes."""
         return 8 * self.m**2 / MEGABYTE
-
-    def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Rows of the matrix, (len(rows), m), computed now."""
-        out = np.empty((rows.size, self.m))
-        if self.given:
-            out[:] = self.X[rows]
-            return out
-        self.computed += out.size
-        X = self._table
-        products = self._squares is not None and not sparse.issparse(X)
-        if products:  # of X and its own transpose half, as BLAS sees that it is symmetric
-            whole = rows.size == self.m and np.array_equal(rows, np.arange(self.m))
-            np.matmul(X if whole else X[rows], X.T, out=out)
-        step = max(1, _CHUNK // self.m)
-        for i in range(0, rows.size, step):
-            k, part = rows[i : i + step], out[i : i + step]
-            if self._squares is None or not products:
-                part[:] = self.kernel(X[k], X)
-            else:
-                self.kernel.rbf(part, self._squares[k], self._squares)
-        return out
-
-    @functools.cached_property
-    def _squares(self) -> Vec | None:
-        return row_norms(self.X) ** 2 if self.kernel.name == "rbf" else None
 
     @functools.cached_property
     def _table(self) -> Any:
@@ -204,7 +177,14 @@ class Gram:
                 f"{self.limit / MEGABYTE:.0f}; raise cache_size, or take features in place of "
                 "the kernel, kernel_approx=500 (Nystroem)"
             )
-        return self.X if self.given else self.block(np.arange(self.m))
+        if self.given:
+            return self.X
+        self.computed += self.m**2
+        X = self._table
+        if not sparse.issparse(X):
+            return self.kernel(X, X)  # BLAS computes one half of the products
+        step = max(1, MEGABYTE // self.m)
+        return np.concatenate([self.kernel(X[i : i + step], X) for i in range(0, self.m, step)])
 
     def factor(self) -> NDArray[np.float64]:
         """F (m, r) with `F F' = K` to rounding, r the numerical rank: pivoted Cholesky.
