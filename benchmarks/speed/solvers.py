@@ -50,7 +50,8 @@ def _of_losses(loss: str, penalty: str, C: float, X: Any, y: Any) -> dict[str, F
 
     liblinear: dict[str, Any] = {"penalty": penalty, "intercept_scaling": INTERCEPT, "C": C}
     if loss == "squared hinge":
-        return {"LinearSVC": lambda: LinearSVC(dual=False, max_iter=10_000, **liblinear).fit(X, y)}
+        liblinear |= {"dual": False, "max_iter": 10_000}
+        return {"LinearSVC": lambda: LinearSVC(**liblinear).fit(X, y)}
     options: dict[str, Any] = {"max_iter": 10_000}
     if penalty == "l2":
         names = ["lbfgs", "newton-cholesky"] if X.shape[1] <= MANY else ["lbfgs"]

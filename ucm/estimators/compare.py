@@ -203,7 +203,9 @@ class Comparison(Sequence[Compared]):
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Return the table as text: the names of the columns, and a row for each model."""
-        rows = [("model", self.scoring, "±", *list(_FORMATS)[2:], "parameters")]
+        rows: list[tuple[str, ...]] = [
+            ("model", self.scoring, "±", *list(_FORMATS)[2:], "parameters")
+        ]
         for row in self.rows():
             numbers = ["" if row[n] is None else format(row[n], f) for n, f in _FORMATS.items()]
             rows.append((row["model"], numbers[0] or "failed", *numbers[1:], row["parameters"]))
@@ -458,7 +460,8 @@ def _tuned(
         except (CompositionError, DataError):  # a model that does not fit the data: its folds tell
             continue
         if relative.relative_names():
-            clf: Any = clone(estimator).set_params(model=relative)
+            clf: Any = clone(estimator)
+            clf.set_params(model=relative)
             found[name] = ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring)
     return found
 
@@ -557,7 +560,8 @@ def _fold(
 def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
     """Fit a clone to the rows of the training part, and score it on the test part, in one pass."""
     began = time.perf_counter()
-    fitted: Any = clone(estimator).fit(train)
+    fitted: Any = clone(estimator)
+    fitted.fit(train)
     seconds = time.perf_counter() - began
     return _described(fitted, float(fitted.score(test)), seconds)
 

@@ -246,22 +246,21 @@ def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:
         return np.ones(classes.size)
     if isinstance(class_weight, str) and class_weight == "balanced":
         return counts.sum() / (classes.size * counts)
-    labels = classes.tolist()
-    wrong = None
-    if not isinstance(class_weight, Mapping):
+    labels, wrong = classes.tolist(), None
+    given = class_weight if isinstance(class_weight, Mapping) else {}
+    if given is not class_weight:
         wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
-    else:
-        for label, w in class_weight.items():
-            if label not in labels:
-                wrong = f"the label {brief(label)}; leave it out"
-            elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < np.inf:
-                wrong = f"{brief(w)} for {brief(label)}; every weight is positive and finite"
+    for label, w in given.items():
+        if label not in labels:
+            wrong = f"the label {brief(label)}; leave it out"
+        elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < np.inf:
+            wrong = f"{brief(w)} for {brief(label)}; every weight is positive and finite"
     if wrong is not None:
         raise ParameterError(
             'Classifier: class_weight: expected None, "balanced" or weights of the labels '
             f"{labels}, got {wrong}"
         )
-    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    return np.array([float(given.get(label, 1.0)) for label in labels])
 
 
 def counted(weights: Vec | None, classes: NDArray[Any], index: NDArray[np.intp]) -> Vec:
