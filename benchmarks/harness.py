@@ -1,4 +1,4 @@
-"""The command line of a script, and its rows: printed as they come, and kept in a file line by line.
+"""The command line of a script, and its rows, each printed and appended to a file at once.
 
 A part of a script is a function that yields rows. Its keyword arguments are its options:
 `python -m benchmarks.papers.unified table-9 --sets heart,diabetes --save rows.jsonl` calls
@@ -76,7 +76,7 @@ _ORIGINS = {
 
 # --- the command line -----------------------------------------------------------------------------
 def main(what: str, parts: Mapping[str, Part], arguments: list[str] | None = None) -> int:
-    """Run some parts of a script; returns the exit status."""
+    """Run some parts of a script; return the exit status."""
     known = {name: inspect.signature(part).parameters for name, part in parts.items()}
     text = "\n".join(f"  {name}: {_first_line(part)}" for name, part in parts.items())
     parser = argparse.ArgumentParser(
@@ -105,7 +105,7 @@ def _first_line(part: Part) -> str:
 
 
 def _print(name: str, rows: Iterator[Row], file: TextIO) -> bool:
-    """Print the rows, a head wherever the columns change; returns whether all are within."""
+    """Print the rows, with a head when the columns change; return True if all rows are within."""
     heads: list[str] = []
     good = True
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the rows tell of them
@@ -136,7 +136,7 @@ def _placed(text: str, width: int, entry: Any) -> str:
 
 
 def _jsonable(row: Row) -> Row:
-    """The row without NaN and infinities, which JSON does not have."""
+    """Return the row with null for NaN and infinities, which JSON lacks."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 
@@ -146,7 +146,7 @@ def over(
     rows: Callable[..., Iterator[Row]],
     load: Callable[[str], tuple[Any, ...]] = datasets.load,
 ) -> Iterator[Row]:
-    """The rows of every set, `rows(name, *load(name))`; a row with a note for a set that is not at hand."""
+    """Yield the rows `rows(name, *load(name))` of every set; a row with a note for a missing set."""
     for name in names:
         try:
             data = load(name)
@@ -157,7 +157,7 @@ def over(
 
 
 def missing(error: DataError, name: str) -> str:
-    """Where a set is from that is not at hand."""
+    """Return a note on the source of a missing set."""
     told = re.match(r"data set '([^']+)'", str(error))
     name = told[1] if told else name
     origin = _ORIGINS.get(name) or _ORIGINS.get(name.partition("_")[0]) or _ORIGINS["libsvm"]
@@ -165,27 +165,27 @@ def missing(error: DataError, name: str) -> str:
 
 
 def dense(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """A set as an array."""
+    """Load a set as a dense array."""
     X, y = datasets.load(name)
     return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64), y
 
 
 def scaled(X: Any) -> NDArray[np.float64]:
-    """Features of mean 0 and deviation 1; constant features 0."""
+    """Return the features scaled to mean 0 and deviation 1; constant features become 0."""
     from sklearn.preprocessing import scale
 
     return np.ascontiguousarray(scale(X))
 
 
 def standardised(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """A set as an array, its features scaled."""
+    """Load a set as a dense array with scaled features."""
     X, y = dense(name)
     return scaled(X), y
 
 
 # --- time -----------------------------------------------------------------------------------------
 def timed(work: Callable[[], T], clock: Callable[[], float] = time.perf_counter) -> tuple[T, float]:
-    """The result of `work()` and the seconds it took; of the processor with `time.process_time`."""
+    """Return the result of `work()` and its seconds; processor seconds with `time.process_time`."""
     start = clock()
     result = work()
     return result, clock() - start
@@ -213,8 +213,10 @@ def in_turns(
     warm: bool = True,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Runs[T]]:
-    """`repeats` runs of every work, after one that is not counted where `warm`; the works take turns, so
-    that a busy machine slows all of them."""
+    """Run every work `repeats` times in turns, so that a busy machine slows all of them.
+
+    With `warm` each work runs once more before; that run does not count.
+    """
     runs = {}
     for turn in range(repeats + warm):
         for name, work in works.items():
@@ -227,7 +229,7 @@ def in_turns(
 
 
 def fresh(code: str, **environment: str) -> list[float]:
-    """The numbers that a new process prints."""
+    """Return the numbers that a new process prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

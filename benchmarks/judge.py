@@ -1,4 +1,4 @@
-"""What an answer is worth: its own figures, and one certificate for the answers of all."""
+"""Figures of solutions, and certificates of the answers of other libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ucm.language.robust import as_model
 __all__ = [
     "GAP",
     "accuracy",
-    "direction_bound",
     "figures",
     "matched_C",
     "sample_weights",
@@ -32,7 +31,7 @@ GAP = 1e-6  # relative, at most, of every certificate and between two optima
 
 
 def figures(solution: Solution, names: str) -> Row:
-    """Some figures of a solution, in this order."""
+    """Return the named figures of a solution, in this order."""
     stats, certificate = solution.stats, solution.certificate
     known = {
         "status": solution.status,
@@ -51,7 +50,7 @@ def figures(solution: Solution, names: str) -> Row:
 
 
 def accuracy(solution: Solution, X: Any, y: NDArray[Any]) -> float:
-    """The share of the samples on their own side; NaN where there is no classifier."""
+    """Return the accuracy of a solution; NaN without a classifier."""
     if solution.b is None:
         return float("nan")
     if isinstance(X, RowSource):
@@ -60,7 +59,7 @@ def accuracy(solution: Solution, X: Any, y: NDArray[Any]) -> float:
 
 
 def sample_weights(fit: Any, m: int) -> Vec:
-    """The weights that a support vector machine of scikit-learn gives to its m samples."""
+    """Return the weights of the m samples of a support vector machine of scikit-learn."""
     dual = fit.dual_coef_
     weights = np.zeros(m)
     weights[fit.support_] = np.abs((dual if isinstance(dual, np.ndarray) else dual.toarray())[0])
@@ -70,21 +69,15 @@ def sample_weights(fit: Any, m: int) -> Vec:
 def weights_gap(
     X: Any, y: NDArray[Any], nu: float, weights: Vec, gram: Gram | None = None
 ) -> dict[str, float]:
-    """Relative gap and violation of sample weights as an answer of the nu-SVM."""
+    """Return the relative gap and the violation of sample weights as an answer of the nu-SVM."""
     parts = [np.maximum(weights[y > 0], 0.0), np.maximum(weights[y < 0], 0.0)]
     data = bind(X, y) if gram is None else bind(X, y).in_gram_space(gram)
     certificate = certify(as_model(nu_svm(nu), "bench"), data, [p / p.sum() for p in parts])[0]
     return {"gap": certificate.relative_gap, "violation": certificate.violation}
 
 
-def direction_bound(X: Any, y: Vec, nu: float, w: Vec) -> float:
-    """`min <w, x> / ||w||` over U: no point of U is nearer to 0 than this."""
-    height = nu_svm(nu).support(bind(X, y), -w / np.linalg.norm(w), {})[0]
-    return -height
-
-
 def matched_C(X: Any, y: Vec, nu: float, x: Vec) -> float:
-    """The C of the C-SVM with the same solution, `2 eta / (alpha - beta)`.
+    """Return the C of the C-SVM with the same solution, `2 eta / (alpha - beta)`.
 
     Barbero, Takeda and Lopez (2015): alpha and beta are the scores along `x` where each class's
     weights lie between 0 and eta, hence the order statistics of rank `floor(1/eta)`.

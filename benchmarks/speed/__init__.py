@@ -1,1 +1,1 @@
-"""Seconds, passes and memory beside the solvers that people use."""
+"""Seconds, passes and memory, beside other solvers and by themselves."""

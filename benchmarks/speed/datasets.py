@@ -53,7 +53,7 @@ KAPPA = {name: kappa for name, (_, kappa) in _PRINTED.items() if kappa is not No
 
 
 def present() -> list[str]:
-    """The sets of Table 5 that are at hand."""
+    """Return the available sets of Table 5."""
     known = datasets.names()
     return [name for name in NU if name in known]
 
@@ -69,8 +69,11 @@ def load(name: str, m: int = 0) -> tuple[Any, NDArray[np.float64]]:
 
 
 def declared(name: str, X: Any, y: Any, nu: float, kappa: float) -> Any:
-    """The named model with nu of Table 5 or kappa of Table 8, or a size that binds: norms 1.05 times the
-    least, alpha 0.95 of the largest, else half of the admissible interval."""
+    """Return a named model with nu of Table 5 or kappa of Table 8, or with an active size.
+
+    A norm is 1.05 times the least norm, alpha 0.95 times the largest; other sizes are in the middle of their
+    admissible interval.
+    """
     a, b = np.count_nonzero(y > 0), np.count_nonzero(y < 0)
     if name == "nu_svm":
         return models.nu_svm(nu)

@@ -26,7 +26,7 @@ _SHOWN = "solver status gap iterations passes systems forming both seconds"
 
 
 def _fit(set_name: str, model: Any, tol: float, runs: int) -> Row:
-    """The last of several fits."""
+    """Return the figures of the last of several fits."""
     solutions = [solve(model, *load(set_name), tol=tol) for _ in range(runs)]
     return figures(solutions[-1], _SHOWN)
 
@@ -43,7 +43,7 @@ def every_model(sets: Sequence[str] | None = None, limit: float = 60.0) -> Itera
 
 
 def nu_path(repeats: int = 5) -> Iterator[Row]:
-    """50 values of nu beside one fit of its own."""
+    """A path over 50 values of nu, in units of one fit."""
     return over([PATH[0]], partial(_nu_path, repeats))
 
 
@@ -72,7 +72,7 @@ EPS = 1e-3
 
 
 def whole_path(repeats: int = 5) -> Iterator[Row]:
-    """Every nu of an interval, proven to 1e-3, beside one fit in its middle; seconds of the processor."""
+    """Every nu of an interval, proven to 1e-3, in units of one fit in its middle; processor seconds."""
     return over(list(EVERY), partial(_whole_path, repeats))
 
 
@@ -104,8 +104,8 @@ ONE_OUT = 3e-6  # seconds of a model
 
 
 def folds(repeats: int = 5) -> Iterator[Row]:
-    """10 folds by 20 values inside of `ClassifierCV`, and leaving out one, beside one fit; seconds of the
-    processor."""
+    """`ClassifierCV` with 10 folds and 20 values, and leave-one-out, in units of one fit; processor
+    seconds."""
     for name, most in SHARED.items():
         yield from over(["a9a", "cod-rna"], partial(_folds, repeats, name, most))
 
@@ -167,7 +167,7 @@ def bounds(sets: Sequence[str] = tuple(RULES)) -> Iterator[Row]:
 
 
 def _first_columns(case: str) -> tuple[Any, Any]:
-    """The first features of some samples, scaled."""
+    """Return the first features of some samples, scaled."""
     name, n = case.split("/")
     X, y = dense(name)
     A = scaled(X[:, X.std(axis=0) > 0.0])[:, : int(n)]
