@@ -64,6 +64,7 @@ __all__ = [
     "Splits",
     "UncertaintySet",
     "common_dimension",
+    "exactly_one",
     "operator",
 ]
 
@@ -396,6 +397,21 @@ class LoweredSet:
     center: Vec
     blocks: tuple[Block, ...] = ()
     couplings: tuple[Coupling, ...] = field(default=())
+
+
+def exactly_one(what: str, **given: Any) -> Any:
+    """Return the one argument that is given.
+
+    Raises
+    ------
+    CompositionError
+        None or several are given.
+    """
+    kept = [x for x in given.values() if x is not None]
+    if len(kept) != 1:
+        got = " and ".join(f"{name}={x!r}" for name, x in given.items())
+        raise CompositionError(f"{what}: give exactly one of {' and '.join(given)}, got {got}")
+    return kept[0]
 
 
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:

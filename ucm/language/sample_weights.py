@@ -106,6 +106,14 @@ class SampleWeights:
         y = np.asarray(self.classes)
         return [q >= 0, (y > 0).astype(float) @ q == 0.5, (y < 0).astype(float) @ q == 0.5]
 
+    def density(self, q: cp.Expression) -> cp.Expression:
+        """`N q / c` in CVXPY: its entries are near 1, which conic solvers need."""
+        return self.total * q if self.weights is None else cp.multiply(self.total / self.weights, q)
+
+    def mean(self, x: cp.Expression) -> cp.Expression:
+        """The mean of x by the weights in CVXPY."""
+        return (cp.sum(x) if self.weights is None else self.weights @ x) / self.total
+
     def missing(self, what: object) -> str | None:
         """The reason why no distribution exists: a mass without entries."""
         if min(self.sizes) > 0:

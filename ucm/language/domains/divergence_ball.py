@@ -19,7 +19,7 @@ from ucm import native
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import SampleWeights, SimplexDomain, Size
+from ucm.language.contracts import SampleWeights, SimplexDomain, Size, exactly_one
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import (
     FAR,
@@ -172,11 +172,7 @@ class KLBall(SimplexDomain):
         return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        # in N q / c the entries are near 1, which conic solvers need
-        N, c = samples.total, samples.weights
-        if c is None:
-            return [cp.sum(cp.rel_entr(N * q, 1.0)) / N <= size]
-        return [c @ cp.rel_entr(cp.multiply(N / c, q), 1.0) / N <= size]
+        return [samples.mean(cp.rel_entr(samples.density(q), 1.0)) <= size]
 
     def formula(self, notation: Notation) -> str:
         q, log = notation.sub("q", "i"), notation.word("log")
@@ -242,11 +238,7 @@ class LossBall(SimplexDomain):
                 f"LossBall: weights are not negative, so that the slopes of the loss must not be, "
                 f"got {brief(loss)}; write SquaredHinge() for LeastSquares()"
             )
-        if (self.radius is None) == (self.lam is None):
-            raise CompositionError(
-                f"LossBall({self.loss!r}): expected one of radius and lam, got radius={self.radius!r} and "
-                f"lam={self.lam!r}; give one of them"
-            )
+        exactly_one(f"LossBall({self.loss!r})", radius=self.radius, lam=self.lam)
 
     @property
     def bound(self) -> Scalar:
@@ -292,13 +284,8 @@ class LossBall(SimplexDomain):
         return None if self.radius is None else Size(self.radius)
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        size = self.bound if size is None else size
-        N, c = samples.total, samples.weights
-        if c is None:
-            height, within = self.loss.conjugate_cvxpy(N * q)
-            return [*within, cp.sum(height) / N <= size]
-        height, within = self.loss.conjugate_cvxpy(cp.multiply(N / c, q))
-        return [*within, c @ height / N <= size]
+        height, within = self.loss.conjugate_cvxpy(samples.density(q))
+        return [*within, samples.mean(height) <= (self.bound if size is None else size)]
 
     def formula(self, notation: Notation) -> str:
         conjugate = f"{notation.power('l', '*')}(N {notation.sub('q', 'i')})"
@@ -347,17 +334,12 @@ class ChiSquareBall(SimplexDomain):
     level: Scalar | None = None
 
     def __post_init__(self) -> None:
-        if (self.rho is None) == (self.level is None):
-            raise CompositionError(
-                f"ChiSquareBall: give exactly one of rho and level, got rho={self.rho!r} and "
-                f"level={self.level!r}"
-            )
         super().__post_init__()
+        _ = self._given
 
     @property
     def _given(self) -> Scalar:
-        given = self.rho if self.level is None else self.level
-        return math.nan if given is None else given
+        return exactly_one("ChiSquareBall", rho=self.rho, level=self.level)
 
     @property
     def _in_range(self) -> bool:

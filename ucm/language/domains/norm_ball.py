@@ -289,28 +289,21 @@ class NormBall(Domain, SemiSmooth):
         return radius * sign * q, w, sign * normal
 
     def project(self, v: Vec) -> Vec:
-        v = vector(v)
-        if self.around is None:
-            return self._solve(v)[0]
-        c = self._middle(v.size)
+        v, c = vector(v), self._middle(np.size(v))
         return c + self._solve(v - c)[0]
 
     def jacobian(self, v: Vec) -> Jacobian:
         v = vector(v)
-        _, w, normal = self._solve(v if self.around is None else v - self._middle(v.size))
+        _, w, normal = self._solve(v - self._middle(v.size))
         return jacobian(w, [], normal)
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         g = vector(g)
-        if self.around is not None:
-            q = self._middle(g.size) + replace(self, around=None).support(g)[1]
-            return float(g @ q), q
-        radius = max(value(self.radius), 0.0)
+        radius, p = max(value(self.radius), 0.0), self._exponent(g.size)
         top = float(np.abs(g).max(initial=0.0))
         if top == 0.0:
-            return 0.0, np.zeros(g.size)
-        p = self._exponent(g.size)
-        if p == 1.0:
+            q = np.zeros(g.size)
+        elif p == 1.0:
             q = np.sign(g) * (np.abs(g) == top)
             q *= radius / np.abs(q).sum()
         elif p == math.inf:
@@ -318,6 +311,7 @@ class NormBall(Domain, SemiSmooth):
         else:
             q = np.sign(g) * (np.abs(g) / top) ** (1.0 / (p - 1.0))
             q *= radius / norm(q, p)
+        q += self._middle(g.size)
         return float(g @ q), q
 
     def violation(self, q: Vec) -> float:

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
     BoundSimplex,
@@ -22,6 +21,7 @@ from ucm.language.contracts import (
     SampleWeights,
     SimplexDomain,
     Size,
+    exactly_one,
 )
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
@@ -94,16 +94,12 @@ class CappedSimplex(SimplexDomain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.cap is None) == (self.nu is None):
-            raise CompositionError(
-                f"CappedSimplex: give exactly one of cap and nu, got cap={self.cap!r} and nu={self.nu!r}"
-            )
+        _ = self.given
 
     @property
     def given(self) -> Scalar:
         """The cap, or nu."""
-        given = self.cap if self.nu is None else self.nu
-        return math.nan if given is None else given
+        return exactly_one("CappedSimplex", cap=self.cap, nu=self.nu)
 
     def bind(self, samples: SampleWeights) -> Capped:
         return Capped(self, samples, self.size().number / self._unit(samples))

@@ -268,12 +268,11 @@ class AffineImage(DomainImage):
     {[2×2] q : ‖q‖₂ ≤ 1}
     """
 
-    A: Any
+    A: Any = converted(converter=as_linear_map)
     domain: Domain
     center: VectorNode = converted(converter=as_vector, default=Origin())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "A", as_linear_map(self.A, "AffineImage"))
         super().__post_init__()
         if self.center.dimension(None) not in (None, self.A.shape[0]):
             raise CompositionError(

@@ -24,7 +24,14 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import Notation, RotationInvariant, in_parentheses, number_source, source
+from ucm.language.node import (
+    Notation,
+    RotationInvariant,
+    converted,
+    in_parentheses,
+    number_source,
+    source,
+)
 from ucm.language.parameter import Expression, Scalar, as_declared, shown, value
 from ucm.language.sets.affine_image import as_linear_map, below, placed
 from ucm.language.sets.intersection import Intersection
@@ -191,12 +198,8 @@ class LinearImage(Combination):
     [1×2] {(0, 0) + u : ‖u‖₂ ≤ 1}
     """
 
-    matrix: Any
+    matrix: Any = converted(converter=as_linear_map)
     operand: UncertaintySet
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", as_linear_map(self.matrix, "M @ U"))
-        super().__post_init__()
 
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
         return ((self.operand, self.matrix),)

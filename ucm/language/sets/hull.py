@@ -12,7 +12,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import Domain, Scope
+from ucm.language.contracts import Domain, Scope, exactly_one
 from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import Notation, RotationInvariant, converted
 from ucm.language.parameter import Scalar
@@ -139,13 +139,8 @@ def ReducedHull(
             f"ReducedHull: expected pos or neg, got {brief(own)}; over all samples "
             "write Hull(signed, weights=CappedSimplex(cap))"
         )
-    if eta is not None and nu is None:
-        return Hull(own, weights=CappedSimplex(eta))
-    if eta is None and nu is not None:
-        return Hull(own, weights=CappedSimplex(nu=nu))
-    raise CompositionError(
-        f"ReducedHull({own!r}): give exactly one of eta and nu, got eta={eta!r} and nu={nu!r}"
-    )
+    exactly_one(f"ReducedHull({own!r})", eta=eta, nu=nu)
+    return Hull(own, weights=CappedSimplex(eta, nu=nu))
 
 
 def _weights(samples: SampleNode, dim: int, scope: Scope) -> cp.Expression:
