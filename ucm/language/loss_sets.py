@@ -151,7 +151,9 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
 
 def as_loss_ball(D: BoundDomain) -> tuple[ConvexLoss, float] | None:
     """Return the loss and the radius of the `LossBall` that a bound domain equals; None for others."""
-    h = D.h if isinstance(D, SimplexSublevelSet) else None
+    if not isinstance(D, SimplexSublevelSet):
+        return None
+    h = D.h
     if isinstance(h, ConjugateFunction):
         return h.loss, D.radius
     if isinstance(h, Entropy):

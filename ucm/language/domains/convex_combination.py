@@ -149,9 +149,9 @@ class ConvexCombination(BoundDomain):
         columns = first + sum(
             one.lower.size - p.size for one, (_, p) in zip(found, owned, strict=True)
         )
-        unit = sparse.eye_array(columns, format="csr")
+        unit: Any = sparse.eye_array(columns, format="csr")
         t = unit[self.dim : first]
-        rows = []
+        rows: list[Any] = []
         for (g, p), one in zip(owned, found, strict=True):
             end = first + one.lower.size - p.size
             v, (G, b) = sparse.vstack([unit[p.where], unit[first:end]]), one.inequalities()
@@ -164,7 +164,7 @@ class ConvexCombination(BoundDomain):
             else:
                 entries = unit[o.parts[0].where]
                 rows.append(sparse.csr_array(np.ones((1, entries.shape[0])) @ entries) - t[[g]])
-        A = sparse.csr_array(sparse.vstack([*rows, np.ones((1, count)) @ t]))
+        A: Any = sparse.csr_array(sparse.vstack([*rows, np.ones((1, count)) @ t]))
         least = np.zeros(A.shape[0])
         least[-1] = 1.0
         most = np.where(np.arange(A.shape[0]) < inequalities, np.inf, least)
@@ -228,7 +228,7 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
     @functools.cached_property
     def _constants(self) -> tuple[Vec, Vec, Vec]:
         """For each operand rho, the cap of a capped simplex, and the radius of a ball; of a point 0."""
-        rows = []
+        rows: list[Any] = []
         for o in self.operands:
             D = o.parts[0].domain if o.parts else None
             cap = 0.0 if o.unit or D is None else D.groups[0].most

@@ -169,7 +169,15 @@ def solve(
         while first * last > 0.0 and 0.0 < lam * factor < np.inf:
             lam, last = lam * factor, level(lam * factor)
         if first * last < 0.0:
-            brentq(level, lam / factor, lam, xtol=1e-320, rtol=4.0 * _EPS, maxiter=300, disp=False)
+            brentq(
+                level,
+                lam / factor,
+                lam,
+                xtol=1e-320,
+                rtol=np.float64(4.0 * _EPS),
+                maxiter=300,
+                disp=False,
+            )
         return _unscaled(_filled(_join(ends, radius, h), parts), unit)
 
 

@@ -237,7 +237,7 @@ class Point(UncertaintySet, RotationInvariant):
         return f"{left}{self.vector.formula(notation)}{right}"
 
 
-def as_linear_map(M: Any, where: str) -> Any:
+def as_linear_map(M: Any, where: str = "a matrix") -> Any:
     """`M` as a matrix, dense or sparse."""
     if sparse.issparse(M) and M.ndim == 2:
         return M
