@@ -30,8 +30,8 @@ from .evidence.parameter_range import Interval as Interval
 from .evidence.relative import admissible as admissible
 from .evidence.source import to_cvxpy_source as to_cvxpy_source
 from .evidence.support import support as support
+from .evidence.support import worst_case as worst_case
 from .evidence.verify import Verification as Verification
-from .evidence.worst_case import worst_case as worst_case
 from .forms.solution import Certificate as Certificate
 from .forms.solution import Solution as Solution
 from .forms.solution import Stats as Stats

@@ -1,10 +1,9 @@
-"""Support functions of declared sets: the value, a point that supports, and the error that is proven."""
+"""Support functions of declared sets: numbers with proven errors, and convex expressions of CVXPY."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
+import functools
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,11 @@ from ucm.evidence.relative import resolved
 from ucm.forms.distance import MinNorm
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
+from ucm.language.parameter import Numbers
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets.combination import Combination, is_number, times
-from ucm.language.sets.union import ConvexUnion
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
-__all__ = ["Height", "Heights", "support", "vector_of"]
+__all__ = ["Height", "Heights", "support", "vector_of", "worst_case"]
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
 
@@ -43,85 +41,63 @@ class Height(NamedTuple):
     error: float
 
 
-@dataclass
 class Heights:
     """The support function of a declared set over bound samples.
 
-    A sum and a union ask their terms, each in its own way. A set that knows no maximiser, as an
-    intersection, is one conic program, written once: its multipliers split the direction among the operands,
-    which proves the bound.
+    A set that knows no maximiser, as an intersection or a sum with one, is one conic program, written once:
+    its multipliers split the direction among the operands, which proves the bound.
 
-    Attributes
+    Parameters
     ----------
     U : the set
     data : bound samples
     """
 
-    U: UncertaintySet
-    data: Data
-    _programs: dict[UncertaintySet, _Program] = field(default_factory=dict, repr=False)
-
-    def __call__(self, d: Vec) -> Height:
-        """The support in the direction d."""
-        return self._of(self.U, d)
-
-    def _of(self, U: UncertaintySet, d: Vec) -> Height:
-        if isinstance(U, Combination):
-            parts = [(L, self._of(V, times(L if is_number(L) else L.T, d))) for V, L in U.terms()]
-            points = [times(L, part.point) for L, part in parts if part.point is not None]
-            whole = reduce(add, points) if len(points) == len(parts) else None
-            height = sum(part.value for _, part in parts)
-            return Height(height, whole, sum(part.error for _, part in parts))
-        if isinstance(U, ConvexUnion):
-            each = [self._of(V, d) for V in U.sets]
-            top, known = max(h.value for h in each), max(h.value - h.error for h in each)
-            best = next(h for h in each if h.value - h.error == known)
-            return Height(top, best.point, top - known)
-        height, x = U.support(self.data, d, {})
-        if x is not None:
-            return Height(height, x if np.isfinite(height) else None, 0.0)
-        if U not in self._programs:
-            self._programs[U] = _Program(U, self.data)
-        return self._programs[U].height(d)
-
-
-class _Program:
-    """`max <g, x>` over a lowered set, g a parameter."""
-
     def __init__(self, U: UncertaintySet, data: Data) -> None:
         self.U, self.data = U, data
-        self.form = MinNorm.of(U.lower(data), 2.0, data.stored, data.space)
-        self.blocks = Blocks(self.form)
-        self.g = cp.Parameter(self.form.n)
-        z = cp.multiply(1.0 / self.blocks.sizes, self.blocks.x)
-        self.problem = cp.Problem(cp.Maximize(self.g @ z), self.blocks.constraints)
 
-    def height(self, d: Vec) -> Height:
-        g = self.blocks.sizes * d
+    def __call__(self, d: Vec) -> Height:
+        """Return the support in the direction d."""
+        height, x = self.U.support(self.data, d, {})
+        if x is None:
+            return self._solved(d)
+        return Height(height, x if np.isfinite(height) else None, 0.0)
+
+    @functools.cached_property
+    def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
+        """`max <g, x>` over the lowered set, g a parameter."""
+        form = MinNorm.of(self.U.lower(self.data), 2.0, self.data.stored, self.data.space)
+        blocks, g = Blocks(form), cp.Parameter(form.n)
+        z = cp.multiply(1.0 / blocks.sizes, blocks.x)
+        return form, blocks, g, cp.Problem(cp.Maximize(g @ z), blocks.constraints)
+
+    def _solved(self, d: Vec) -> Height:
+        form, blocks, parameter, problem = self._program
+        g = blocks.sizes * d
         unit = float(np.abs(g).max(initial=0.0)) or 1.0
-        self.g.value = g / unit
-        failure, tried = "", ({**accuracy("CLARABEL", _ACCURACY)}, {})
-        for options in tried:
-            failure = attempt(self.problem, "CLARABEL", **options)
-            if not failure and not str(self.problem.status).endswith("inaccurate"):
+        parameter.value = g / unit
+        failure = ""
+        for options in (accuracy("CLARABEL", _ACCURACY), {}):
+            failure = attempt(problem, "CLARABEL", **options)
+            if not failure and not str(problem.status).endswith("inaccurate"):
                 break
-        status = str(self.problem.status)
+        status = str(problem.status)
         if status.startswith("unbounded"):
             return Height(np.inf, None, 0.0)
         if status.startswith("infeasible"):
             raise EmptySetError(
                 f"{self.U!r}: expected a point of every operand, got an empty set; enlarge one of them"
             )
-        if failure or self.blocks.q[0].value is None:
+        if failure or blocks.q[0].value is None:
             raise SolverError(
                 f"{self.U!r}: the conic program of its support function ended with "
                 f"{failure or status}; scale the features"
             )
-        x, _ = self.U.rebuild(self.data, iter(self.blocks.point()))
+        x, _ = self.U.rebuild(self.data, iter(blocks.point()))
         bounds = [self.U.support(self.data, d, {})[0]]
         for sign in (1.0, -1.0):  # a wrong split is a bound too, if a bad one
-            shares = self.blocks.multipliers(sign * unit)
-            splits = {c.path: mu for c, mu in zip(self.form.couplings, shares, strict=True)}
+            shares = blocks.multipliers(sign * unit)
+            splits = {c.path: mu for c, mu in zip(form.couplings, shares, strict=True)}
             bounds.append(self.U.support(self.data, d, splits)[0])
         top = min(bounds)
         return Height(top, x, max(top - float(d @ x), 0.0))
@@ -188,13 +164,134 @@ def support(
     """
     if unknown:
         raise unknown_option("support", unknown, options_of(support))
-    data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
-    model = resolved(as_model(U, "support"), data)
+    samples = X, y, class_weight, sample_weight, subgroup, pos_label
+    heights, n = _bound("support", U, *samples)
+    return heights(vector_of(d, n, "support: d"))
+
+
+def _bound(what: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[Heights, int]:
+    """The support function of a set over samples, and the dimension of its space."""
+    data = bind(*samples)
+    model = resolved(as_model(U, what), data)
     n = model.set.dimension(data.n)
     why = model.set.infeasibility(data)
     if why is not None:
         raise EmptySetError(why)
-    return Heights(model.set, data)(vector_of(d, data.n if n is None else n, "support: d"))
+    return Heights(model.set, data), data.n if n is None else n
+
+
+def worst_case(
+    U: UncertaintySet | RobustMargin,
+    X: Any,
+    y: Any,
+    w: Any,
+    *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    pos_label: Any = None,
+) -> cp.Expression:
+    """Return `max over x in U of -w'x` as a convex CVXPY expression for your own problems.
+
+    Its minimum over `||w||_p <= 1` is the objective of the compiled model, where 0 is not in U. Beside it may
+    stand budgets, fairness constraints, the worst cases of other sets.
+
+    Parameters
+    ----------
+    U : uncertainty set or RobustMargin
+        Its sizes are numbers: change a `Param` with `with_params` and build the expression again.
+    X, y : as in `ucm.compile`
+        Samples and labels.
+    w : CVXPY expression or array, (n,)
+        Affine in the variables.
+    class_weight, sample_weight, subgroup, pos_label : optional
+        As in `ucm.compile`.
+
+    Returns
+    -------
+    cvxpy.Expression
+        Scalar, convex: it may be minimised, and bounded from above.
+
+    Raises
+    ------
+    DataError
+        X or y cannot be used, or w is no affine expression with one entry for each feature.
+    CompositionError
+        No set, or one of another dimension than the samples.
+    EmptySetError
+        U has no point.
+
+    Notes
+    -----
+    The support function of U at -w, dualised by `cvxpy.suppfunc` from the constraints of the CVXPY form of U.
+    A p-norm with p other than 1, 2 and inf is written in second-order cones, p as a fraction with a
+    denominator up to 1024.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> U = ucm.models.nu_svm(0.3)
+    >>> w = cp.Variable(X.shape[1])
+    >>> problem = cp.Problem(cp.Minimize(ucm.worst_case(U, X, y, w)), [cp.norm(w) <= 1])
+    >>> value = problem.solve(solver="CLARABEL")
+    >>> abs(value - ucm.solve(U, X, y).objective) <= 1e-6 * abs(value)
+    True
+    """
+    samples = X, y, class_weight, sample_weight, subgroup, pos_label
+    heights, size = _bound("worst_case", U, *samples)
+    try:
+        given = w if isinstance(w, cp.Expression) else cp.Constant(w)
+    except ValueError:
+        given = None
+    if given is None or given.shape != (size,) or not given.is_affine():
+        shape = f" of shape {given.shape}" if given is not None else ""
+        raise DataError(
+            f"worst_case: w: expected an affine CVXPY expression of shape ({size},), got {brief(w)}{shape}; "
+            f"give cvxpy.Variable({size})"
+        )
+    if heights.U.lower(heights.data).couplings:
+        heights(np.ones(size))  # refuses operands that do not meet
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CVXPY on second-order cones in place of powers
+        return _height(heights, -given)
+
+
+def _height(heights: Heights, d: Any) -> Any:
+    """The support function at an affine expression."""
+    U, data = heights.U, heights.data
+    x, constraints = U.cvxpy(data, Numbers())
+    z = cp.Variable(x.shape[0])
+    own = [c for given in (*constraints, z == x / data.scale) for c in _in_cones(given)]
+    height = cp.suppfunc(z, own)(data.scale * d)
+
+    def proven() -> float | None:
+        """The proven value; CVXPY's own rounds d to nine digits, and fails where d has no value yet."""
+        return None if d.value is None else heights(np.asarray(d.value)).value
+
+    height._value_impl = proven
+    height.get_data = lambda: [height._parent]  # else CVXPY takes two of them at one w for the same
+    return height
+
+
+def _in_cones(c: Any) -> list[Any]:
+    """A constraint without power cones, which `suppfunc` does not take."""
+    if type(c).__name__ != "PowCone3D":
+        return [_plain(c)]
+    pairs = zip(c.x, c.y, c.z, np.asarray(c.alpha.value).ravel(), strict=True)
+    return [cp.abs(z) <= cp.geo_mean(cp.hstack([x, y]), [a, 1.0 - a]) for x, y, z, a in pairs]
+
+
+def _plain(e: Any) -> Any:
+    if not e.args:
+        return e
+    args = [_plain(a) for a in e.args]
+    if type(e).__name__ == "Pnorm":
+        return cp.pnorm(args[0], e.p)
+    if type(e).__name__ == "Power":
+        return cp.power(args[0], e.p.value)
+    return e.copy(args)
 
 
 def vector_of(v: Any, size: int | None, name: str) -> Vec:
