@@ -330,60 +330,63 @@ def intervals_of_sizes(
             return {name: Interval(-math.inf, math.inf, known)}
         grows[name] = known
     data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
-    present = {n: as_size(grows[n], model.params()[n]) for n in names}
+    name, monitor = names[0], Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
+    present = as_size(grows[name], model.params()[name]) if alone else 1.0
 
     def at(sizes: Mapping[str, float]) -> RobustMargin:
         return model.with_params(**{n: as_size(grows[n], t) for n, t in sizes.items()})
 
-    def along(t: float) -> RobustMargin:
-        return at({n: least[n] + (t - start) * steps[n] for n in names})
+    def together(t: float) -> RobustMargin:
+        return at(dict.fromkeys(names, t))
 
-    how_empty = ""
+    def sizes(t: float) -> dict[str, float]:
+        return {n: least[n] + (t - start) * (least[n] or 1.0) for n in names}
+
     if alone:
-        (name,) = names
-        end, how_empty = _smallest_nonempty(
-            lambda t: at({name: t}), model, data, name, grows[name], time_limit
-        )
-        least, steps, start, solves = {name: end}, {name: 1.0}, end, _SOLVES
+        end, how_empty = _smallest_nonempty(together, model, data, name, grows[name], time_limit)
+        least = {name: end}
     else:
-        together = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, listed)
-        large = dict.fromkeys(names, max(1.0, together))
-        least = {
-            n: smallest_feasible(lambda t, n=n: at({**large, n: t}), data, large[n], n)  # type: ignore[misc]
-            for n in names
-        }
-        steps, start, solves = {n: t or 1.0 for n, t in least.items()}, 0.0, _SOLVES_OF_SEVERAL
-    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
-    found = zero_entry(along, data, start, monitor, solves)
+        how_empty = "the smallest sizes with a point"
+        large = max(1.0, smallest_feasible(together, data, present, listed))
+        others, least = dict.fromkeys(names, large), {}
+        for n in names:
+            least[n] = smallest_feasible(
+                lambda t, n=n: at({**others, n: t}),
+                data,
+                large,
+                n,  # type: ignore[misc]
+            )
+    start = 1.0 if any(least.values()) else 0.0
+    solves = _SOLVES if alone else _SOLVES_OF_SEVERAL
+    found = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
     zero, met = found.lower, found.upper
     how_zero = "0 separated from U before it, a point x = 0 behind it"
     if math.isinf(zero):
         how_zero = "one w separates 0 from U at every size"
     elif not found.proven and (monitor.late or not alone):
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
+        others = "" if alone else ", or give one of them as a number"
         raise SolverError(
             f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
-            + ("" if alone else ", or give one of them as a number")
+            f"{others}"
         )
     elif not found.proven:
-        end, how_zero = _program(model, data, names[0], True, monitor.left)
-        zero = met = math.inf if end is None else as_size(grows[names[0]], end)
-    if alone and zero - start <= 1e-8 * max(start, present[names[0]]):  # equal to rounding
+        end, how_zero = _program(model, data, name, True, monitor.left)
+        size = math.inf if end is None else as_size(grows[name], end)
+        zero = met = start + (size - least[name]) / (least[name] or 1.0)
+    if (zero - start) * (least[name] or 1.0) <= 1e-8 * max(least[name], present):  # rounding
         zero = start
     intervals = {}
     for n in names:
-        a, b, c = (as_size(grows[n], least[n] + (t - start) * steps[n]) for t in (start, zero, met))
-        ends = (f"lower: {how_empty}; ", f"upper: {how_zero}")
-        if not grows[n]:
-            ends = (f"lower: {how_zero}; ", f"upper: {how_empty}")
-        how = (
-            "".join(ends) if alone else f"{listed} together, from the smallest sizes to {how_zero}"
-        )
-        closed, gap = not alone or zero > start, 0.0 if math.isinf(zero) else abs(c - b)
+        first, last, behind = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, met))
+        gap, inside = 0.0 if math.isinf(zero) else abs(behind - last), zero > start
+        ray = "" if alone else f"{listed} together: "
         if grows[n]:
-            intervals[n] = Interval(a, b, how, lower_closed=closed, gap=gap)
+            how = f"{ray}lower: {how_empty}; upper: {how_zero}"
+            intervals[n] = Interval(first, last, how, lower_closed=inside, gap=gap)
         else:
-            intervals[n] = Interval(b, a, how, upper_closed=closed, gap=gap)
+            how = f"{ray}lower: {how_zero}; upper: {how_empty}"
+            intervals[n] = Interval(last, first, how, upper_closed=inside, gap=gap)
     return intervals
 
 
