@@ -33,7 +33,7 @@ from ucm.errors import CompositionError
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.node import LATEX, Node, registered
 from ucm.language.parameter import Range, Scalar
-from ucm.language.problem import gain, problem_latex
+from ucm.language.problem import loss_dual, problem_latex
 from ucm.language.sets import Intersection, LinearImage, Scaled, Sum
 
 MODELS = [
@@ -645,7 +645,7 @@ def test_printed_conjugates_equal_those_of_the_losses(loss: Any) -> None:
             f, g = loss.value([p]) + a * p, loss.value([q]) + a * q
             low, high = (low, q) if f <= g else (p, high)
         least = loss.value([low]) + a * low
-        assert _evaluate(gain(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(least, abs=1e-6)
+        assert _evaluate(loss_dual(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(least, abs=1e-6)
 
 
 def test_printed_support_functions_equal_those_of_the_sets() -> None:

@@ -1,13 +1,13 @@
-"""A model as a primal and a dual problem in LaTeX, the support functions and conjugates written out.
+"""The primal and the dual problem of a model in LaTeX, with support functions and conjugates written out.
 
-How one kind of set, loss or penalty is written is one function below, found by its class. A kind without
-one is written by its definition, which is always right: `max over x in U of d'x`, and a conjugate
-by its name.
+A set, a loss or a penalty without a rule below is written by its definition: `max over x in U of d'x`, or a
+conjugate by its name.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,28 +20,28 @@ from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
 from ucm.language.sets.affine_image import Point
-from ucm.language.sets.combination import LinearImage, Scaled, Sum
+from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.term_sums import PenaltySum, ScaledLoss, ScaledPenalty, TermMultiple
+from ucm.language.term_sums import PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss, Penalty
 
-__all__ = ["Direction", "height", "problem_latex"]
+__all__ = ["Direction", "loss_dual", "penalty_dual", "problem_latex", "support_latex"]
 
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction `± matrix' vector` that a support function is asked in.
+    """The direction of a support function, `± vector`.
 
     Attributes
     ----------
-    vector : as it is written, a row after transposition
-    negative : whether a minus sign stands before it
-    depth : how many intersections it stands in, which names their splits
+    vector : the formula, without its sign
+    negative : True for a minus sign
+    depth : the number of intersections around, which names the parts of a split
     """
 
     vector: str = "w"
@@ -49,7 +49,7 @@ class Direction:
     depth: int = 0
 
     def along(self, x: str) -> str:
-        """The inner product with `x`, with its sign."""
+        """Return the inner product with `x`, with its sign."""
         return f"{'-' if self.negative else ''}{self.vector}'{_loose(x)}"
 
     def norm(self, p: str) -> str:
@@ -57,7 +57,7 @@ class Direction:
 
 
 def _loose(text: str) -> str:
-    """In parentheses where a sum stands in a product."""
+    """Return a factor of a product, a sum in parentheses."""
     return f"({text})" if " + " in text or " - " in text or text.startswith("-") else text
 
 
@@ -70,12 +70,12 @@ def _sum_over(samples: SampleNode, term: str) -> str:
 
 
 @functools.singledispatch
-def height(U: Any, d: Direction) -> str:
-    """The support function of a set in the direction d, in LaTeX; registered by class."""
+def support_latex(U: Any, d: Direction) -> str:
+    """Return the support function of a set in the direction d, in LaTeX; registered by class."""
     return rf"\max_{{x \in {U.formula(LATEX)}}} {d.along('x')}"
 
 
-@height.register
+@support_latex.register
 def _(U: Point, d: Direction) -> str:
     return _at(U.vector, d)
 
@@ -84,20 +84,20 @@ def _at(center: VectorNode, d: Direction) -> str:
     return "" if isinstance(center, Origin) else d.along(center.formula(LATEX))
 
 
-@height.register
+@support_latex.register
 def _(U: Ball, d: Direction) -> str:
     radius = LATEX.scalar(U.radius)
     return _added([_at(U.center, d), rf"{radius} {d.norm(f'{dual_exponent(U.p):g}')}"])
 
 
-@height.register
+@support_latex.register
 def _(U: Ellipsoid, d: Direction) -> str:
     shape = _loose(U.shape.formula(LATEX))
     root = rf"\sqrt{{{d.vector}'{shape} {d.vector}}}"
     return _added([_at(U.center, d), f"{LATEX.scalar(U.radius)} {root}"])
 
 
-@height.register
+@support_latex.register
 def _(U: Hull, d: Direction) -> str:
     g, halves = d.along(U.samples.each(LATEX)), "signed" in kinds_of(U.samples)
     if U.weights is None and not halves:
@@ -116,140 +116,108 @@ def _(U: Hull, d: Direction) -> str:
     return rf"\max_{{q \in \Delta{confined}}} {_sum_over(U.samples, f'q_{{i}} {_loose(g)}')}"
 
 
-@height.register
-def _(U: Sum, d: Direction) -> str:
-    return _added([height(U.left, d), height(U.right, d)])
+@support_latex.register
+def _(U: Combination, d: Direction) -> str:
+    return _added([_of_multiple(V, L, d) for V, L in U.terms()])
 
 
-@height.register
-def _(U: Scaled, d: Direction) -> str:
-    c = U.factor
-    turned = replace(d, negative=d.negative != (value(c) < 0.0))
-    inner = height(U.operand, turned)
-    if isinstance(c, float):
+def _of_multiple(U: Any, L: Any, d: Direction) -> str:
+    """The support function of `L U`, L a scalar or a matrix."""
+    if not is_number(L):
+        return support_latex(U, replace(d, vector=f"({LATEX.array(L)}'{d.vector})"))
+    c = value(L)
+    inner = support_latex(U, replace(d, negative=d.negative != (c < 0.0)))
+    if isinstance(L, float):
         return inner if abs(c) == 1.0 else f"{LATEX.scalar(abs(c))} ({inner})"
-    size = LATEX.scalar(c)
-    return f"{size if value(c) >= 0.0 else f'|{size}|'} ({inner})"
+    return f"{LATEX.scalar(L) if c >= 0.0 else f'|{LATEX.scalar(L)}|'} ({inner})"
 
 
-@height.register
-def _(U: LinearImage, d: Direction) -> str:
-    return height(U.operand, replace(d, vector=f"({LATEX.array(U.matrix)}'{d.vector})"))
-
-
-@height.register
+@support_latex.register
 def _(U: Intersection, d: Direction) -> str:
     s, t = (LATEX.sub(name, str(d.depth + 1)) for name in "st")
     sign = "-" if d.negative else ""
     parts = (
-        height(S, Direction(v, negative=False, depth=d.depth + 1))
+        support_latex(S, Direction(v, negative=False, depth=d.depth + 1))
         for S, v in ((U.left, s), (U.right, t))
     )
     return rf"\min_{{{s} + {t} = {sign}{d.vector}}} ({_added([*parts])})"
 
 
-@height.register
+@support_latex.register
 def _(U: ConvexUnion, d: Direction) -> str:
-    return rf"\max({', '.join(height(V, d) for V in U.sets)})"
+    return rf"\max({', '.join(support_latex(V, d) for V in U.sets)})"
 
 
-# --- losses: minus the conjugate at minus a, what a sample adds to the dual ------------------------
-@functools.singledispatch
-def gain(loss: Any, a: str) -> tuple[str, str]:
-    """`-l*(-a)` of the loss l of the margin, and the range of a; registered by class."""
-    return rf"- \ell^{{*}}(-{a})", ""
+# --- losses and penalties: their terms of the dual, and the ranges of the variables ------------------
+Rule = tuple[str, str]
 
 
-@gain.register
-def _(loss: Hinge, a: str) -> tuple[str, str]:
+def loss_dual(loss: Any, a: str) -> Rule:
+    """Return `-l*(-a)` of the loss l of a margin, and the range of a."""
+    if isinstance(loss, ScaledLoss):
+        c = LATEX.scalar(loss.factor)
+        inner, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
+        return f"{c} ({inner})", where
+    rule = next((rule for kind, rule in _LOSSES.items() if isinstance(loss, kind)), None)
+    return (rf"- \ell^{{*}}(-{a})", "") if rule is None else rule(loss, a)
+
+
+def _hinge(loss: Hinge, a: str) -> Rule:
     if loss.p == 1.0:
         return a, rf"0 \le {a} \le 1"
-    p = f"{loss.p:.6g}"
-    power = f"{dual_exponent(loss.p):.4g}"
-    return rf"{a} - {loss.p - 1.0:.6g} (\frac{{{a}}}{{{p}}})^{{{power}}}", rf"{a} \ge 0"
+    power = rf"(\frac{{{a}}}{{{loss.p:.6g}}})^{{{dual_exponent(loss.p):.4g}}}"
+    return rf"{a} - {loss.p - 1.0:.6g} {power}", rf"{a} \ge 0"
 
 
-@gain.register
-def _(loss: HuberHinge, a: str) -> tuple[str, str]:
-    return rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}", rf"0 \le {a} \le 1"
+_LOSSES: dict[type, Callable[[Any, str], Rule]] = {
+    Hinge: _hinge,
+    HuberHinge: lambda loss, a: (
+        rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}",
+        rf"0 \le {a} \le 1",
+    ),
+    LeastSquares: lambda _, a: (rf"{a} - \frac{{1}}{{4}} {a}^{{2}}", ""),
+    Exponential: lambda _, a: (rf"{a} - {a} \log {a}", rf"{a} \ge 0"),
+    Logistic: lambda _, a: (
+        rf"-{a} \log {a} - (1 - {a}) \log(1 - {a})",
+        rf"0 \le {a} \le 1",
+    ),
+}
 
 
-@gain.register
-def _(loss: LeastSquares, a: str) -> tuple[str, str]:
-    return rf"{a} - \frac{{1}}{{4}} {a}^{{2}}", ""
-
-
-@gain.register
-def _(loss: Exponential, a: str) -> tuple[str, str]:
-    return rf"{a} - {a} \log {a}", rf"{a} \ge 0"
-
-
-@gain.register
-def _(loss: Logistic, a: str) -> tuple[str, str]:
-    return rf"-{a} \log {a} - (1 - {a}) \log(1 - {a})", rf"0 \le {a} \le 1"
-
-
-@gain.register
-def _(loss: ScaledLoss, a: str) -> tuple[str, str]:
-    c = LATEX.scalar(loss.factor)
-    inner, where = gain(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
-    return f"{c} ({inner})", where
-
-
-def _product(*factors: str) -> str:
-    return LATEX.times.join(x for x in factors if x)
-
-
-# --- penalties: minus the conjugate of c R at v ----------------------------------------------------
-@functools.singledispatch
-def charge(penalty: Any, v: str, c: str) -> tuple[str, str]:
-    """`-(c R)*(v)`, and the range of v; registered by class. c is 1 where it is empty."""
-    if isinstance(penalty, TermMultiple) and not c:
-        return charge(penalty.term, v, LATEX.scalar(penalty.factor))
+def penalty_dual(penalty: Any, v: str) -> Rule:
+    """Return `-R*(v)`, and the range of v."""
+    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
+    (term, c), *others = map(_weighted, terms)
+    if len(others) == 1 and {term, others[0][0]} == {L1(), L2()}:
+        c1, c2 = (dict([(term, c), *others])[S] for S in (L1(), L2()))
+        over = rf"\max(0, |v_{{j}}| - {c1 or '1'})^{{2}}"
+        return rf"- \frac{{1}}{{{_product('4', c2)}}} \sum_{{j}} {over}", f"v = {v}"
+    if others:
+        return rf"- R^{{*}}({v})", ""
+    if isinstance(term, L2):
+        return rf"- \frac{{1}}{{{_product('4', c)}}} {LATEX.norm(v, '2')}^{{2}}", ""
+    if isinstance(term, L1) and term.weights is not None:
+        return "", rf"|v_{{j}}| \le {c or '1'} c_{{j}},\quad v = {v}"
+    if isinstance(term, L1 | Norm):
+        p = 1.0 if isinstance(term, L1) else term.p
+        return "", rf"{LATEX.norm(v, f'{dual_exponent(p):.4g}')} \le {c or '1'}"
+    if isinstance(term, Lp):
+        inner = rf"\frac{{|v_{{j}}|}}{{{_product(f'{term.p:.6g}', c)}}}"
+        each = rf"({inner})^{{{dual_exponent(term.p):.4g}}}"
+        return rf"- {_product(f'{term.p - 1.0:.6g}', c)} \sum_{{j}} {each}", f"v = {v}"
     return rf"- R^{{*}}({v})", ""
 
 
-@charge.register
-def _(penalty: L2, v: str, c: str) -> tuple[str, str]:
-    return rf"- \frac{{1}}{{{_product('4', c)}}} {LATEX.norm(v, '2')}^{{2}}", ""
-
-
-@charge.register
-def _(penalty: PenaltySum, v: str, c: str) -> tuple[str, str]:
-    weights = dict(map(_weighted, penalty.terms))
-    if len(penalty.terms) > 2 or set(weights) != {L1(), L2()}:
-        return rf"- R^{{*}}({v})", ""
-    over = rf"\max(0, |v_{{j}}| - {weights[L1()] or '1'})^{{2}}"
-    return rf"- \frac{{1}}{{{_product('4', weights[L2()])}}} \sum_{{j}} {over}", f"v = {v}"
-
-
 def _weighted(term: Penalty) -> tuple[Penalty, str]:
-    """S and c of the penalty c S, c empty for 1."""
-    if not isinstance(term, ScaledPenalty):
+    """(S, c) of the penalty c S, c empty for 1."""
+    if not isinstance(term, TermMultiple):
         return term, ""
     inner, c = _weighted(term.term)
     return inner, _product(LATEX.scalar(term.factor), c)
 
 
-@charge.register
-def _(penalty: L1, v: str, c: str) -> tuple[str, str]:
-    bound = c or "1"
-    if penalty.weights is not None:
-        return "", rf"|v_{{j}}| \le {bound} c_{{j}},\quad v = {v}"
-    return "", rf"{LATEX.norm(v, 'inf')} \le {bound}"
-
-
-@charge.register
-def _(penalty: Norm, v: str, c: str) -> tuple[str, str]:
-    return "", rf"{LATEX.norm(v, f'{dual_exponent(penalty.p):.4g}')} \le {c or '1'}"
-
-
-@charge.register
-def _(penalty: Lp, v: str, c: str) -> tuple[str, str]:
-    p = penalty.p
-    q = dual_exponent(p)
-    term = rf"(\frac{{|v_{{j}}|}}{{{_product(f'{p:.6g}', c)}}})^{{{q:.4g}}}"
-    return rf"- {_product(f'{p - 1.0:.6g}', c)} \sum_{{j}} {term}", f"v = {v}"
+def _product(*factors: str) -> str:
+    return LATEX.times.join(x for x in factors if x)
 
 
 # --- models ----------------------------------------------------------------------------------------
@@ -280,7 +248,7 @@ def problem_latex(model: Any) -> str:
 def _robust(model: RobustMargin) -> dict[str, str]:
     sphere = rf"\min_{{{LATEX.norm('w', f'{model.norm:g}')} = 1}}"
     U = model.set.formula(LATEX)
-    most = height(model.set, Direction())
+    most = support_latex(model.set, Direction())
     most = rf"\left[ {most} \right]" if " + " in most else most
     return {
         "primal": f"{sphere} {most}",
@@ -297,8 +265,8 @@ def _objective(model: Objective) -> dict[str, str]:
         parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
         return {**primal, **parts}
     v = LATEX.sum_over("i", "a_{i} y_{i} x_{i}")
-    inner, where = gain(model.loss, "a_{i}")
-    own, confined = charge(model.penalty, v, "")
+    inner, where = loss_dual(model.loss, "a_{i}")
+    own, confined = penalty_dual(model.penalty, v)
     inner = _loose(inner) if inner.lstrip("-") != "a_{i}" else inner
     ranges = [r"\sum_{i} a_{i} y_{i} = 0", where, confined]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
