@@ -59,7 +59,7 @@ __all__ = [
 
 
 class Kind(ABCMeta):
-    """Classes without virtual subclasses: asking for one costs a fifth of what it does of others."""
+    """The metaclass of classes without virtual subclasses, whose `isinstance` is five times faster."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
@@ -67,7 +67,13 @@ class Kind(ABCMeta):
 
 # --- numbers and arrays in fields --------------------------------------------------------------------
 def as_number(x: Any, where: str) -> float:
-    """`x` as a float; refuses what is no real number."""
+    """Return a real number as a float.
+
+    Raises
+    ------
+    CompositionError
+        The argument is no real number, or NaN.
+    """
     if type(x) is float and not math.isnan(x):  # nearly always
         return x
     if isinstance(x, np.ndarray) and x.ndim == 0:
@@ -86,13 +92,13 @@ def as_number(x: Any, where: str) -> float:
 
 
 def number_source(x: float) -> str:
-    """The shortest text that reads back as x; whole numbers without a point."""
+    """Return the shortest source text of x; whole numbers have no decimal point."""
     short = f"{x:.12g}"
     return short if float(short) == x else repr(x)
 
 
 def _frozen_array(x: Any, where: str) -> Any:
-    """A read-only float64 copy of an array (a CSR matrix stays CSR)."""
+    """Return a read-only float64 copy of an array; a sparse matrix becomes CSR."""
     if sparse.issparse(x):
         why = malformed(x)
         if why is not None:
@@ -129,7 +135,7 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
-    """The field as it is kept; `kind`: numbers become floats, whole numbers, or (None) stay what they are."""
+    """Return the immutable value of a field. Numbers become of type `kind`; None keeps whole numbers."""
     if x is None or isinstance(x, _KEPT):
         return x
     if isinstance(x, tuple):
@@ -149,7 +155,7 @@ def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
 
 
 def _kind(annotation: Any) -> type | None:
-    """What numbers in a field become: floats where it says so, whole numbers where it says nothing else."""
+    """Return the type that numbers of a field have by its annotation; None keeps whole numbers."""
     words = set(re.findall(r"\w+", str(annotation)))
     if words & {"float", "Scalar", "Param"}:
         return float
@@ -157,7 +163,7 @@ def _kind(annotation: Any) -> type | None:
 
 
 def _key(x: Any) -> Any:
-    """A hashable stand-in that is equal exactly when the field is."""
+    """Return a hashable key that is equal for equal fields only."""
     if sparse.issparse(x):
         return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())
     if isinstance(x, np.ndarray):
@@ -168,11 +174,11 @@ def _key(x: Any) -> Any:
 
 
 _REGISTRY: dict[str, type[Node]] = {}
-_DEEPEST = 100  # what walks a tree calls itself, and so does CVXPY
+_DEEPEST = 100  # levels of a tree: its functions are recursive, as CVXPY's are
 
 
 def registered(name: str) -> type[Node] | None:
-    """The node class of that name."""
+    """Return the node class of this name, or None."""
     return _REGISTRY.get(name)
 
 
@@ -184,19 +190,19 @@ Sort = TypeVar("Sort")
 def converted(
     *, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False
 ) -> Kept:
-    """A field that takes more than it keeps: `converter(given, where)`, where the name of the class."""
+    """Return a field that keeps `converter(given, where)`, where the name of the class."""
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
 def restricted(
     holds: Callable[[float], bool], words: str, remedy: str, *, default: Any = MISSING
 ) -> Any:
-    """A field of a scalar that has a range.
+    """Return a field for scalars with a range.
 
     Parameters
     ----------
-    holds : True of a number in the range
-    words, remedy : what the message says of the range, and what to write
+    holds : returns True for a number in the range
+    words, remedy : the statement of the range in messages, and the remedy
     """
 
     def check(x: Any, where: str) -> None:
@@ -210,7 +216,7 @@ def restricted(
 
 
 def _in_order(cls: type[Node]) -> list[Field[Any]]:
-    """The fields, those that are given by name alone last."""
+    """Return the fields, keyword-only fields last."""
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
@@ -218,19 +224,19 @@ def _in_order(cls: type[Node]) -> list[Field[Any]]:
 class Node(metaclass=Kind):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
-    Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
-    annotated `Scalar` takes a number, a `Param` or arithmetic of these. Whole numbers become floats in
-    fields that are annotated `Scalar` or `float`, tuples of these too, and stay whole in others; in one of
-    `int` there is no other.
+    A subclass becomes a frozen dataclass, and its name is registered for `from_json`. Fields have the
+    annotated types, which are checked. A field annotated `Scalar` takes a number, a `Param` or arithmetic of
+    these. Whole numbers become floats in fields annotated `Scalar` or `float`, and in tuples of these. A field
+    with `compare=False` takes no part in equality, `walk` and `repr`.
     """
 
-    example: ClassVar[str] = ""  # of such a declaration, for messages
-    _depth: ClassVar[int] = 1  # of the tree; each node has its own
-    _below: ClassVar[tuple[Node, ...] | None] = None  # each node has its own, once it is made
-    _names: ClassVar[tuple[str, ...]] = ()  # of the fields
-    _compared: ClassVar[tuple[str, ...]] = ()  # of the fields that take part in equality
-    _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
-    _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
+    example: ClassVar[str] = ""  # source text of a declaration, for messages
+    _depth: ClassVar[int] = 1  # the height of the tree; set for each node
+    _below: ClassVar[tuple[Node, ...] | None] = None  # the nodes in the fields; set for each node
+    _names: ClassVar[tuple[str, ...]] = ()  # the names of the fields
+    _compared: ClassVar[tuple[str, ...]] = ()  # the fields that take part in equality
+    _scalars: ClassVar[tuple[str, ...]] = ()  # the fields annotated `Scalar`
+    _kinds: ClassVar[dict[str, type | None]] = {}  # the types of numbers in the fields
     _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
     _checks: ClassVar[dict[str, Callable[..., None]]] = {}
 
@@ -282,7 +288,7 @@ class Node(metaclass=Kind):
             _ = self._params  # refuses one name with two values
 
     def _grow(self, below: tuple[Node, ...]) -> None:
-        """Counts how deep the tree is, and refuses one that is too deep."""
+        """Store the height of the tree, and refuse a tree that is too high."""
         depth = 1 + max(x._depth for x in below)
         object.__setattr__(self, "_depth", depth)
         if depth > _DEEPEST:
@@ -292,23 +298,23 @@ class Node(metaclass=Kind):
             )
 
     def formula(self, notation: Notation) -> str:
-        """The node as mathematics: by default its name and the scalars among its fields."""
+        """Return the node as mathematics: by default its name and its scalar fields."""
         scalars = (notation.scalar(getattr(self, name)) for name in self._scalars)
         return f"{notation.word(type(self).__name__)}({', '.join(scalars)})"
 
     # --- structure -------------------------------------------------------------------------
     def operands(self) -> tuple[Any, ...]:
-        """The field values, in order."""
+        """Return the values of the fields, in order."""
         return tuple(getattr(self, name) for name in self._compared)
 
     def walk(self) -> Iterator[Node]:
-        """This node, then every node below it, depth first."""
+        """Yield this node and all nodes below it, depth first."""
         yield self
         for x in self.below():
             yield from x.walk()
 
     def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
-        """The nodes of one kind, this one and those below it; they are looked for once."""
+        """Return the nodes of one type in this tree, depth first; computed once."""
 
         def make() -> tuple[Sort, ...]:
             own = (self,) if isinstance(self, kind) else ()
@@ -317,7 +323,7 @@ class Node(metaclass=Kind):
         return self.once(kind, make)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make()` returns of this declaration alone, computed at the first call with this key."""
+        """Return `make()`, a function of this declaration alone, computed at the first call with this key."""
         if key not in self._once:
             self._once[key] = make()
         return self._once[key]
@@ -327,27 +333,21 @@ class Node(metaclass=Kind):
         return {}
 
     def below(self) -> Iterator[Node]:
-        """The nodes among the fields, those in tuples too."""
+        """Return the nodes in the fields and in tuples of these."""
         return _among(self.operands()) if self._below is None else iter(self._below)
 
     def in_features(self) -> Node | None:
-        """Return the first node, this one or below, that is not `rotation_invariant`, or None."""
+        """Return the first node of the tree that is not `rotation_invariant`, or None."""
         return next((node for node in self.walk() if not node.rotation_invariant), None)
 
     @property
     def rotation_invariant(self) -> bool:
-        """Whether the node means the same in all orthonormal coordinates of the samples."""
+        """True if the meaning of the node is the same in all orthonormal coordinates of the samples."""
         return isinstance(self, RotationInvariant)
 
     # --- parameters ------------------------------------------------------------------------
     def params(self) -> dict[str, float]:
-        """Names and values of the `Param`s in this declaration, in order of appearance.
-
-        Raises
-        ------
-        CompositionError
-            One name carries two values.
-        """
+        """Return the names and values of the `Param`s in this declaration, in order of appearance."""
         return {name: p.value for name, p in self._params.items()}
 
     @functools.cached_property
@@ -363,24 +363,24 @@ class Node(metaclass=Kind):
         return found
 
     def relative_names(self) -> tuple[str, ...]:
-        """The names of the `Param`s whose value is a fraction of the admissible interval."""
+        """Return the names of the `Param`s whose value is a fraction of the admissible interval."""
         return tuple(name for name, p in self._params.items() if p.relative)
 
     def substitute(self, values: Mapping[str, float]) -> Self:
-        """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
+        """Return the declaration with these numbers for the `Param`s of these names, relative or not."""
         return self._with({name: {"value": x, "relative": False} for name, x in values.items()})
 
     def as_fractions(self, names: Iterable[str]) -> Self:
-        """The same declaration with the `Param`s of these names relative, at half of their intervals."""
+        """Return the declaration with relative `Param`s of these names, in the middle of their intervals."""
         return self._with({name: {"value": 0.5, "relative": True} for name in names})
 
     def with_params(self, **values: float) -> Self:
-        """The same declaration with other parameter values; fractions for relative ones.
+        """Return the declaration with other parameter values; fractions for relative parameters.
 
         Raises
         ------
         CompositionError
-            A name that the declaration does not have, or a value that it would not take when written.
+            The declaration has no parameter of this name, or refuses the value.
         """
         known = self.params()
         for name in values:
@@ -392,16 +392,15 @@ class Node(metaclass=Kind):
         return self._with({name: {"value": x} for name, x in values.items()})
 
     def without_ranges(self) -> Self:
-        """The same declaration without the ranges that its functions gave its parameters: a search for where
-        an interval ends looks beyond them."""
+        """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
         return self._mapped(lambda node: node.without_ranges())
 
     def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
-        """The same declaration with other fields of the `Param`s of these names."""
+        """Return the declaration with other fields of the `Param`s of these names."""
         return self._mapped(lambda node: node._with(changes)) if changes else self
 
     def _mapped(self, change: Callable[[Node], Node]) -> Self:
-        """This node with other nodes in its fields; one without parameters keeps what it knows of itself."""
+        """Return the node with `change` applied to the nodes in its fields; itself without parameters."""
         if not self._params:
             return self
         new = {name: _each(getattr(self, name), change) for name in self._names}
@@ -441,7 +440,7 @@ class Node(metaclass=Kind):
     if not TYPE_CHECKING:  # else `array + U` is an array to a type checker
 
         def __array__(self, *_: Any, **__: Any) -> Any:
-            """No array: SciPy then asks this operand what `M @ U` is. pandas does not ask."""
+            """Return a 0-d array of objects, so that SciPy leaves `M @ U` to U. pandas does not leave it."""
             if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
                 raise CompositionError(
                     f"{self!r}: a data frame takes it for an array; give the array, "
@@ -478,7 +477,7 @@ class Node(metaclass=Kind):
         return self._with_values(TEXT)
 
     def to_latex(self) -> str:
-        """The declaration as mathematics in LaTeX, with the values of its parameters; no dollar signs."""
+        """Return the declaration in LaTeX, with the values of its parameters and without dollar signs."""
         return LATEX.sized_delimiters(self._with_values(LATEX))
 
     def _repr_latex_(self) -> str:
@@ -488,19 +487,19 @@ class Node(metaclass=Kind):
 class RotationInvariant(Node):
     """A node whose meaning does not depend on the coordinates of the samples, so that it has a kernel form.
 
-    For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: what it takes
-    of the samples are combinations and inner products. Such a declaration has a meaning with a kernel,
-    and keeps it where many features are replaced by coordinates of the span of the samples.
+    For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: it uses linear
+    combinations and inner products of the samples only. Such a declaration can be used with a kernel, and in
+    coordinates of the span of the samples.
 
-    A node answers for what it adds itself, those below it for themselves: a sum is coordinate-free, a
-    vector of numbers in it is not. A class that says nothing is taken to be written in the features.
+    The property concerns the node without the nodes below it: a sum is invariant, a vector of numbers in it
+    is not. A class without this base is taken to depend on the features.
     """
 
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
 def _hints(cls: type[Node]) -> dict[str, Any]:
-    """The annotations of the fields that restrict them."""
+    """Return the annotations of the fields, without `Any`."""
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
@@ -509,7 +508,7 @@ def _hints(cls: type[Node]) -> dict[str, Any]:
 
 
 def _admits(hint: Any, x: Any) -> bool:
-    """Whether a value has an annotated type; unknown annotations admit everything."""
+    """Return True if a value has the annotated type; an unknown annotation admits every value."""
     if hint in (float, int):  # whole numbers become floats where both are allowed
         return isinstance(x, float | int) and not isinstance(x, bool)
     if hint is Any:
@@ -536,7 +535,7 @@ _WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"
 
 
 def _words(hint: Any) -> str:
-    """An annotation in words."""
+    """Return an annotation in words."""
     if get_origin(hint) in (Union, UnionType):
         kinds = [getattr(kind, "__name__", "") for kind in get_args(hint)]
         if kinds[0] == "float" and kinds[1] in ("Expression", "Param"):
@@ -549,7 +548,7 @@ def _words(hint: Any) -> str:
 
 
 def _remedy(hint: Any) -> str:
-    """The example of the first declaration among the types of a field."""
+    """Return the example of the first declaration among the types of a field, as a remedy."""
     kinds = (k for k in (hint, *get_args(hint)) if isinstance(k, type) and issubclass(k, Node))
     example = next((kind.example for kind in kinds if kind.example), "")
     example = example or ("2.0" if float in (hint, *get_args(hint)) else "")
@@ -565,7 +564,7 @@ def _among(items: tuple[Any, ...]) -> Iterator[Node]:
 
 
 def _each(x: Any, change: Callable[[Node], Node]) -> Any:
-    """A field with every node in it changed."""
+    """Return a field with `change` applied to every node in it."""
     if isinstance(x, tuple):
         return tuple(_each(item, change) for item in x)
     return change(x) if isinstance(x, Node) else x
@@ -579,7 +578,7 @@ def _told(p: Any) -> str:
 
 
 def source(x: Any) -> str:
-    """Source text of a field: read back, it gives an equal one."""
+    """Return the source text of a field, which evaluates to an equal value."""
     if isinstance(x, float):
         return number_source(x)
     if sparse.issparse(x):
@@ -596,7 +595,7 @@ def source(x: Any) -> str:
 
 
 def axes(x: Any, where: str) -> int:
-    """The number of axes of an array, nested lists, or a number."""
+    """Return the number of axes of an array, nested lists or a number."""
     if sparse.issparse(x):
         return 2
     try:
@@ -609,7 +608,7 @@ def axes(x: Any, where: str) -> int:
 
 
 def in_parentheses(text: str) -> str:
-    """The text, in parentheses when it has an operator outside of all brackets."""
+    """Return the text, in parentheses if it has a space outside of all brackets."""
     depth = 0
     for ch in text:
         depth += (ch in "([{") - (ch in ")]}")
@@ -621,11 +620,11 @@ def in_parentheses(text: str) -> str:
 Result = TypeVar("Result")
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
-"""The meanings by name. The floors above install their nodes here, so that no contract imports one."""
+"""The meanings of operators by name. Modules that import this one install them."""
 
 
 def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Install a function as the meaning of an operator between declarations."""
+    """Return a decorator that installs a function as the meaning of an operator between declarations."""
 
     def install(function: Callable[..., Any]) -> Callable[..., Any]:
         OPERATORS[name] = function
@@ -635,13 +634,13 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class Arithmetic(Node, Generic[Result]):
-    """A declaration that stands in expressions, all of them through `combine`."""
+    """A declaration with operators, all of which call `combine`."""
 
-    __array_ufunc__ = None  # lets `array + U` and `np.float64 * loss` reach the methods below
+    __array_ufunc__ = None  # NumPy leaves `array + U` and `np.float64 * loss` to the methods below
 
     @abstractmethod
     def combine(self, symbol: str, a: Any, b: Any) -> Result:
-        """`a symbol b`, this node among them. NotImplemented: the other operand has the say."""
+        """Return `a symbol b`, one of which is this node, or NotImplemented to leave it to the other."""
 
     def __add__(self, other: object) -> Result:
         return self.combine("+", self, other)

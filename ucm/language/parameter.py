@@ -1,7 +1,7 @@
-"""Named hyperparameters, arithmetic of them, and the scalars that stand for both in a CVXPY problem.
+"""Named hyperparameters, their arithmetic, and their representation in a CVXPY problem.
 
-A declaration holds scalars: numbers, `Param`s and expressions of them, such as the factor of a term. In a
-problem each expression stands as one scalar, so that the problem stays DPP; a `Scope` chooses that scalar.
+A declaration holds scalars: numbers, `Param`s and expressions of these, such as the factor of a term. In a
+CVXPY problem a `Scope` represents each expression by one scalar, which keeps the problem DPP.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import Node, as_number, number_source
+from ucm.language.node import OPERATORS, Node, as_number, number_source
 from ucm.language.notation import Notation
 
 __all__ = [
@@ -68,14 +68,14 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
 
     @abstractmethod
     def at(self, read: Callable[[Param], float]) -> float:
-        """Its value, with `read` giving that of each `Param`."""
+        """Return the value of the expression, with `read` for the value of each `Param`."""
 
     @property
     def rotation_invariant(self) -> bool:
         return True
 
     def leaves(self) -> tuple[Param, ...]:
-        """The `Param`s in it, each as often as it stands there."""
+        """Return the `Param`s in the expression, one for each occurrence."""
         return self.nodes_of_type(Param)
 
     def without_ranges(self) -> Self:
@@ -91,7 +91,7 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
         return f"${self.to_latex()}$"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Python's and NumPy's arithmetic, and NumPy's square root."""
+        """Apply an operator of Python or NumPy, or NumPy's square root."""
         if method == "__call__" and options in ({}, {"out": (self,)}):  # `nu *= 2` is `nu = nu * 2`
             if ufunc is np.sqrt:
                 return self**0.5
@@ -116,13 +116,14 @@ class Param(Expression):
     name : str
         A Python identifier; equal names within one model must carry equal values.
     value : float
-        The present value; `model.with_params(name=...)` returns a model with another one.
+        The present value; `model.with_params(name=...)` returns a model with another value.
     relative : bool, optional
-        Whether the value is a fraction of the admissible interval of the data at hand, in [0, 1]: 0.5 is
-        halfway through. `ucm.compile` puts the number in its place; `ucm.admissible` has the interval, and
-        `Interval.at` what stands for an infinite end. Several go together, along a ray of sizes.
+        True if the value is a fraction in [0, 1] of the admissible interval of the data: 0.5 is its middle.
+        `ucm.compile` replaces the fraction by the number. `ucm.admissible` returns the interval;
+        `Interval.at` tells how an infinite end is treated. Several relative parameters move together, along
+        a ray of sizes.
     ranges : tuple of Range, optional
-        The ranges that functions such as `ucm.CVaR` require of the value; `with_params` checks them.
+        The ranges that functions such as `ucm.CVaR` require; `with_params` checks them.
 
     Raises
     ------
@@ -173,7 +174,7 @@ class Param(Expression):
         return notation.symbol(self.name)
 
     def shown(self, notation: Notation) -> str:
-        """The symbol with its value."""
+        """Return the symbol with its value."""
         number = f"{notation.symbol(self.name)} = {notation.scalar(self.value)}"
         return f"{number}{notation.remark('of its interval')}" if self.relative else number
 
@@ -185,23 +186,23 @@ Scalar = float | Expression
 
 
 class Range(Node):
-    """The range of a scalar in a declaration, which every value of its parameters must keep.
+    """The range of a scalar in a declaration, for all values of its parameters.
 
-    It stands with the scalar that it is about, so that it is checked wherever that gets another value: when
-    written, in `with_params`, in `from_json`. It takes no part in equality.
+    A range belongs to a parameter or an expression, and is checked whenever a value is set: in the
+    declaration, in `with_params` and in `from_json`. It takes no part in equality.
 
     Attributes
     ----------
-    what : the words for the scalar, such as "CVaR: beta"
-    scalar : without ranges of its own
+    what : the name of the scalar in messages, such as "CVaR: beta"
+    scalar : the scalar, without ranges of its own
     low, high : the ends
-    but : numbers between them that it must not be, the ends perhaps
-    must : what the message says it must do
+    but : numbers in [low, high] outside of the range
+    must : the statement of the range in messages
 
     Raises
     ------
     CompositionError
-        The value lies outside. A fraction of an admissible interval has none yet.
+        The value is out of range. A fraction of an admissible interval is not checked.
     """
 
     what: str
@@ -224,12 +225,12 @@ class Range(Node):
 def within(
     scalar: Any, low: float, high: float, but: tuple[float, ...], what: str, must: str
 ) -> Scalar:
-    """The scalar, held to a range from now on; the others as for `Range`.
+    """Return the scalar with a range; the other parameters as for `Range`.
 
     Raises
     ------
     CompositionError
-        It is no scalar, or lies outside.
+        The argument is no scalar, or out of range.
     """
     number = scalar if isinstance(scalar, Expression) else as_number(scalar, what)
     bare = number.without_ranges() if isinstance(number, Expression) else number
@@ -237,14 +238,14 @@ def within(
 
 
 def held(scalar: Scalar, own: Range) -> Scalar:
-    """The scalar with one more range, which may be that of another scalar; numbers need none."""
+    """Return the scalar with one more range, which may be about another scalar; a number stays as it is."""
     if isinstance(scalar, Expression):
         return replace(scalar, ranges=(*scalar.ranges, own))
     return scalar
 
 
 def _power(base: float, exponent: float) -> float:
-    """`base ** exponent`: inf where that is too large, nan where it is no real number."""
+    """Return `base ** exponent`: inf after an overflow, nan if it is no real number."""
     try:
         return base**exponent if base >= 0.0 or exponent.is_integer() else math.nan
     except OverflowError:
@@ -260,6 +261,7 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
     "**": _power,
 }
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
 _UFUNCS: dict[np.ufunc, str] = {
     np.add: "+",
     np.subtract: "-",
@@ -274,12 +276,11 @@ _INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, flo
     "/": (lambda y, a: y * a, lambda y, a: a / y if y else math.inf),
     "**": (lambda y, a: _power(y, 1.0 / a), lambda y, a: math.nan),
 }
-"""What the left and the right operand are, given the result y and the other operand a."""
+"""The left and the right operand as functions of the result y and the other operand a."""
 
 
 class BinaryExpression(Expression):
-    """`left operation right`, a number that parameters set; written with `+ - * /`, and `**` with a number as
-    its exponent.
+    """The scalar `left operation right`, written with `+ - * /`, or `**` with a constant exponent.
 
     Raises
     ------
@@ -333,9 +334,11 @@ class BinaryExpression(Expression):
         return _OPERATIONS[self.operation](left, right)
 
     def inverse(self, name: str) -> Callable[[float], float] | None:
-        """The function from a value of the expression to that of the `Param` of this name, the others at
-        their values. None where the expression is not known to rise or fall with the parameter: where that
-        stands twice, or in a sum that something is divided by."""
+        """Return the inverse of the expression as a function of the `Param` of this name.
+
+        The other parameters keep their values. None if the expression is not known to be monotone: if the
+        parameter occurs twice, or in a sum in a denominator.
+        """
         on_left = holds(self.left, name)
         inner, scalar = (self.left, self.right) if on_left else (self.right, self.left)
         other = as_declared(scalar)
@@ -355,18 +358,18 @@ class BinaryExpression(Expression):
             return None
         return lambda y: within(undo(y, other))
 
-    def written(self, leaf: Callable[[Scalar], str]) -> str:
-        """As text, with `leaf` giving that of numbers and `Param`s."""
+    def _text(self, of: Callable[[Param], str]) -> str:
+        """Return the source text, with `of` for that of each `Param`."""
+        level = _PRECEDENCE[self.operation]
         texts = []
-        for x, right in ((self.left, False), (self.right, True)):
-            inner = x.written(leaf) if isinstance(x, BinaryExpression) else leaf(x)
-            loose = (
-                isinstance(x, BinaryExpression) and x.operation in "+-" and self.operation != "+"
-            )
-            tied = isinstance(x, BinaryExpression) and right
-            negative = isinstance(x, float) and x < 0.0 and right
-            base = isinstance(x, BinaryExpression) and self.operation == "**"
-            texts.append(f"({inner})" if loose or tied or negative or base else inner)
+        for x, on_right in ((self.left, False), (self.right, True)):
+            if isinstance(x, BinaryExpression):
+                text, loose = x._text(of), _PRECEDENCE[x.operation] < level
+                inside = on_right or loose or self.operation == "**"
+            else:
+                text = of(x) if isinstance(x, Param) else number_source(as_declared(x))
+                inside = on_right and text.startswith("-")
+            texts.append(f"({text})" if inside else text)
         return f" {self.operation} ".join(texts)
 
     def formula(self, notation: Notation) -> str:
@@ -382,34 +385,15 @@ class BinaryExpression(Expression):
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As a reader writes it: `2 * nu`."""
-        return self.written(
-            lambda x: x.name if isinstance(x, Param) else number_source(as_declared(x))
-        )
+        return self._text(lambda p: p.name)
 
     def __repr__(self) -> str:
-        return self.written(
-            lambda x: repr(x) if isinstance(x, Param) else number_source(as_declared(x))
-        )
+        return self._text(repr)
 
 
 def holds(scalar: Scalar, name: str) -> bool:
-    """Whether the `Param` of that name stands in it."""
+    """Return True if the scalar depends on the `Param` of this name."""
     return isinstance(scalar, Expression) and any(p.name == name for p in scalar.leaves())
-
-
-_ARRAYS: dict[int, Callable[[Any, Any], Any]] = {}
-"""The meaning of a scalar with parameters times an array, by the number of axes."""
-
-
-def times_array(axes: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Install a function of scalar and array as the meaning of their product."""
-
-    def install(function: Callable[..., Any]) -> Callable[..., Any]:
-        _ARRAYS[axes] = function
-        return function
-
-    return install
 
 
 def _combined(operation: str, left: Any, right: Any) -> Any:
@@ -418,11 +402,11 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
     for x in (left, right):
         x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
         if isinstance(x, np.ndarray | list | tuple):
-            other = right if x is left else left
-            if operation == "*" and np.ndim(x) in _ARRAYS:
-                return _ARRAYS[np.ndim(x)](other, x)
-            if operation == "/" and x is left and np.ndim(x) in _ARRAYS:
-                return _ARRAYS[np.ndim(x)](1.0 / other, x)
+            times = OPERATORS.get(f"parameter * array of {np.ndim(x)} axes")
+            if times is not None and operation == "*":
+                return times(right if x is left else left, x)
+            if times is not None and operation == "/" and x is left:
+                return times(1.0 / right, x)
             raise CompositionError(
                 f"{operation}: expected numbers and parameters, got an array of shape {np.shape(x)} and a "
                 "parameter; put the array into the declaration, as in diag(r) @ set or "
@@ -437,17 +421,16 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
 
 
 def value(scalar: Scalar) -> float:
-    """The number behind a constant, a `Param` or arithmetic of them.
+    """Return the number of a scalar of a declaration.
 
     Parameters
     ----------
-    scalar : float, Param or arithmetic of them
-        As it stands in a declaration.
+    scalar : float, Param or arithmetic of these
 
     Raises
     ------
     CompositionError
-        It is a fraction of the admissible interval, which there is none of without data.
+        The scalar is a fraction of the admissible interval, which depends on the data.
     """
     if not isinstance(scalar, Expression):
         return scalar
@@ -460,19 +443,19 @@ def value(scalar: Scalar) -> float:
 
 
 def as_declared(scalar: Scalar) -> float:
-    """The number as it stands; of what is relative the fraction."""
+    """Return the number of a scalar; the fraction if it is relative."""
     return scalar.value if isinstance(scalar, Expression) else scalar
 
 
 def shown(scalar: Scalar) -> str:
-    """What was got, in an error: source text, and the value of what is derived."""
+    """Return a scalar for an error message: its source text, and the value of an expression."""
     return (
         f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
     )
 
 
 def as_factor(c: Any) -> Scalar | None:
-    """`c` as what multiplies a node, a number, a `Param` or arithmetic of these; None when it is neither."""
+    """Return a number, a `Param` or arithmetic of these as a factor of a node; None for anything else."""
     if isinstance(c, np.ndarray) and c.ndim == 0:
         c = c.item()
     if isinstance(c, Expression):
@@ -481,35 +464,35 @@ def as_factor(c: Any) -> Scalar | None:
 
 
 def is_zero(x: Any) -> bool:
-    """Whether x is the number 0, which `sum` begins with, and which changes no sum."""
+    """Return True if x is the number 0, the start of Python's `sum`."""
     return as_factor(x) == 0.0
 
 
 def named(scalar: Scalar, what: str) -> str:
-    """`the cap eta = 0.1`, or `the cap 0.1` for a constant."""
+    """Return `the cap eta = 0.1`, or `the cap 0.1` for a constant."""
     name = f"{scalar.name} = " if isinstance(scalar, Expression) else ""
     return f"the {what} {name}{as_declared(scalar):.6g}"
 
 
 def subject(scalar: Scalar, what: str) -> str:
-    """The name to use where the admissible range is stated."""
+    """Return the subject of a statement about the range: the name of a scalar, or `the cap`."""
     return scalar.name if isinstance(scalar, Expression) else f"the {what}"
 
 
 # --- the size of a set -----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Size:
-    """The one number that makes a domain or a set larger or smaller.
+    """The scalar that determines how large a domain or a set is.
 
-    `derived(value)` is the scalar that stands in the constraint (a radius, a cap, -log alpha);
-    the set never shrinks when it grows. `inverse` undoes `derived`.
+    `derived(value)` is the bound in the constraint (a radius, a cap, -log alpha); a larger bound gives a
+    larger set, or the same.
 
     Attributes
     ----------
-    declared : the scalar as it was written
-    derived, inverse : the functions from it, and back
-    key : identifies `derived`; equal keys, the same function
-    times : how often the scalar stands in the set, as twice in `Box(-s, s)`
+    declared : the scalar in the declaration
+    derived, inverse : the function from its value to the bound, and its inverse
+    key : an identifier of `derived`; functions with equal keys are equal
+    times : the number of occurrences of the scalar in the set: 2 in `Box(-s, s)`
     """
 
     declared: Scalar
@@ -520,23 +503,23 @@ class Size:
 
     @property
     def number(self) -> float:
-        """Its value at the present values of the parameters."""
+        """The bound at the present values of the parameters."""
         return self.derived(value(self.declared))
 
     @property
     def grows(self) -> bool:
-        """Whether the set grows with the declared value."""
+        """True if the set grows with the declared value."""
         return self.derived(0.75) >= self.derived(0.5)
 
 
-# --- what stands for scalars in a CVXPY problem ----------------------------------------------------
+# --- scalars in a CVXPY problem ----------------------------------------------------------------------
 class Scope(ABC):
     """The CVXPY parameters of the hyperparameters of a problem.
 
     Attributes
     ----------
-    scaled : whether variables are in units in which their entries are near 1
-    free : the hyperparameter whose size is a variable; None: there is no such variable
+    scaled : True if variables have units in which their entries are near 1
+    free : the hyperparameter whose size is a variable, or None
     """
 
     scaled: bool = True
@@ -544,22 +527,22 @@ class Scope(ABC):
 
     @abstractmethod
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
-        """One scalar of the problem, non-negative unless it is a size or `signed`."""
+        """Return one scalar of the problem, non-negative unless it is a size or `signed`."""
 
     def unit(self, scale: float) -> float:
-        """The unit of feature vectors: `scale`, or 1 where variables are not scaled."""
+        """Return the unit of feature vectors: `scale`, or 1 if variables are not scaled."""
         return scale if self.scaled else 1.0
 
 
 class Numbers(Scope):
-    """The present values."""
+    """The scope of the present values, without parameters."""
 
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
         return x.number if isinstance(x, Size) else value(x)
 
 
 class Parameters(Scope):
-    """A `cvxpy.Parameter` for each `Param`, named like it; an expression of several as a `CallbackParam`."""
+    """The scope with a `cvxpy.Parameter` for each `Param`, and a `CallbackParam` for each expression."""
 
     def __init__(self, scaled: bool = True) -> None:
         self.scaled = scaled
@@ -587,6 +570,6 @@ class Parameters(Scope):
         return float(self._known[p.name].value)  # type: ignore[arg-type]
 
     def named(self) -> Any:
-        """0, made of all parameters: added to an objective it lets `problem.param_dict[name]` find those
-        that a `CallbackParam` hides."""
+        """Return 0 as a sum over all parameters. In an objective it makes `problem.param_dict` list the
+        parameters that occur in a `CallbackParam` only."""
         return sum(0.0 * p for p in self._known.values())

@@ -30,6 +30,7 @@ from ucm.language.node import (
     RotationInvariant,
     axes,
     in_parentheses,
+    operator,
     source,
 )
 from ucm.language.parameter import (
@@ -38,7 +39,6 @@ from ucm.language.parameter import (
     as_declared,
     as_factor,
     is_zero,
-    times_array,
     value,
     within,
 )
@@ -287,7 +287,7 @@ def as_vector(
     return ConstantVector(np.asanyarray(x))  # a masked one is refused where it is kept
 
 
-@times_array(1)
+@operator("parameter * array of 1 axes")
 def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
     """`c v` of a scalar with parameters and an array of one axis."""
     return _linear_combination((c, ConstantVector(np.asanyarray(v))))
@@ -398,7 +398,7 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     return parts[0] if len(parts) == 1 else HStack(*parts)
 
 
-@times_array(2)
+@operator("parameter * array of 2 axes")
 def _scaled_matrix(c: Scalar, S: Any) -> MatrixNode:
     """`c S` of a scalar with parameters and a square array."""
     return c * ConstantMatrix(S)
