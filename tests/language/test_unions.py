@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from bundled import NAMES, load
 from conftest import load_shared
+from scipy.optimize import minimize_scalar
 
 import ucm
 from ucm import Param, neg, pos, signed
@@ -26,6 +27,7 @@ from ucm.language.domains.convex_combination import (
     convex_combination,
     unit_of,
 )
+from ucm.language.domains.shares import ball_share, shares, simplex_share
 from ucm.language.robust import as_model
 from ucm.testing import check_domain
 
@@ -438,3 +440,43 @@ def test_balls_of_another_dimension_than_the_samples() -> None:
     U = ucm.Point([3.0]) | ucm.Ball([2.0], 0.5) | ucm.Ellipsoid([4.0], [[1.0]], 0.5)
     solution = ucm.solve(U, X, y)
     assert solution.status == "optimal" and solution.objective == pytest.approx(-1.5, abs=1e-6)
+
+
+# --- shares ----------------------------------------------------------------------------------------
+def nearest_in_simplex(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
+    """The projection on a capped simplex by bisection."""
+    low, high = v.min() - cap - mass, v.max()
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.clip(v - middle, 0.0, cap).sum() > mass else (low, middle)
+    return np.clip(v - low, 0.0, cap)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_shares_of_a_convex_combination_against_a_search(seed: int) -> None:
+    """Two operands: a capped simplex, and another one or a ball."""
+    rng = np.random.default_rng(seed)
+    m, k = int(rng.integers(1, 12)), int(rng.integers(1, 12))
+    a, b = (np.sort(rng.standard_normal(s))[::-1].copy() for s in (m, k))
+    ball = seed % 2 == 1
+    cap, other = rng.uniform(1.0 / m, 1.2), rng.uniform(1.0 / k, 1.2)
+    unit, radius, length, at = 1.3, 0.7, 1.1, 0.4
+
+    def cost(t: float) -> float:
+        first = np.sum((nearest_in_simplex(a, cap * t, t) - a) ** 2) if t > 0.0 else np.sum(a**2)
+        s = 1.0 - t
+        if ball:
+            return first + max(0.0, length - radius * s) ** 2 + (unit * s - at) ** 2
+        rest = nearest_in_simplex(b, other * s, s) if s > 0.0 else 0.0 * b
+        return first + np.sum((rest - b) ** 2)
+
+    best = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
+    second = ball_share(radius, unit, length, at) if ball else simplex_share(b, other)
+    found = shares([simplex_share(a, cap), second])
+    theta, most, t = found[0]
+    assert found[:, 2].sum() == pytest.approx(1.0, abs=1e-12)
+    assert found[:, 2].min() >= 0.0
+    assert cost(float(np.clip(t, 0.0, 1.0))) <= best.fun + 1e-9
+    if t > 1e-6:
+        q = np.clip(a - theta, 0.0, most)
+        np.testing.assert_allclose(q, nearest_in_simplex(a, cap * t, t), atol=1e-9)

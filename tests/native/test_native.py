@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import softmax, wrightomega
 
 import ucm
@@ -281,42 +281,6 @@ def test_points_on_a_sphere_but_for_rounding_stay(n: int, p: float) -> None:
             assert_allclose(q, u, rtol=1e-13)
             assert_allclose(normal, u ** (p - 1.0), rtol=1e-12)
             assert_allclose(w, 1.0, rtol=1e-9)
-
-
-# --- mixtures --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seed", range(8))
-def test_the_shares_of_a_mixture_against_a_search(seed: int) -> None:
-    """Two operands: a capped simplex, and another one or a ball."""
-    rng = np.random.default_rng(seed)
-    m, k = int(rng.integers(1, 12)), int(rng.integers(1, 12))
-    a, b = (np.sort(rng.standard_normal(s))[::-1].copy() for s in (m, k))
-    ball = seed % 2 == 1
-    caps = np.array([rng.uniform(1.0 / m, 1.2), 1.0 if ball else rng.uniform(1.0 / k, 1.2)])
-    unit, radius, length, at = 1.3, 0.7, 1.1, 0.4
-
-    def cost(t: float) -> float:
-        first = np.sum((by_bisection(a, caps[0] * t, t) - a) ** 2) if t > 0.0 else np.sum(a**2)
-        s = 1.0 - t
-        if ball:
-            return first + max(0.0, length - radius * s) ** 2 + (unit * s - at) ** 2
-        return first + (
-            np.sum((by_bisection(b, caps[1] * s, s) - b) ** 2) if s > 0.0 else np.sum(b**2)
-        )
-
-    best = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
-    found = np.zeros((2, 3))
-    v = a if ball else np.concatenate([a, b])
-    ends = np.array([m, m if ball else m + k])
-    two = np.ones(2)
-    native.shares(
-        v, ends, caps, np.array([0.0, unit if ball else 0.0]), radius * two, length * two, at * two, found
-    )  # fmt: skip
-    t = found[:, 2]
-    assert t.sum() == pytest.approx(1.0, abs=1e-12) and t.min() >= 0.0
-    assert cost(float(np.clip(t[0], 0.0, 1.0))) <= best.fun + 1e-9
-    if t[0] > 1e-6:
-        q = np.clip(a - found[0, 0], 0.0, found[0, 1])
-        assert_allclose(q, by_bisection(a, caps[0] * t[0], t[0]), atol=1e-9)
 
 
 # --- checksums -------------------------------------------------------------------------------------

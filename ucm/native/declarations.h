@@ -19,9 +19,6 @@ void support_entropy(int64_t n, const double *g, int64_t labelled, const double 
 void power_root(int64_t n, const double *u, int64_t many, const double *c, double e, double *out);
 void project_power(int64_t n, const double *u, const double *c, double p, double *q, double *w, double *normal, double *work);
 
-/* share.c */
-void shares(const double *v, int64_t count, const int64_t *ends, const double *caps, const double *units, const double *radii, const double *lengths, const double *at, double *found, double *work);
-
 /* checksum.c */
 void checksum_long(int64_t n, const int64_t *words, int64_t *found);
 void checksum_short(int64_t n, const int32_t *words, int64_t *found);

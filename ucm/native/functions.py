@@ -23,7 +23,6 @@ __all__ = [
     "project_entropy",
     "project_power",
     "rbf_values",
-    "shares",
     "support_entropy",
     "threshold",
 ]
@@ -126,30 +125,6 @@ def project_power(u: Vector, c: Vector, p: float, q: Vector, w: Vector, normal: 
     """The q nearest to `u >= 0` with `sum c (q / c)^p = 1`, 1 < p < inf, u outside; w is dq of a change of
     `u - lam normal`, and `normal = (q / c)^(p-1)`. All are (n,)."""
     library.project_power(u.size, u, c, p, q, w, normal, np.empty(2 * u.size))
-
-
-def shares(
-    v: Vector,
-    ends: Ints,
-    caps: Vector,
-    units: Vector,
-    radii: Vector,
-    lengths: Vector,
-    at: Vector,
-    found: Vector,
-) -> None:
-    """The shares t_g at the price mu with `sum t_g(mu) = 1`, by Newton's method in a bracket.
-
-    Parameters
-    ----------
-    v, ends : the scores of capped simplices, each descending, one after the other, and where each ends
-    caps : of each simplex; of a ball or a point nothing counts
-    units : 0 for a simplex
-    radii, lengths, at : of a ball; its scores by their length, and that of the coordinate of the share
-    found : (groups, 3) theta, the cap times t, and t; of a ball only t
-    """
-    work = np.empty(v.size + 3 * units.size)
-    library.shares(v, units.size, ends, caps, units, radii, lengths, at, found, work)
 
 
 # --- reduced hulls --------------------------------------------------------------------------------

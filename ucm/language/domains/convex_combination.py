@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import block_diag
 
-from ucm import native
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyhedron, SemiSmooth
 from ucm.language.domains.norm_ball import NormBall
+from ucm.language.domains.shares import ball_share, shares, simplex_share
 from ucm.language.node import Notation
 from ucm.language.parameter import value
 from ucm.language.perspective import perspective
@@ -184,7 +185,7 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
 
     Nearest is the sum over the operands of the nearest points of their cones at a price mu on the shares,
     mu the root of `sum_g t_g(mu) = 1`, t_g non-increasing. For a ball t_g has a closed form, for a capped
-    simplex it is a root of piecewise linear functions (`ucm.native.shares`). Where t_g > 0, with
+    simplex it is a root of piecewise linear functions (`ucm.language.domains.shares`). Where t_g > 0, with
     `q = P(v / t)` and J its Jacobian, `d t_g = (b_g'd - d mu) / H_g` for `b_g = ((I - J) q, rho)` and
     `H_g = rho^2 + <q, (I - J) q>`, so that the Jacobian is
 
@@ -208,33 +209,19 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
         q /= t.sum()  # rounding
         return q
 
-    def _shares(self, v: Vec) -> Any:
-        """For each operand theta, the cap times t, and t: `ucm.native.shares`."""
-        units, caps, radii = self._constants
-        lengths, at, scores = np.zeros(units.size), np.zeros(units.size), []
-        ends = np.zeros(units.size, dtype=np.int64)
-        for g, o in enumerate(self.operands):
-            if o.unit:
-                at[g] = v[o.place]
-                lengths[g] = np.linalg.norm(v[o.parts[0].where]) if o.parts else 0.0
-            else:
-                scores.append(np.sort(v[o.parts[0].where])[::-1])
-            ends[g] = sum(map(len, scores))
-        found = np.zeros((units.size, 3))
-        ordered = np.concatenate(scores) if scores else np.empty(0)
-        native.shares(ordered, ends, caps, units, radii, lengths, at, found)
-        return found
-
-    @functools.cached_property
-    def _constants(self) -> tuple[Vec, Vec, Vec]:
-        """For each operand rho, the cap of a capped simplex, and the radius of a ball; of a point 0."""
-        rows: list[Any] = []
+    def _shares(self, v: Vec) -> NDArray[np.float64]:
+        """Return theta, the largest entry of q and t of each operand."""
+        found = []
         for o in self.operands:
+            scores = v[o.parts[0].where] if o.parts else np.zeros(0)
             D = o.parts[0].domain if o.parts else None
-            cap = 0.0 if o.unit or D is None else D.groups[0].most
-            rows.append((o.unit, cap, _radius(D) if o.unit and D is not None else 0.0))
-        units, caps, radii = np.array(rows, dtype=np.float64).T.copy()
-        return units, caps, radii
+            if o.unit:
+                radius, length = 0.0 if D is None else _radius(D), float(np.linalg.norm(scores))
+                found.append(ball_share(radius, o.unit, length, float(v[o.place])))
+            else:
+                cap = 1.0 if D is None else D.groups[0].most
+                found.append(simplex_share(np.sort(scores)[::-1], cap))
+        return shares(found)
 
     def jacobian(self, v: Vec) -> Jacobian:
         v = vector(v)
