@@ -66,18 +66,21 @@ def _never(form: Any) -> bool:
     return False
 
 
+def _entries(form: MinNorm | Composite) -> int:
+    """Return the number of entries of the program for a conic solver."""
+    if isinstance(form, Composite):
+        return form.entries
+    return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks)
+
+
 def _in_seconds(form: MinNorm | Composite) -> bool:
     """True if an interior-point method ends in seconds."""
-    if isinstance(form, MinNorm):
-        return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks) <= _INTERIOR
-    return form.entries <= _INTERIOR
+    return _entries(form) <= _INTERIOR
 
 
 def _small(form: MinNorm | Composite) -> bool:
     """True if all iterations of a splitting method take seconds; never for losses."""
-    if isinstance(form, Composite):
-        return False
-    return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks) <= _SPLITTING
+    return isinstance(form, MinNorm) and _entries(form) <= _SPLITTING
 
 
 def _without_hulls(form: MinNorm | UnitNorm) -> bool:
@@ -131,17 +134,17 @@ class Route:
 
     Attributes
     ----------
-    solver, purpose : the row; `solver.takes` is the form that it is for
-    automatic : the forms that it takes under `solver="auto"`, of those that the solver does not refuse
-    fallback : the name of the row for the same form whose solver goes on where this one ends without proof,
-        under `solver="auto"`; None for none
-    afterwards : the forms that it goes on with as a fallback
+    solver, purpose : the solver and its purpose; `solver.takes` has the forms
+    automatic : True for the forms that the row takes under `solver="auto"`, unless the solver refuses them
+    fallback : the name of the solver of the same form that continues under `solver="auto"` if this solver
+        ends without proof; None for no fallback
+    afterwards : True for the forms that the solver takes as a fallback
     """
 
     solver: Solver[Any]
     purpose: str
     automatic: Callable[[Any], bool] = _always
-    fallback: str | None = None
+    fallback: str | None = "clarabel"
     afterwards: Callable[[Any], bool] = _always
 
 
@@ -156,33 +159,16 @@ ROUTES = (
         _without_hulls,
         fallback="ssnal",
     ),
-    Route(
-        ActiveSet(),
-        "two hulls of samples: the active ones, from few samples to all",
-        fallback="clarabel",
-    ),
-    Route(
-        SSNAL(),
-        "systems of a few thousand at most: few passes, high accuracy",
-        fallback="clarabel",
-    ),
-    Route(APG(), "any size: one pass an iteration, exact projections", fallback="clarabel"),
-    Route(
-        SSNAL(iterative=True),
-        "systems of any order, by conjugate gradients",
-        fallback="clarabel",
-    ),
-    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG", fallback="clarabel"),
+    Route(ActiveSet(), "two hulls of samples: the active ones, from few samples to all"),
+    Route(SSNAL(), "systems of a few thousand at most: few passes, high accuracy"),
+    Route(APG(), "any size: one pass an iteration, exact projections"),
+    Route(SSNAL(iterative=True), "systems of any order, by conjugate gradients"),
+    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),
-    Route(
-        _PROGRAM,
-        "linear programs: norms 1 and inf of w, piecewise linear losses and penalties",
-        fallback="clarabel",
-    ),
+    Route(_PROGRAM, "linear programs: norms 1 and inf of w, piecewise linear losses and penalties"),
     Route(
         LevelSetNewton((SSNAL(), APG(), SSNAL(iterative=True), ALM(APG()))),
         "other norms: a ball grows until it meets the set, Euclidean problems",
-        fallback="clarabel",
     ),
     Route(GSK(), "reduced convex hulls: steps to extreme points", _never),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
@@ -193,7 +179,7 @@ ROUTES = (
         OutOfCoreActiveSet(ActiveSet()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
-    Route(OutOfCoreActiveSet(SSNAL()), "two hulls of rows with weights: so too"),
+    Route(OutOfCoreActiveSet(SSNAL()), "two hulls of rows with weights: by the same active set"),
     Route(
         OutOfCoreActiveSet(_PROGRAM), "the hinge and the ramp loss with l1 and l infinity over rows"
     ),
@@ -213,16 +199,9 @@ ROUTES = (
     # losses and penalties, and the convex problems inside of DCA
     Route(PSMO(), "pairs of multipliers, the second one random, as printed", _never),
     Route(BallNewton(), "Newton steps in the ball of w, thresholds eliminated"),
+    Route(ProxNewton(), "smooth losses: proximal Newton steps, features as needed"),
     Route(
-        ProxNewton(),
-        "smooth losses: proximal Newton steps, features as needed",
-        fallback="clarabel",
-    ),
-    Route(
-        ProxALM(),
-        "other losses: augmented Lagrangian around proximal Newton steps",
-        _many_samples,
-        fallback="clarabel",
+        ProxALM(), "other losses: augmented Lagrangian around proximal Newton steps", _many_samples
     ),
     # anything convex
     Route(
@@ -231,12 +210,13 @@ ROUTES = (
         fallback="scs",
         afterwards=_in_seconds,
     ),
-    Route(Conic("ecos"), "anything conic: interior point, through CVXPY", _never),
+    Route(Conic("ecos"), "anything conic: interior point, through CVXPY", _never, None),
     Route(
         Conic("scs"),
         "anything convex, modest accuracy: splitting, through CVXPY",
         _never,
-        afterwards=_small,
+        None,
+        _small,
     ),
 )
 """All routes: the first row that fits a form is taken."""
@@ -253,10 +233,6 @@ _WORDS = {
 }
 
 
-def _has_name(route: Route, name: object) -> bool:
-    return route.solver.name == name
-
-
 def label(solver: Solver[Any]) -> str:
     """Return the name of a solver with the name of its inner solver."""
     inside = solver.inner if isinstance(solver, DCA | OutOfCoreActiveSet) else None
@@ -267,7 +243,7 @@ def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """Return the solvers of a name that take a form, in order; of an instance the instance."""
     if isinstance(asked, Solver):
         return [asked] if issubclass(form, asked.takes) else []
-    return [r.solver for r in ROUTES if _has_name(r, asked) and form in r.solver.takes]
+    return [r.solver for r in ROUTES if r.solver.name == asked and form in r.solver.takes]
 
 
 def refusal(solver: Solver[Any], form: Any) -> str | None:
