@@ -1,4 +1,4 @@
-"""The answer of a solver, which is also a start for another one."""
+"""The answer of a solver, which is also a start of another solver."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["STATUSES", "Answer", "Expected", "LowerBoundProof", "Posed", "checke
 STATUSES = (
     "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
 )  # fmt: skip
-"""What a solver may say of its own end."""
+"""The statuses that a solver may return."""
 
 _SAID = {
     "converged": "",
-    "interrupted": "",  # the plan knows why
+    "interrupted": "",  # the plan adds the reason
     "infeasible": "a separating direction was found",
 }
 
@@ -56,16 +56,16 @@ class Answer:
     Attributes
     ----------
     q : the parameters, block by block, of a set
-    w : (n,) the normal. Over sets a dual vector of any length, None to take that of x, and in a start as
-        long as the nearest point is expected to be; over losses None with a kernel
+    w : (n,) the normal. Over sets a dual vector of any length, or None for the direction of x; the start of a
+        set has the expected length of the nearest point; over losses None with a kernel
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
     multipliers : of the couplings, scaled to `||w||_p = 1`
     status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted" (by the
         monitor), or "indefinite" for a kernel
-    message : a sentence for the person, empty when all is well
-    witness : of `UnitNorm`, what proves a lower bound of the optimum
-    rows : over a row source, what the last pass over it told; a pickle leaves it out
+    message : a sentence for the user, empty if nothing is wrong
+    witness : of `UnitNorm`, the proof of a lower bound of the optimum
+    rows : over a row source, the results of the last pass; a pickle leaves them out
     """
 
     q: list[Vec] = field(default_factory=list)
@@ -95,12 +95,12 @@ class Answer:
 
     @property
     def plane(self) -> tuple[Vec, float]:
-        """Normal and bias, where a solver must give them.
+        """The normal and the bias of a form that needs them.
 
         Raises
         ------
         SolverError
-            It gave no normal.
+            The answer has no normal.
         """
         if self.w is None:
             raise SolverError(
@@ -111,14 +111,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Expected:
-    """The lengths of what an answer to a form is made of.
+    """The lengths of the vectors of an answer to a form.
 
     Attributes
     ----------
-    q : of the blocks; None where the form has none
-    w : of the normal; None where none is read
-    slopes : of the dual point; None where none is read
-    multipliers : of the couplings
+    q : lengths of the blocks; None for a form without blocks
+    w : length of the normal; None if the form does not read it
+    slopes : length of the dual point; None if the form does not read it
+    multipliers : lengths of the multipliers of the couplings
     """
 
     q: tuple[int, ...] | None = None
@@ -128,20 +128,19 @@ class Expected:
 
 
 class Posed(Protocol):
-    """A standard form: it knows what an answer to it is made of."""
+    """A standard form, which states the shape of its answers."""
 
     @property
     def expected(self) -> Expected: ...
 
 
 def checked(answer: Any, expected: Expected, solver: str) -> Answer:
-    """The answer of a solver, once it is one: its types, its lengths, finite numbers. What its numbers are
-    worth the certificate says.
+    """Validate the types, the lengths and the finiteness of an answer; return it.
 
     Raises
     ------
     SolverError
-        It is no answer to the form.
+        It is not an answer to the form.
     """
     if not isinstance(answer, Answer):
         _refuse(solver, "a ucm.forms.answer.Answer", brief(answer))

@@ -1,8 +1,6 @@
-"""Results in notebooks and reports: frames, and HTML tables without a style sheet, script or colour of their
-own.
+"""Results in notebooks and reports: data frames, and HTML tables without a style sheet, script or colours.
 
-The tables inherit font and colours from the page, so they read the same on light and dark ground, and each
-is one element.
+The tables inherit font and colours from the page, so that they suit light and dark pages.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _RULE = "border-bottom:1px solid currentColor;"
 
 
 class Raw(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
 
 def shown(x: Any) -> str:
@@ -41,13 +39,13 @@ def shown(x: Any) -> str:
 def table(
     rows: Iterable[Iterable[Any]], head: Iterable[str] = (), marks: Iterable[str] = ()
 ) -> Raw:
-    """Rows as a table; numbers stand on the right.
+    """Return rows as an HTML table, with numbers aligned to the right.
 
     Parameters
     ----------
-    rows : entries of any kind, see `shown`; numbers of NumPy are those of Python
+    rows : entries of any kind, as for `shown`
     head : names of the columns
-    marks : for each row "" or "bold" or "grey", which is paler
+    marks : the style of each row: "", "bold" or "grey"
     """
     styles = {"bold": "font-weight:bold", "grey": "opacity:.65"}
     body = [list(row) for row in rows]
@@ -65,12 +63,12 @@ def _side(x: Any) -> str:
 
 
 def sheet(title: str, facts: Mapping[str, Any], *more: Any) -> Raw:
-    """A title, a table of facts with their names on the left, and what follows.
+    """Return a title, a table of named facts, and further paragraphs as HTML.
 
     Parameters
     ----------
-    title : what it is, and its verdict
-    facts : name and entry; None leaves an entry out
+    title : the kind of the object and its status
+    facts : names and entries; an entry None is left out
     more : paragraphs, or HTML as `Raw`
     """
     rows = [
@@ -93,7 +91,7 @@ def digits(relative: float) -> int | None:
 
 
 def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Rows as a `pandas.DataFrame`; MissingExtraError, with the name of what has them, without pandas."""
+    """Return rows as a `pandas.DataFrame`; raise `MissingExtraError` without pandas."""
     try:
         import pandas as pd
     except ImportError as error:

@@ -13,13 +13,13 @@ from ucm.data.options import SECONDS, optional
 __all__ = ["CROSSED", "SEPARATED", "ZERO", "Monitor", "TimeLimit", "check_time_limit", "limit_from"]
 
 ZERO = 1e-9
-"""Of the largest norm met: a norm that counts as 0, whatever the tolerance is."""
+"""The norm that counts as 0, relative to the largest norm so far, whatever the tolerance is."""
 
 SEPARATED = 1e-12
-"""Of the largest norm met: a distance from 0 that is proven to be longer is no rounding."""
+"""The proven distance from 0 that is no rounding error, relative to the largest norm so far."""
 
 CROSSED = 1e-9
-"""The relative gap below 0 that rounding explains; a gap below it proves nothing."""
+"""The largest negative relative gap that rounding explains; a gap below -CROSSED proves nothing."""
 
 _HALF = 0.5  # of the tolerance: the gap that solvers aim at
 _LIMIT = optional(SECONDS)
@@ -31,11 +31,11 @@ _HEADER = (
 
 
 class TimeLimit(float):
-    """Seconds from a moment on.
+    """A time limit in seconds that began before the solve.
 
     Attributes
     ----------
-    began : the moment, by `time.perf_counter`
+    began : the begin, by `time.perf_counter`
     """
 
     began: float
@@ -56,24 +56,24 @@ class Monitor:
     max_iter : None for the solver's own limit
     callback : called with the record of every report; returning True stops the solve
     verbose : print a table
-    time_limit : seconds from `started` on, or from where a `TimeLimit` began; None for as long as it takes
-    factor : what a reported objective is multiplied by, to be that of the declared problem
-    trace : k to keep every k-th iterate whole, with what the solver says of it; 0 to keep its reports
-    start : the place of the start at work, of solvers that try several
+    time_limit : seconds from `started` on, or from the begin of a `TimeLimit`; None for no limit
+    factor : the factor from a reported objective to the objective of the declared problem
+    trace : k to record every k-th iterate with its details; 0 to record the reports of the solver
+    start : the index of the current start, of solvers with several starts
     ends : the objective at the end of every start so far
-    least : the part of the largest norm met at which a norm counts as 0; None for `ZERO`
+    least : the norm that counts as 0, relative to the largest norm so far; None for `ZERO`
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
-        rows counts as their part of all rows
-    systems : linear systems so far, by a solver that forms them
-    forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
+        rows counts as their fraction of all rows
+    systems : the number of linear systems so far, if the solver forms them
+    forming : the work of forming them, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
-    kernel_operations : inner products of samples, where the solver counts them
-    reads : how often all rows of a row source were read
-    latest, broken : over a row source the last answer with a proof, and whether Ctrl-C ended with it
-    turns : who went on from whose answer, which was not proven; shared with the problems inside
-    iterations, history : what was reported: how far, and every record
-    started : when it began, by `time.perf_counter`
-    bound : whether a lower bound is looked for where 0 lies in U
+    kernel_operations : inner products of samples, if the solver counts them
+    reads : the number of reads of all rows of a row source
+    latest, broken : over a row source the last answer with a proof, and True if Ctrl-C ended the solve
+    turns : the fallbacks that continued, each with the solver before it; shared with the inner problems
+    iterations, history : the number of the last reported iteration, and every record
+    started : the begin of the solve, by `time.perf_counter`
+    bound : True to search for a lower bound if 0 lies in U
     """
 
     tol: float = 1e-6
@@ -100,26 +100,26 @@ class Monitor:
     bound: bool = True
 
     def limit(self, own: int) -> int:
-        """The number of iterations allowed, `own` unless the caller set one."""
+        """Return the limit of iterations: that of the caller, or `own`."""
         return own if self.max_iter is None else self.max_iter
 
     @property
     def goes_on(self) -> bool:
-        """Whether the caller allows more iterations."""
+        """True if the caller allows more iterations."""
         return self.max_iter is None or self.iterations < self.max_iter
 
     @property
     def zero(self) -> float:
-        """The part of the largest norm met at which a norm counts as 0."""
+        """The norm that counts as 0, relative to the largest norm so far."""
         return ZERO if self.least is None else self.least
 
     def at_zero(self, norm: float, bound: float, largest: float) -> bool:
-        """Whether a point counts as 0: its norm is 0 to rounding of the largest met, and no dual vector
-        separates 0 from the set, of whose distance from it `bound` is one from below."""
+        """True if a point counts as 0: its norm is a rounding error of the largest norm, and the lower bound
+        of the distance does not separate 0 from the set."""
         return norm <= self.zero * largest and not bound > SEPARATED * largest
 
     def met(self, violation: float) -> bool:
-        """Whether a point counts as feasible, whatever the tolerance is: another one proves nothing."""
+        """True if a point counts as feasible, whatever the tolerance is."""
         return violation <= ZERO
 
     def reached(self, gap: float, tol: float | None = None) -> bool:
@@ -141,13 +141,13 @@ class Monitor:
 
     @property
     def late(self) -> bool:
-        """Whether the time is over. What may take long between two reports asks it before each product,
-        each factorisation."""
+        """True if the time is over. Long work between two reports checks it before each product and each
+        factorisation."""
         return self.time_limit is not None and time.perf_counter() >= self._ends(self.time_limit)
 
     @property
     def left(self) -> float:
-        """Seconds that are left, for programs with a clock of their own; inf without a limit."""
+        """The remaining seconds, for external programs with a time limit; inf without a limit."""
         if self.time_limit is None:
             return math.inf
         return max(_LEAST, self._ends(self.time_limit) - time.perf_counter())
@@ -167,7 +167,7 @@ class Monitor:
         )
 
     def went_on(self, solver: str, unproven: str) -> None:
-        """Note that a solver answered from where another one ended without proof."""
+        """Record that a fallback continued from an answer without proof."""
         self.turns[solver] = unproven
 
     @property
@@ -179,11 +179,11 @@ class Monitor:
         )
 
     def due(self, iteration: int) -> bool:
-        """Whether the iterate is to be reported beyond what the solver reports anyway."""
+        """True if the trace has a record of this iteration."""
         return self.trace > 0 and iteration % self.trace == 0
 
     def next(self, iteration: int, limit: int) -> int:
-        """Where a method that goes many steps at once is to stop: at `limit`, or before it at a point of the
+        """Return the iteration at which a method of many steps stops: `limit`, or an earlier record of the
         trace."""
         return min(limit, (iteration // self.trace + 1) * self.trace) if self.trace else limit
 
@@ -194,8 +194,10 @@ class Monitor:
         gap: float,
         more: Callable[[], dict[str, Any]] | None = None,
     ) -> bool:
-        """Record one state, with a trace also what `more()` says of it; True when the callback asks to stop,
-        or the time is over."""
+        """Record an iteration, with a trace also its details `more()`.
+
+        Return True if the callback asks to stop or the time is over.
+        """
         self.iterations = iteration
         objective *= self.factor
         record = {
@@ -221,7 +223,7 @@ class Monitor:
         return asked or self.late
 
     def _thin(self, iteration: int) -> None:
-        """Forget the last record of this start where a trace has no place for it: it was kept as an end."""
+        """Remove the last record of this start if the trace does not include its iteration."""
         last = self.history[-1] if self.history else None
         if last is None or last["start"] != self.start:
             return
@@ -229,19 +231,19 @@ class Monitor:
             self.history.pop()
 
     def ended(self, objective: float) -> None:
-        """The end of a start: the next record is of another."""
+        """Record the end of a start; the next record belongs to another start."""
         self.ends.append(objective * self.factor)
         self.start += 1
 
 
 def check_time_limit(time_limit: object, where: str) -> None:
-    """Raises ParameterError unless it is a positive number of seconds, or None."""
+    """Raise `ParameterError` unless the limit is a positive number of seconds or None."""
     _LIMIT.check(where, "time_limit", time_limit, "leave it out to solve to the end")
 
 
 def limit_from(time_limit: float | None, began: float) -> TimeLimit | None:
-    """The limit of several tasks together, the first of which began at `began` of `time.perf_counter`; a
-    `TimeLimit` stays."""
+    """Return the common limit of several tasks, which began at `began` of `time.perf_counter`; a `TimeLimit`
+    is unchanged."""
     if time_limit is None or isinstance(time_limit, TimeLimit):
         return time_limit
     return TimeLimit(time_limit, began)

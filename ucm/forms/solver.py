@@ -1,8 +1,8 @@
 """The contract of a solver: it takes a standard form, and never sees a declaration.
 
-A solver of one's own says which form it takes in its type, `class Mine(Solver[MinNorm])`; the forms stand
-beside this page, `ucm.forms.distance` first, and what it returns in `ucm.forms.answer`.
-`ucm.testing.check_solver` holds it against what is promised here.
+The type of a solver names the form that it takes, `class Mine(Solver[MinNorm])`. The forms are the modules
+of `ucm.forms`, `ucm.forms.distance` first; a solver returns a `ucm.forms.answer.Answer`.
+`ucm.testing.check_solver` checks this contract.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Solver(ABC, Generic[Form]):
 
     Attributes
     ----------
-    name : its own, for `solver=` and `explain()`
+    name : the name for `solver=` and `explain()`
     takes : the forms in its type, `Solver[MinNorm]` or `Solver[MinNorm | Composite]`
     """
 
@@ -42,41 +42,44 @@ class Solver(ABC, Generic[Form]):
 
     @abstractmethod
     def refuse(self, form: Form) -> str | None:
-        """Why this solver does not take the form; None when it does."""
+        """Return the reason why this solver does not take the form; None if it does."""
 
     @abstractmethod
     def predicted_passes(self, form: Form) -> float:
-        """A rough number of passes over the data to a relative gap of 1e-6, for `explain()`; NaN where
-        none is known."""
+        """Return the expected number of passes over the data to a relative gap of 1e-6, for `explain()`; NaN
+        if it is unknown."""
 
     def session(self) -> Solver[Form]:
-        """Return a solver for several problems in turn over the same samples, which keeps what it can from
-        one to the next. By default this solver, which keeps nothing but the start that it is given."""
+        """Return a solver with a state for a sequence of problems over the same samples.
+
+        By default it is this solver, without a state.
+        """
         return self
 
     @abstractmethod
     def solve(self, form: Form, monitor: Monitor, start: Answer | None = None) -> Answer:
         """Run until the gap is below `monitor.tol`, `monitor.limit(own)` iterations are done, or
-        `monitor.report` answers True; what may take long between two reports asks `monitor.late`. Nothing
-        of the form or the start is changed.
+        `monitor.report` returns True.
+
+        Long work between two reports checks `monitor.late`. The form and the start stay unchanged.
 
         Parameters
         ----------
-        form : what `refuse` accepts
-        monitor : counts passes, records every iteration, and says when to stop
-        start : an answer to a form of the same shape to start from; it need not be feasible
+        form : a form that `refuse` accepts
+        monitor : counts passes, records every iteration, and decides when to stop
+        start : an answer to a form of the same shape, which may be infeasible
         """
 
 
 def solver_of(form: type, example: str = "ucm.solvers.SSNAL()") -> OptionSpec:
-    """A solver of this form, as the option of another."""
+    """Return the specification of an option: a solver of this form."""
     return OptionSpec(
         f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and form in x.takes, example
     )
 
 
 def solvers_of(form: type) -> OptionSpec:
-    """Solvers of this form, one or more."""
+    """Return the specification of an option: one or more solvers of this form."""
 
     def holds(x: Any) -> bool:
         return isinstance(x, tuple) and len(x) > 0 and all(map(solver_of(form).holds, x))
