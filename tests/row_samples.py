@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.data.source import RowSource
+from ucm.data.source import RowSource, View
 
 
 def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
@@ -58,3 +59,16 @@ LOSSES = {
     "p = 2": ucm.models.psvm(2.0, 0.1),
     "p = 3": ucm.models.psvm(3.0, 0.02),
 }
+
+
+class ObservedSource(View):
+    """A source that calls `before(number)` before every pass, from 1 on."""
+
+    def __init__(self, inner: RowSource, before: Callable[[int], None]) -> None:
+        super().__init__(inner, lambda X, y: (X, y))
+        self.before, self.number = before, 0
+
+    def map_reduce(self, function: Callable[..., Any], *message: Any, **options: Any) -> Any:
+        self.number += 1
+        self.before(self.number)
+        return self.inner.map_reduce(function, *message, **options)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from row_samples import LOSSES, MODELS, MOMENTS, blocks, samples
+from row_samples import LOSSES, MODELS, MOMENTS, ObservedSource, blocks, samples
 from scipy import sparse
 from typed import known
 
 import ucm
 from ucm import neg, pos, signed
 from ucm.data import readers
-from ucm.data.source import Labelled, ObservedSource
+from ucm.data.source import Labelled
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from row_samples import ObservedSource
 from scipy import sparse
 
 import ucm
 from ucm import neg, pos
-from ucm.data.source import ObservedSource
 
 dask: Any = pytest.importorskip("dask", reason="needs pip install 'ucm[dask]'")
 da: Any = pytest.importorskip("dask.array", reason="needs pip install 'ucm[dask]'")

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from row_samples import ObservedSource
 from sklearn.datasets import load_iris
 
 import ucm
 from ucm import Classifier, ClassifierCV, open_rows
 from ucm.data.shared_passes import SharedPasses
-from ucm.data.source import Labelled, ObservedSource, RowSource
+from ucm.data.source import Labelled, RowSource
 from ucm.errors import DataError
 
 

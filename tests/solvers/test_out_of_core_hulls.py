@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from row_samples import MODELS, blocks, samples
+from row_samples import MODELS, ObservedSource, blocks, samples
 
 import ucm
 from ucm import neg, pos
-from ucm.data.source import ObservedSource
 from ucm.evidence.row_hulls import hulls_proven
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
 from ucm.solvers.out_of_core.active_set import below

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,10 @@ from ucm.data.weighing import (
 from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = [
-    "Data", "GramSpace", "Space", "bind", "covariance_of", "without_constant",
+    "Data", "GramSpace", "Space", "bind", "without_constant",
 ]  # fmt: skip
 
+T = TypeVar("T")
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
@@ -144,6 +145,16 @@ class GramSpace(Space):
 
     def direction(self, w: Vec, p: float) -> Vec | None:
         return None  # scores do not tell the length of what they are the scores of
+
+
+def _once(method: Callable[..., T]) -> Callable[..., T]:
+    """Compute a statistic of `Data` once for each kind and group of samples."""
+
+    @functools.wraps(method)
+    def known(self: Data, kind: str, group: Any = None) -> T:
+        return self.once((method.__name__, kind, group), lambda: method(self, kind, group))
+
+    return known
 
 
 class Data:
@@ -288,11 +299,10 @@ class Data:
         samples = self.weighing.samples
         return float(self.m if samples is None else samples.sum())
 
+    @_once
     def copies(self, kind: str, group: Any = None) -> Vec | None:
         """The weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
-        if self.weighing.plain:
-            return None
-        return self.once(("copies", kind, group), lambda: self.factors[self.rows(kind, group)])
+        return None if self.weighing.plain else self.factors[self.rows(kind, group)]
 
     def count(self, kind: str, group: Any = None) -> float:
         """The sum of these weights."""
@@ -310,11 +320,16 @@ class Data:
             self._cache.setdefault(key, make())  # of two threads the first: all share one
         return self._cache[key]
 
-    def _matrix(self, kind: str, group: Any) -> Any:
-        if kind == "signed" and group is None:
+    @_once
+    def _matrix(self, kind: str, group: Any = None) -> Any:
+        """The samples in rows; no copy of dense rows that lie together."""
+        rows = self.rows(kind, group)
+        together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
+        if rows.size == self.m:
             return self.X
-        return self.once(("matrix", kind, group), lambda: _taken(self.X, self.rows(kind, group)))
+        return self.X[rows[0] : rows[-1] + 1] if together else self.X[rows]
 
+    @_once
     def rows(self, kind: str, group: Any = None) -> NDArray[np.intp]:
         """Indices of the samples.
 
@@ -323,49 +338,39 @@ class Data:
         DataError
             The samples have no groups, or none of them this one.
         """
+        if group is not None:
+            return members(self.groups, kind, group, self.rows(kind))
+        if kind == "signed":
+            return np.arange(self.m)
+        return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
 
-        def make() -> NDArray[np.intp]:
-            if group is not None:
-                return members(self.groups, kind, group, self.rows(kind))
-            if kind == "signed":
-                return np.arange(self.m)
-            return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
-
-        return self.once(("rows", kind, group), make)
-
+    @_once
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """The factors y_i of `signed`; None for one class."""
         if kind != "signed":
             return None
-        if group is None:
-            return self.y
-        return self.once(("signs", kind, group), lambda: self.y[self.rows(kind, group)])
+        return self.y if group is None else self.y[self.rows(kind, group)]
 
+    @_once
     def samples(self, kind: str, group: Any = None) -> LinearMap:
         """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
         if isinstance(self.space, GramSpace):
             return UnitMap(self.rows(kind, group), self.m, self.signs(kind, group))
-
-        def make() -> LinearMap:
-            return SampleMap(self._matrix(kind, group), self.signs(kind, group))
-
-        return self.once(("samples", kind, group), make)
+        return SampleMap(self._matrix(kind, group), self.signs(kind, group))
 
     def _counts(self, kind: str, group: Any) -> Vec | None:
         """Return the weights of samples in means and covariances; None if they are equal."""
         one_class = kind != "signed" and self.weighing.samples is None
         return None if one_class else self.copies(kind, group)
 
+    @_once
     def mean(self, kind: str, group: Any = None) -> Vec:
         """The mean of the samples by their weights, (n,)."""
+        count, counts = self.rows(kind, group).size, self._counts(kind, group)
+        q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
+        return self.samples(kind, group).matvec(q)
 
-        def make() -> Vec:
-            count, counts = self.rows(kind, group).size, self._counts(kind, group)
-            q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
-            return self.samples(kind, group).matvec(q)
-
-        return self.once(("mean", kind, group), make)
-
+    @_once
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
         """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
 
@@ -375,18 +380,17 @@ class Data:
             Squares of the entries are no numbers of double precision.
         """
         refuse_squares(self.scale, "covariances")
+        X, signs = self._matrix(kind, group), self.signs(kind, group)
+        if signs is not None:
+            signs = signs[:, None]
+            X = sparse.csr_matrix(X.multiply(signs)) if sparse.issparse(X) else X * signs
+        return CenteredMap(X, self.mean(kind, group), self._counts(kind, group))
 
-        def make() -> LinearMap:
-            X, signs = self._matrix(kind, group), self.signs(kind, group)
-            if signs is not None:
-                X = (
-                    sparse.csr_matrix(X.multiply(signs[:, None]))
-                    if sparse.issparse(X)
-                    else (X * signs[:, None])
-                )
-            return CenteredMap(X, self.mean(kind, group), self._counts(kind, group))
-
-        return self.once(("centred", kind, group), make)
+    @_once
+    def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
+        """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
+        F = self.covariance_factor(kind, group)
+        return without_constant(F.weighted_gram(np.ones(F.shape[1])), self.mean(kind, group))
 
     @contextlib.contextmanager
     def unchecked(self) -> Iterator[None]:
@@ -430,14 +434,6 @@ class Data:
                 "the features"
             ) from error
 
-    def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
-        """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
-
-        def make() -> NDArray[np.float64]:
-            return covariance_of(self.covariance_factor(kind, group), self.mean(kind, group))
-
-        return self.once(("covariance", kind, group), make)
-
     @functools.cached_property
     def stored(self) -> int:
         """Stored entries of X."""
@@ -446,12 +442,8 @@ class Data:
     @functools.cached_property
     def sizes(self) -> Vec:
         """The largest absolute entry of each feature, (n,), 1 where all are zero."""
-        top = (
-            np.abs(self.X).max(axis=0)
-            if isinstance(self.X, np.ndarray)
-            else abs(self.X).max(axis=0)
-        )
-        sizes = top.toarray().ravel() if sparse.issparse(top) else np.asarray(top, dtype=np.float64)
+        top = abs(self.X).max(axis=0)
+        sizes = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
         return np.where(sizes > 0.0, sizes, 1.0)
 
     @functools.cached_property
@@ -467,22 +459,11 @@ class Data:
         return top if top > 0.0 else 1.0
 
 
-def covariance_of(factor: LinearMap, mean: Vec) -> NDArray[np.float64]:
-    """F F', exactly 0 for a feature that varies by rounding of its mean only."""
-    return without_constant(factor.weighted_gram(np.ones(factor.shape[1])), mean)
-
-
 def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
     """Set the covariances S of features that vary by rounding of their mean only to 0, in place."""
     constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
     S[constant], S[:, constant] = 0.0, 0.0
     return S
-
-
-def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of X: no copy of dense ones that lie together."""
-    together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
-    return X[rows[0] : rows[-1] + 1] if together else X[rows]
 
 
 def bind(

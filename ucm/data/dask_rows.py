@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import pairwise, repeat
+from itertools import accumulate, repeat
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,10 @@ from ucm.data.row_metadata import tagged
 from ucm.data.source import BlockSource, Merge, RowSource, block_rows, reduced
 from ucm.data.validation import (
     SAID,
+    check_column,
     check_table,
     library_of,
     no_entry,
-    refuse_dimensions,
-    refuse_kind,
-    refuse_lengths,
     vector,
 )
 from ucm.errors import DataError, UCMError, brief
@@ -80,7 +78,7 @@ class _Block:
             )
         m = X.shape[0]
         if rows is not None:
-            refuse_lengths(m, rows)
+            check_column("label", (rows,), None, m)
         if beside[0] is None:
             return X, np.broadcast_to(0.0, m)
         return X, tagged(*map(_entries, RowColumns._fields, beside, repeat(m)))
@@ -320,7 +318,7 @@ def lazy_blocks(X: Any, beside: RowColumns, wanted: Features = EVERY) -> tuple[l
     own = beside.without(named)
     if named.label is None and (own.label is None or isinstance(own.label, str)):
         raise DataError("y: expected one label per row of X, got none; give the labels")
-    cut = [_labels(X, name, v, rows) for name, v in own._asdict().items()]
+    cut = [_labels(name, v, rows) for name, v in own._asdict().items()]
     read = _Block(about.n, columns, named)
     delayed = import_module("dask").delayed(read, pure=False)
     blocks = [delayed(*parts) for parts in zip(rows, tables, *cut, strict=True)]
@@ -387,36 +385,29 @@ def frame_kinds(X: Any) -> dict[Any, str | None]:
     }
 
 
-def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
+def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
     """The labels, weights or groups of every block."""
     if y is None:
         return [None] * len(rows)
     word, what = SAID[name]
-    if is_dask(y):
-        refuse_kind(name, y.dtype, sum(r or 0 for r in rows))
-        return _lazy_labels(X, y, rows, name)
-    if any(r is None for r in rows):
-        raise DataError(
-            f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give the "
-            "name of their column, or X.compute_chunk_sizes() first"
-        )
-    ends = np.cumsum([0, *(r or 0 for r in rows)])
-    y = np.asarray(vector(name, y, int(ends[-1])))
-    return [y[a:b] for a, b in pairwise(ends)]
-
-
-def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], name: str) -> list[Any]:
-    """Blocks of labels, weights or groups beside those of the samples."""
-    refuse_dimensions(name, y.shape)
-    if hasattr(y, "chunks"):
-        own = tuple(None if math.isnan(r) else int(r) for r in y.chunks[0])
-        if None not in own and None not in rows and own != rows:
-            refuse_lengths(sum(r or 0 for r in rows), sum(r or 0 for r in own), name)
-            y = y.rechunk((rows,))
+    m = None if None in rows else sum(r or 0 for r in rows)
+    if not is_dask(y):
+        if m is None:
+            raise DataError(
+                f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give "
+                "the name of their column, or X.compute_chunk_sizes() first"
+            )
+        y = np.asarray(vector(name, y, m))
+        return [y[end - (r or 0) : end] for r, end in zip(rows, accumulate(r or 0 for r in rows))]
+    chunks = y.chunks[0] if getattr(y, "chunks", ()) and y.ndim == 1 else (math.nan,)
+    known = m is not None and not any(map(math.isnan, chunks))
+    check_column(name, (sum(chunks),) if known else ("?",) * y.ndim, y.dtype, m if known else None)
+    if known and chunks != rows:
+        y = y.rechunk((rows,))
     parts = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
     if len(parts) != len(rows):
         raise DataError(
-            f"{SAID[name][0]}: expected {len(rows)} blocks, as X has, got {len(parts)}, some of "
-            "unknown length; call compute_chunk_sizes() on both, or take them from one frame"
+            f"{word}: expected {len(rows)} blocks, as X has, got {len(parts)}, some of unknown length; call "
+            "compute_chunk_sizes() on both, or take them from one frame"
         )
     return parts

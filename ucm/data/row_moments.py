@@ -117,6 +117,6 @@ def _keep(data: Data, label: Any, plus: Moments | None, minus: Moments | None) -
     for kind, own in {"pos": plus, "neg": minus, "signed": signed}.items():
         if own is not None:
             F = MatrixMap(psd_root(own.covariance))
-            known = {"mean": own.mean, "covariance": own.covariance, "centred": F}
+            known = {"mean": own.mean, "covariance": own.covariance, "covariance_factor": F}
             for name, value in known.items():
                 data.once((name, kind, label), lambda value=value: value)

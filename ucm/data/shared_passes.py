@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ucm.data.source import Changed, Merge, RowSource, View, processors, unchanged
+from ucm.data.source import Changed, Merge, RowSource, View, processors
 
 __all__ = ["SharedPasses"]
 
@@ -95,7 +95,7 @@ class SharedPasses(View):
     """
 
     def __init__(self, inner: RowSource) -> None:
-        super().__init__(inner, unchanged)
+        super().__init__(inner, lambda X, y: (X, y))
         self._changed = threading.Condition()
         self._working = threading.Semaphore(processors())
         self._left = 0  # computations that have not ended

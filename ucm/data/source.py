@@ -36,7 +36,6 @@ __all__ = [
     "BlockSource",
     "Changed",
     "Labelled",
-    "ObservedSource",
     "RowSource",
     "View",
     "Weighed",
@@ -49,7 +48,6 @@ __all__ = [
     "reduced",
     "signed_rows",
     "spread",
-    "unchanged",
 ]  # fmt: skip
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
@@ -356,23 +354,6 @@ class View(RowSource):
 
     def labels(self) -> NDArray[Any]:
         return self.inner.labels()
-
-
-def unchanged(X: Any, y: Any) -> tuple[Any, Any]:
-    return X, y
-
-
-class ObservedSource(View):
-    """A source that calls `before(number)` before every pass, from 1 on."""
-
-    def __init__(self, inner: RowSource, before: Callable[[int], None]) -> None:
-        super().__init__(inner, unchanged)
-        self.before, self.number = before, 0
-
-    def map_reduce(self, function: Callable[..., Any], *message: Any, **options: Any) -> Any:
-        self.number += 1
-        self.before(self.number)
-        return self.inner.map_reduce(function, *message, **options)
 
 
 def _fold_of_rows(X: Any, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:

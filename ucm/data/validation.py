@@ -25,12 +25,10 @@ from ucm.data.row_metadata import (
 from ucm.errors import DataError, brief
 
 __all__ = [
-    "SAID", "Fingerprint", "Look", "as_double", "check_table", "distinct_labels", "finite", "first_bad",
-    "in_order", "joined", "label_values", "library_of", "look", "malformed", "no_entry", "read",
-    "read_groups",
-    "read_weights", "refuse_bad", "refuse_dimensions", "refuse_empty", "refuse_entry", "refuse_kind",
-    "refuse_labels", "refuse_lengths", "refuse_unsound", "refuse_weightless", "scale_hint", "signs_of",
-    "table", "vector",
+    "SAID", "Fingerprint", "Look", "as_double", "check_column", "check_table", "distinct_labels",
+    "finite", "first_bad", "in_order", "joined", "label_values", "library_of", "look", "malformed",
+    "no_entry", "read", "read_groups", "read_weights", "refuse_bad", "refuse_empty", "refuse_entry",
+    "refuse_labels", "refuse_unsound", "refuse_weightless", "scale_hint", "signs_of", "table", "vector",
 ]  # fmt: skip
 
 _INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
@@ -308,18 +306,36 @@ def vector(name: str, given: Any, m: int) -> Any:
         )
     given = given.to_numpy() if hasattr(given, "to_numpy") else given
     v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
-    refuse_dimensions(name, v.shape)
-    refuse_lengths(m, v.shape[0], name)
-    refuse_kind(name, v.dtype, m)
+    check_column(name, v.shape, v.dtype, m)
     return v
 
 
-def refuse_dimensions(name: str, shape: Sequence[Any]) -> None:
-    """Raise `DataError` for labels, weights or groups that are no vector."""
+def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> None:
+    """Refuse labels, weights or groups that are no vector with an entry for each row, and weights that are
+    no numbers.
+
+    Parameters
+    ----------
+    m : the number of rows; None if it is unknown
+
+    Raises
+    ------
+    DataError
+        Another shape, weights of another type.
+    """
+    word, what = SAID[name]
     if len(shape) != 1:
-        word, what = SAID[name]
         raise DataError(
             f"{word}: expected one {what} per sample, got shape {tuple(shape)}; give one dimension"
+        )
+    if m is not None and shape[0] != m:
+        raise DataError(
+            f"{word}: expected {m} {what}s, one per row of X, got {shape[0]}; both must have the same length"
+        )
+    if name == "weight" and getattr(dtype, "kind", "O") not in "biuf":
+        raise DataError(
+            f"sample_weight: expected {_WANTED['sample_weight'][0]}, got entries of the type {dtype}; give "
+            "numbers"
         )
 
 
@@ -329,24 +345,6 @@ def no_entry(name: str, where: str = "") -> DataError:
     return DataError(
         f"{word}: expected a {what} for every sample, got none{where} for some; leave these samples out"
     )
-
-
-def refuse_lengths(rows: int, given: int, name: str = "label") -> None:
-    """Raises `DataError` where there is not one label, weight or group for each row."""
-    word, what = SAID[name]
-    if rows != given:
-        raise DataError(
-            f"{word}: expected {rows} {what}s, one per row of X, got {given}; both must have the same length"
-        )
-
-
-def refuse_kind(name: str, kind: Any, m: int) -> None:
-    """Raises `DataError` where weights are no numbers."""
-    if name == "weight" and getattr(kind, "kind", "O") not in "biuf":
-        raise DataError(
-            f"sample_weight: expected {m} finite numbers that are not negative, one per row of X, got "
-            f"entries of the type {kind}; give numbers"
-        )
 
 
 def label_values(y: Any) -> Vec:
