@@ -1,7 +1,7 @@
 """The named models of the papers, each one line of the language.
 
-Every argument that is a number becomes a `Param` of the same name, so that it can be tuned. A `Param`, or
-arithmetic of some, stays what it is.
+A number as an argument becomes a `Param` of the same name, which can be tuned. A `Param` and arithmetic of
+parameters are kept.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ def _param(name: str, number: Any) -> Expression:
 def nu_svm(nu: Scalar) -> UncertaintySet:
     """The nu-SVM: the difference of two reduced convex hulls, with weights of at most `2 / (m nu)`.
 
-    `w` has the direction of `coef_` of `sklearn.svm.NuSVC(nu, kernel="linear")`, and norm 1; with `kernel=`
-    the model is that of `NuSVC` with the kernel.
+    `w` has norm 1 and the direction of `coef_` of `sklearn.svm.NuSVC(nu, kernel="linear")`; with `kernel=`
+    the model is `NuSVC` with that kernel.
 
     Parameters
     ----------
     nu : float
         In (0, 2 min(m+, m-) / m]. A larger nu is a smaller set. The model is convex for nu above the lower
-        end of `ucm.admissible`; below it the solution is that of `enu_svm`.
+        end of `ucm.admissible`; below it the model is `enu_svm`.
 
     Notes
     -----
-    x and the objective are twice those of Ito, Takeda and Toh (2015), equation (12), where each class has
-    mass 1/2.
+    Ito, Takeda and Toh (2015), equation (12), where each class has mass 1/2; x and the objective are twice
+    as large here.
 
     Examples
     --------
@@ -133,8 +133,8 @@ def mm_mpm(kappa: Scalar) -> UncertaintySet:
 def mm_fda(kappa: Scalar) -> UncertaintySet:
     """The margin-maximised Fisher discriminant: one ellipsoid around the difference of the class means.
 
-    Towards the upper end of the admissible interval w takes the direction of Fisher's discriminant, which
-    is that of `sklearn.discriminant_analysis.LinearDiscriminantAnalysis` for classes of equal size.
+    Towards the upper end of the admissible interval w takes the direction of Fisher's discriminant, which is
+    `sklearn.discriminant_analysis.LinearDiscriminantAnalysis` for classes of equal size.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
     loss : ConvexLoss
         l without an offset, `max(0, u)^p` for `Hinge(p)`. `Hinge() / nu` is the nu-SVM for every lam.
     lam : float
-        Positive. `ucm.admissible` gives the value from which on the bound is inactive.
+        Positive. The bound is inactive from the upper end of `ucm.admissible` on.
 
     Notes
     -----
@@ -197,7 +197,7 @@ def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> Uncer
     ----------
     kappa : float
         The bound of the norm, at least `sqrt(1/m+ + 1/m-) / 2`, where all weights of a class are equal;
-        from `sqrt(1/2)` on the set is that of the hard margin.
+        from `sqrt(1/2)` on the model is the hard margin.
     nu : float
         Positive. A larger nu is a smaller set. For nu below the lower end of `ucm.admissible` the bound of
         w is inactive: see `generalised_nu_svm`.
@@ -303,7 +303,13 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
 
 
 def _by(model: str, sizes: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-    """Whether a model is given by the sizes of its set, not by the parameters of its problem."""
+    """Return True if the sizes of the set are given, not the parameters of the problem.
+
+    Raises
+    ------
+    CompositionError
+        Both or neither are given, or a part of them.
+    """
     given = [name for name, x in {**sizes, **own}.items() if x is not None]
     if given not in (list(sizes), list(own)):
         raise CompositionError(
@@ -389,8 +395,8 @@ def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
 def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintySet:
     """Group distributionally robust optimisation: for each class the union over groups of their CVaR sets.
 
-    The margin is that of the worst group of each class. A pooled hull has the margin of the worst samples
-    of all groups together, few of which belong to a rare group.
+    The margin is the margin of the worst group of each class. A pooled hull has the margin of the worst
+    samples of all groups together, few of which belong to a rare group.
 
     Parameters
     ----------

@@ -226,8 +226,13 @@ class Node(metaclass=Kind):
 
     A subclass becomes a frozen dataclass, and its name is registered for `from_json`. Fields have the
     annotated types, which are checked. A field annotated `Scalar` takes a number, a `Param` or arithmetic of
-    these. Whole numbers become floats in fields annotated `Scalar` or `float`, and in tuples of these. A field
-    with `compare=False` takes no part in equality, `walk` and `repr`.
+    these. Whole numbers become floats in fields annotated `Scalar` or `float`, and in tuples of these. A
+    field with `compare=False` takes no part in equality, `walk` and `repr`.
+
+    Raises
+    ------
+    CompositionError
+        A field has a value of another type or out of its range, or one parameter name has two values.
     """
 
     example: ClassVar[str] = ""  # source text of a declaration, for messages

@@ -18,7 +18,7 @@ _ESCAPED = str.maketrans(
     {c: rf"\{c}" for c in "_%&#${} "} | dict.fromkeys("\\^~\n", " ")
 )  # of a label
 _FUNCTIONS = ("exp", "log", "max", "min")
-_TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # what a bracket grows with
+_TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # brackets around them grow
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
 
@@ -30,7 +30,7 @@ class Notation:
     braces = "{", "}"
 
     def symbol(self, name: str) -> str:
-        """A name, Greek where it is a Greek letter; `kappa_pos` becomes a subscripted κ."""
+        """Return a name, Greek if it is a Greek letter; `kappa_pos` becomes κ with a subscript."""
         base, _, index = name.partition("_")
         return self.sub(_GREEK.get(base, base), index) if index else _GREEK.get(base, base)
 
@@ -62,33 +62,33 @@ class Notation:
         return "∞" if text == "inf" else text
 
     def label(self, label: str | float) -> str:
-        """The label of a group, as it is."""
+        """Return the label of a group."""
         return str(label)
 
     def under(self, operation: str, index: str) -> str:
-        """An operation with its index below, as in a minimum over a set."""
+        """Return an operation with its index below, such as a minimum over a set."""
         return f"{operation}_{{{index}}}"
 
     def separated(self, *clauses: str) -> str:
-        """Clauses one after the other."""
+        """Return clauses side by side."""
         return ",  ".join(clauses)
 
     def remark(self, text: str) -> str:
-        """A remark in words after a formula."""
+        """Return a remark in words after a formula."""
         return f" {text}"
 
     def product(self, left: str, right: Any) -> str:
-        """A symbol and a scalar side by side; with a dot where that is a number."""
+        """Return the product of a symbol and a scalar, with a dot before a number."""
         return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
 
     def scalar(self, x: Any) -> str:
-        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
+        """Return a constant as a number, a `Param` as its symbol, and sums in parentheses."""
         if not isinstance(x, Real):
             return x.formula(self)
         return self.word("inf") if x == math.inf else f"{x:.6g}"
 
     def array(self, x: Any) -> str:
-        """A constant vector or matrix: entries when short, the shape otherwise."""
+        """Return a constant vector of up to four entries in full, any other array by its shape."""
         if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
             return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
         return "[" + self.by.join(str(d) for d in x.shape) + "]"
@@ -152,7 +152,7 @@ class _Latex(Notation):
 
     @staticmethod
     def sized_delimiters(text: str) -> str:
-        """The text with its parentheses as tall as what they hold."""
+        """Return the text with parentheses as tall as their contents."""
         opened: list[int] = []
         pieces = list(text)
         for k, letter in enumerate(text):

@@ -34,11 +34,6 @@ class Objective(Term, RotationInvariant):
     penalty : Penalty
         The penalty of w, never of b.
 
-    Raises
-    ------
-    CompositionError
-        The arguments are not a loss and a penalty.
-
     Notes
     -----
     Ong and Le Thi (2013), equation (1).

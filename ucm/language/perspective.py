@@ -25,7 +25,7 @@ class _Inhomogeneous(Exception):
 
 
 def _times(e: Any, t: cp.Expression) -> Any:
-    """`t e(v / t)` for the variables v of an expression, in closed form."""
+    """Return `t e(v / t)` for the variables v of an expression, in closed form."""
     if not e.variables():
         return e if e.is_zero() else e * t
     if isinstance(e, cp.Variable):
@@ -41,17 +41,17 @@ def _times(e: Any, t: cp.Expression) -> Any:
 def perspective(
     x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """An expression p and constraints with `p in t C`, C the values of x under its constraints.
+    """Return an expression p and constraints of `p in t C`, C the set of the values of x.
 
-    Where C is written with affine and positively homogeneous atoms, its constants are multiplied by t. Else
-    CVXPY brings C to conic form, `{x : A v + b in K}` for variables v that hold x; then `t C` is
-    `A v + b t in K`. It is C's own closure of the perspective, with nothing asked of how C is written.
-    Parameters stay parameters: A and b are affine in them.
+    If the atoms of C are affine or positively homogeneous, its constants are multiplied by t. Otherwise
+    CVXPY brings C to the conic form `{x : A v + b in K}`, with x among the variables v; then `t C` is
+    `A v + b t in K`, the closure of the perspective. Parameters stay parameters, as A and b are affine in
+    them.
 
     Parameters
     ----------
-    x : affine, a vector
-    t : a scalar that is not negative
+    x : an affine expression, a vector
+    t : a non-negative scalar
 
     Raises
     ------
@@ -67,7 +67,7 @@ def perspective(
 def _conic(
     x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """The perspective from the conic form of CVXPY."""
+    """Return the perspective from the conic form of CVXPY."""
     z = cp.Variable(x.shape[0])
     data, _, _ = cp.Problem(cp.Minimize(0), [z == x, *constraints]).get_problem_data(
         cp.CLARABEL, enforce_dpp=True
@@ -83,7 +83,7 @@ def _conic(
     v = cp.Variable(n)
 
     def lines(column: int) -> tuple[Any, Any]:
-        """`A v + b t` of one column of the table: the constant, or the factor of a parameter."""
+        """Return (A, b) of one column of the table, of the constant or the factor of a parameter."""
         rows = sparse.coo_array(table[:, [column]])
         at, entries = rows.coords[0], rows.data
         A = sparse.csr_array((entries, (at % m, at // m)), shape=(m, n + 1))
@@ -108,7 +108,7 @@ def _conic(
 
 
 def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
-    """`image in K`, the cones in the order of CVXPY."""
+    """Return the constraints `image in K`, the cones in the order of CVXPY."""
     found: list[Any] = []
     ends = np.cumsum([0, dims.zero, dims.nonneg])
     if dims.zero:

@@ -1,4 +1,4 @@
-"""The robust-margin model: what a set means as a classifier."""
+"""The robust-margin model, the classifier of an uncertainty set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RobustMargin", "as_model", "dual_exponent"]
 
 
 def dual_exponent(p: float) -> float:
-    """q with 1/p + 1/q = 1."""
+    """Return q with 1/p + 1/q = 1."""
     if p == 1.0:
         return math.inf
     return 1.0 if p == math.inf else p / (p - 1.0)
@@ -23,9 +23,9 @@ def dual_exponent(p: float) -> float:
 class RobustMargin(Arithmetic[Any]):
     """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`; a set alone means p = 2.
 
-    It is convex when 0 is not in U, and then equal to minus the distance from 0 to U in the q-norm,
-    1/p + 1/q = 1. A norm penalty of w is added as to a loss, `RobustMargin(U) + 0.1 * L1()`: it is the
-    support function of a ball, and the sum the robust margin of a larger set.
+    If 0 is not in U, the model is convex, and its value is minus the distance from 0 to U in the q-norm,
+    1/p + 1/q = 1. A norm penalty of w may be added, `RobustMargin(U) + 0.1 * L1()`: it is the support
+    function of a ball, so that the sum is the robust margin of a larger set.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class RobustMargin(Arithmetic[Any]):
 
 
 def as_model(model: Any, where: str) -> RobustMargin:
-    """A model as it is; a bare set as its `RobustMargin`."""
+    """Return the `RobustMargin` of a set; a `RobustMargin` as it is."""
     if isinstance(model, RobustMargin):
         return model
     if isinstance(model, UncertaintySet):

@@ -50,18 +50,20 @@ def to_json(node: Node, *, indent: int | None = None) -> str:
 
 
 def from_json(text: str) -> Node:
-    """The declaration that `to_json` wrote. Nothing in the text is executed: a node is rebuilt
-    only by the class registered under its name, which checks its fields as it does when written.
+    """Return the declaration of a JSON text written by `to_json`.
+
+    Nothing in the text is executed: a node is built by the class registered under its name, which checks its
+    fields.
 
     Parameters
     ----------
     text : str
-        What `to_json` gave.
+        Text that `to_json` wrote.
 
     Raises
     ------
     CompositionError
-        The text is no JSON, or no declaration of this library.
+        The text is no JSON, or not that of a declaration.
     """
     try:
         document = json.loads(text, parse_constant=_refuse_constant)

@@ -54,11 +54,6 @@ class TermMultiple(Term, RotationInvariant):
     factor : float or Param
         Positive.
     term : Loss or Penalty
-
-    Raises
-    ------
-    CompositionError
-        A factor that is not positive and finite.
     """
 
     factor: Scalar = restricted(lambda c: 0.0 < c < math.inf, *_RANGE)

@@ -38,11 +38,6 @@ class Hinge(SubsetLoss, ConvexLoss):
     on : pos, neg or a group of samples, optional
         Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
-    Raises
-    ------
-    CompositionError
-        p is no plain number of at least 1, or `on` no class.
-
     Notes
     -----
     Sun (2024), equation (1); Ito, Takeda and Toh (2015), section 5.2.
@@ -161,11 +156,6 @@ class HuberHinge(SubsetLoss, ConvexLoss):
     on : pos, neg or a group of samples, optional
         Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
-    Raises
-    ------
-    CompositionError
-        delta is not positive and finite.
-
     Notes
     -----
     Wang, Zhu and Zou (2008), Hybrid huberized support vector machines for microarray classification,
@@ -235,11 +225,6 @@ class Ramp(SubsetLoss, PointwiseLoss):
         0 < mu <= 1.
     on : pos, neg or a group of samples, optional
         Whose samples count, as `pos` or `neg.group("A")`; None for all.
-
-    Raises
-    ------
-    CompositionError
-        mu outside (0, 1].
 
     Notes
     -----

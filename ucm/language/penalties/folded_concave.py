@@ -1,4 +1,4 @@
-"""Folded concave penalties: the exponential and the capped stand-ins of the l0 norm, MCP, SCAD."""
+"""Folded concave penalties: approximations of the l0 norm, MCP and SCAD."""
 
 from __future__ import annotations
 
@@ -36,11 +36,6 @@ class ExpL0(FoldedConcave):
     ----------
     a : float or Param
         Positive; the larger, the closer to the l0 norm.
-
-    Raises
-    ------
-    CompositionError
-        a is not positive.
 
     Notes
     -----
@@ -86,11 +81,6 @@ class CappedL1(FoldedConcave):
     a : float or Param
         Positive.
 
-    Raises
-    ------
-    CompositionError
-        a is not positive.
-
     Notes
     -----
     Ong and Le Thi (2013), equations (6) and (7).
@@ -127,13 +117,13 @@ class CappedL1(FoldedConcave):
 
 
 class _Clipped(FoldedConcave):
-    """A slope that falls from lam at 0 to 0; printed by its name and parameters."""
+    """A penalty whose slope falls from lam at 0 to 0; its formula is its name with the parameters."""
 
     lam: Scalar = _above("lam", default=1.0)
 
     @abstractmethod
     def clip(self) -> Scalar:
-        """What says, with lam, where the slope is 0."""
+        """Return the parameter that, with lam, tells from where on the slope is 0."""
 
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.lam, L1())
@@ -151,11 +141,6 @@ class MCP(_Clipped):
     ----------
     lam, gamma : float or Param, optional
         Positive; `lam` is the slope at 0.
-
-    Raises
-    ------
-    CompositionError
-        A parameter that is not positive.
 
     Notes
     -----
@@ -194,11 +179,6 @@ class SCAD(_Clipped):
         Positive; the slope at 0.
     a : float or Param, optional
         Above 1.
-
-    Raises
-    ------
-    CompositionError
-        A parameter outside its range.
 
     Notes
     -----

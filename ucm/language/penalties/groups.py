@@ -32,12 +32,6 @@ class GroupLasso(ProximalPenalty):
         One for each group, in ascending order of its number; not negative, not all 0. None: 1 for each.
         The square roots of the sizes of the groups make large and small ones comparable.
 
-    Raises
-    ------
-    CompositionError
-        Groups that are no vector of whole numbers; weights of another number, negative or all 0; samples of
-        another number of features.
-
     Notes
     -----
     Yuan and Lin (2006), Model selection and estimation in regression with grouped variables. With `L1()` it
@@ -156,11 +150,6 @@ class GroupMCP(FoldedConcave):
         The group of each feature.
     lam, gamma : float or Param, optional
         As in `MCP`; positive.
-
-    Raises
-    ------
-    CompositionError
-        As for `GroupLasso` and `MCP`.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The norms and their powers, any of them weighted or summed, and the sign constraint."""
+"""Norms of the weights, their powers and sums, and the sign constraint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def check_weights(node: Node, weights: Any, each: str) -> None:
-    """Refuse weights that are no vector of finite numbers >= 0, one above 0."""
+    """Refuse weights that are no vector of non-negative numbers, not all 0."""
     if not isinstance(weights, np.ndarray) or weights.ndim != 1:
         raise CompositionError(
             f"{type(node).__name__}: weights is a vector, one number for each {each}, got {brief(weights)}; "
@@ -50,7 +50,7 @@ def check_weights(node: Node, weights: Any, each: str) -> None:
 
 
 def check_length(node: Node, field: str, given: int, n: int) -> None:
-    """Refuse a field that is written for another number of features."""
+    """Refuse a field of another length than the number of features."""
     if given != n:
         raise CompositionError(
             f"{type(node).__name__}: {field} has entries for {given} features, got samples of {n}; give "
@@ -59,7 +59,7 @@ def check_length(node: Node, field: str, given: int, n: int) -> None:
 
 
 def exponent(penalty: Penalty) -> float | None:
-    """p where the penalty is `||w||_p`; else None."""
+    """Return p if the penalty is `||w||_p`, else None."""
     if isinstance(penalty, Norm):
         return penalty.p
     if not isinstance(penalty, ProximalPenalty):
@@ -74,11 +74,6 @@ class L1(Boxed):
     ----------
     weights : (n,) array, optional
         Non-negative, one for each feature, not all 0; a feature of weight 0 is not penalised.
-
-    Raises
-    ------
-    CompositionError
-        Weights that are no vector, negative or all 0; samples of another number of features.
 
     Notes
     -----
@@ -167,15 +162,10 @@ class Norm(ProximalPenalty):
     p : float, optional
         1 <= p <= inf. `Lp(p)` is the p-th power, `L2()` the square of `Norm(2)`.
 
-    Raises
-    ------
-    CompositionError
-        p is no plain number of at least 1.
-
     Notes
     -----
-    Parikh and Boyd (2014), Proximal algorithms, section 6.5: the proximal map is what the projection on
-    the dual ball leaves. Its minimum may be at w = 0 from some weight on, as that of every norm.
+    Parikh and Boyd (2014), Proximal algorithms, section 6.5: the proximal map is the residual of the
+    projection on the dual ball. From some weight on w = 0 is optimal, as for every norm.
 
     Examples
     --------
@@ -208,7 +198,7 @@ class Norm(ProximalPenalty):
         if self.p == math.inf:
             if np.abs(v).sum() <= t:
                 return np.zeros_like(M)
-            s = np.sign(soft_to_mass(v, t))  # those at the top move as one
+            s = np.sign(soft_to_mass(v, t))  # the entries of largest size move together
             moved = np.outer(s, (s / max(1.0, np.abs(s).sum())) @ M)
             moved[s == 0.0] = M[s == 0.0]
             return moved
@@ -269,11 +259,6 @@ def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
     ratio : float or Param, optional
         0 <= ratio <= 1; 1 is `L1()` and 0 is `L2()`.
 
-    Raises
-    ------
-    CompositionError
-        A ratio outside [0, 1].
-
     Examples
     --------
     >>> import ucm
@@ -295,11 +280,6 @@ class Lp(ProximalPenalty):
     p : float
         1 < p < inf; for p = 1 it is `L1()`. Below 1 the power has an infinite slope at 0 and no split into
         convex parts with a finite one: `ExpL0`, `CappedL1`, `MCP` and `SCAD` stand in for it.
-
-    Raises
-    ------
-    CompositionError
-        p is no plain number above 1.
 
     Examples
     --------
@@ -357,8 +337,8 @@ class Lp(ProximalPenalty):
 class NonNegative(Boxed):
     """The constraint `w >= 0` as a penalty: 0 if it holds, else infinite.
 
-    Use it where the sign of every effect is known: a feature may only speak for class +1. Turn the sign of
-    a feature for the opposite.
+    It suits features whose effects have known signs: a larger value may only favour class +1. Change the
+    sign of a feature for the opposite.
 
     Notes
     -----

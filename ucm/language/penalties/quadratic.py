@@ -22,20 +22,21 @@ from ucm.language.terms import Penalty, ProximalPenalty
 
 __all__ = ["Quadratic", "evaluated"]
 
-_ROUNDING = 1e-10  # of the largest eigenvalue: what counts as 0
+_ROUNDING = 1e-10  # times the largest eigenvalue: smaller eigenvalues count as 0
 
 
 class Quadratic(ProximalPenalty):
     """The quadratic penalty `w'Qw`, Q positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
 
-    A Laplacian of a graph of features asks neighbours for similar weights; a covariance for a small spread
-    of the scores: `Quadratic(pos.cov)` is the variance of the scores of class +1. `Quadratic(I)` is
-    `L2()`. Its eigenvalues are computed once: O(n^3).
+    A Laplacian of a graph of features favours similar weights of neighbours. A covariance favours a small
+    spread of the scores: `Quadratic(pos.cov)` is the variance of the scores of class +1. `Quadratic(I)` is
+    `L2()`. The eigenvalues are computed once, in O(n^3).
 
     Parameters
     ----------
     Q : (n, n) array, sparse matrix or statistic
-        In units of one over those of two features. A covariance is that of the samples of each fit.
+        The matrix, in units of 1 over the product of the units of two features. A covariance is computed from
+        the samples of each fit.
 
     Raises
     ------
@@ -92,7 +93,7 @@ class Quadratic(ProximalPenalty):
 
     @property
     def summand(self) -> Any:
-        """Q as what adds up: an array, or a statistic."""
+        """Q as a summand: an array, or a statistic."""
         return self.Q if isinstance(self.Q, MatrixNode) else self.dense
 
     @functools.cached_property
@@ -143,7 +144,7 @@ class Quadratic(ProximalPenalty):
         return 2.0 * (V @ (e * (V.T @ w)))
 
     def norms(self) -> tuple[float, float, float] | None:
-        """Of a multiple of the identity that multiple of the squared l2 norm."""
+        """Return (0, c, 0) if Q is c times the identity, else None."""
         if isinstance(self.Q, MatrixNode):
             return None
         c = float(self.Q[0, 0])
@@ -164,8 +165,10 @@ class Quadratic(ProximalPenalty):
 
 
 def evaluated(penalty: Penalty, data: Data) -> Penalty:
-    """A penalty with arrays in place of the covariances of its quadratic forms; a sum of covariances becomes
-    a sum of penalties, whose factors keep their parameters."""
+    """Return a penalty with arrays in place of the covariances of its quadratic forms.
+
+    A sum of covariances becomes a sum of penalties, whose factors keep their parameters.
+    """
     if isinstance(penalty, PenaltySum):
         return summed(PenaltySum, [evaluated(R, data) for R in penalty.terms])
     if isinstance(penalty, ScaledPenalty):
