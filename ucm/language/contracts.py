@@ -192,6 +192,10 @@ class Domain(BoundDomain, RotationInvariant):
         """The constraints besides those of the simplex, as mathematics."""
         return self.formula(notation)
 
+    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+        """CVXPY constraints for q over samples, apart from the simplex. By default `constraints`."""
+        return self.constraints(q, size)
+
     def bind(self, samples: SampleWeights) -> BoundDomain:
         """The domain as the weights of bound samples. By default itself.
 
@@ -209,6 +213,10 @@ class Domain(BoundDomain, RotationInvariant):
             "(ucm.extend.Domain.bind), got one that does not; use CappedSimplex, Box, NormBall, "
             "ChiSquareBall, KLBall or LossBall, or leave the weights out"
         )
+
+    def too_small(self, samples: SampleWeights, least: float) -> str:
+        """Return the error message for a size that leaves no point of the simplex; `least` leaves one."""
+        return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
 
     def __and__(self, other: object) -> Domain:
         return OPERATORS["domain &"](self, other)
@@ -256,10 +264,6 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
         """CVXPY constraints for q in the domain, apart from the simplex."""
 
-    def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for a size that leaves no point; `least` is the least that leaves one."""
-        return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
-
     def support(self, g: Vec) -> tuple[float, Vec]:
         return self.bind(SampleWeights(np.size(g))).support(g)
 
@@ -298,7 +302,7 @@ class OnSimplex(BoundDomain):
     samples : their weights and classes
     """
 
-    declared: Any
+    declared: Domain
     samples: SampleWeights
 
     @property
@@ -312,11 +316,7 @@ class OnSimplex(BoundDomain):
         return self.declared.size()
 
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [*self.samples.constraints(q), *self.inside(q, size)]
-
-    def inside(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        """CVXPY constraints apart from the simplex."""
-        return self.declared.inside(q, size, self.samples)
+        return [*self.samples.constraints(q), *self.declared.inside(q, size, self.samples)]
 
     def formula(self, notation: Notation) -> str:
         return self.declared.formula(notation)

@@ -27,7 +27,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
-from ucm.language.domains.divergence_ball import ConjugateFunction, Entropy
+from ucm.language.domains.divergence_ball import ConjugateFunction, Entropy, check_slopes
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.domains.simplex import Capped
@@ -65,15 +65,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     >>> ucm.Hinge(2).to_set(0.3)
     Hull(signed, weights=NormBall(0.3))
     """
-    if loss.counted is not None:
-        raise CompositionError(
-            f"{loss!r}.to_set: expected a loss of all samples, got one of one class; drop `on`"
-        )
-    if loss.lowest() < 0.0:
-        raise CompositionError(
-            f"{loss!r}.to_set: some weights of samples would be negative, and no set has these; take "
-            "SquaredHinge()"
-        )
+    check_slopes(loss, f"{loss!r}.to_set")
     base = split_scalar(loss)[1]  # a multiple changes the size only
     weights = getattr(radius, "weights", None)
     if isinstance(radius, float | int | Expression):

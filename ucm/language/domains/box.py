@@ -126,7 +126,6 @@ class Box(Domain, SemiSmooth):
         return Capped(self, samples, upper, lower)
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """CVXPY constraints for q over samples, apart from the simplex."""
         c = samples.weights
         return self.constraints(q if c is None else cp.multiply(1.0 / c, q), size)
 

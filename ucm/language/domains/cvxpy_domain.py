@@ -182,6 +182,3 @@ class ConicSimplex(ConicDomain, OnSimplex):
 
     def __init__(self, declared: CvxpyDomain, samples: SampleWeights) -> None:
         self.declared, self.samples = declared, samples
-
-    def inside(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return self.declared.constraints(q, size)

@@ -39,6 +39,7 @@ __all__ = [
     "Entropy",
     "KLBall",
     "LossBall",
+    "check_slopes",
 ]
 
 
@@ -184,6 +185,20 @@ def _radius(alpha: float) -> float:
     return -math.log(alpha) if alpha > 0.0 else math.inf
 
 
+def check_slopes(loss: ConvexLoss, where: str) -> None:
+    """Raise a `CompositionError` for a loss whose slopes are no weights of all samples."""
+    if loss.counted is not None:
+        raise CompositionError(
+            f"{where}: expected a loss of all samples, got {brief(loss)}; the hull says whose samples there "
+            "are, as Hull(pos, weights=...)"
+        )
+    if loss.lowest() < 0.0:
+        raise CompositionError(
+            f"{where}: some weights of samples would be negative, as a slope of {brief(loss)} is; write "
+            "SquaredHinge() for LeastSquares()"
+        )
+
+
 class LossBall(SimplexDomain):
     """The conjugate ball of a loss, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
 
@@ -227,17 +242,7 @@ class LossBall(SimplexDomain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        loss = self.loss
-        if loss.counted is not None:
-            raise CompositionError(
-                f"LossBall: expected a loss of all samples, got {brief(loss)}; the hull says whose "
-                "samples there are, as Hull(pos, weights=...)"
-            )
-        if loss.lowest() < 0.0:
-            raise CompositionError(
-                f"LossBall: weights are not negative, so that the slopes of the loss must not be, "
-                f"got {brief(loss)}; write SquaredHinge() for LeastSquares()"
-            )
+        check_slopes(self.loss, "LossBall")
         exactly_one(f"LossBall({self.loss!r})", radius=self.radius, lam=self.lam)
 
     @property

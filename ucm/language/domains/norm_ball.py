@@ -256,7 +256,6 @@ class NormBall(Domain, SemiSmooth):
         return Capped(self, samples, middle + radius, max(middle - radius, 0.0))
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """CVXPY constraints for q over samples, apart from the simplex."""
         if samples.weights is None:
             return self.constraints(q, size)
         if self.around is not None:

@@ -26,7 +26,6 @@ from ucm.language.contracts import (
     Coupling,
     Domain,
     LoweredSet,
-    OnSimplex,
     Path,
     SampleWeights,
     Scope,
@@ -133,11 +132,13 @@ class CoefficientSpace:
     def twin(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
         """CVXPY constraints, from the declared domains."""
         found = []
-        for d in self.pieces:
-            size = d.size()
+        for D in _operands(self.domain):
+            size = D.size()
             number = None if size is None else scope.of(size)
-            inside = d.inside if isinstance(d, OnSimplex) else d.constraints
-            found += inside(q, number)
+            if self.bound is None:
+                found += D.constraints(q, number)
+            else:
+                found += D.inside(q, number, self.bound)
         return found if self.bound is None else [*found, *self.bound.constraints(q)]
 
 
