@@ -1,4 +1,4 @@
-"""The minimum-norm problem: the nearest point of a lowered set to 0."""
+"""The minimum-norm problem: the point of a lowered set nearest to 0."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectabl
 __all__ = ["MinNorm"]
 
 _TINY = float(np.finfo(float).tiny)
-_ROUNDS = 10  # of taking columns away
-_MOST = 1000  # weights that are looked at one by one
+_ROUNDS = 10  # limit of rounds that remove unbounded columns
+_MOST = 1000  # largest block whose weights are tested one by one
 _ROUNDING = 1e-14  # of an inner product
 
 
@@ -35,7 +35,7 @@ class MinNorm:
     couplings : linear equations between blocks
     norm : the exponent q in [1, inf]
     stored : entries of the bound data, the unit of a pass
-    space : where x lives, with its norms: features, or what a kernel hides
+    space : the space of x with its norms: features, or the feature space of a kernel
     """
 
     center: Vec
@@ -47,7 +47,7 @@ class MinNorm:
 
     @classmethod
     def of(cls, image: LoweredSet, norm: float, stored: int, space: Space | None = None) -> MinNorm:
-        """The form of a lowered set."""
+        """Return the form of a lowered set."""
         if space is None:
             space = Space()
         return cls(image.center, image.blocks, image.couplings, norm, stored, space)
@@ -72,16 +72,18 @@ class MinNorm:
         return all(isinstance(b.domain, Projectable) for b in self.blocks)
 
     def pass_cost(self) -> float:
-        """Passes over the bound data in one `A q` and one `A' w`."""
+        """Return the passes over the bound data in one `A q` and one `A' w`."""
         return sum(b.map.entries for b in self.blocks) / max(1, self.stored)
 
     def centers(self) -> list[Vec]:
-        """A start deep inside every domain."""
+        """Return the centre of every domain, as a start."""
         return [b.domain.center(b.map.shape[1]) for b in self.blocks]
 
     def begin(self, start: Answer | None) -> list[Vec]:
-        """Return the start: the centres, or the blocks of `start` projected on their domains; with
-        couplings, which a point inside would miss, as they are."""
+        """Return the start: the centres, or the blocks of `start` projected on their domains.
+
+        With couplings, which a projection would violate, the blocks are not projected.
+        """
         if start is None:
             return self.centers()
         if self.couplings:
@@ -92,47 +94,47 @@ class MinNorm:
         ]
 
     def splits(self, answer: Answer) -> dict[Path, Vec]:
-        """The multipliers by the path of their intersection: the splits of the support function."""
+        """Return the multipliers by the path of their intersection: the splits of the support function."""
         return {c.path: mu for c, mu in zip(self.couplings, answer.multipliers, strict=False)}
 
     def matvec(self, q: Sequence[Vec]) -> Vec:
-        """`x(q)`."""
+        """Return `x(q)`."""
         return sum(
             (b.map.matvec(p) for b, p in zip(self.blocks, q, strict=True)),
             start=self.center.copy(),
         )
 
     def matrix(self) -> NDArray[np.float64]:
-        """The dense matrix `[A_1, ..., A_K]`, of shape (n, entries of all blocks)."""
+        """Return the dense matrix `[A_1, ..., A_K]`, of shape (n, entries of all blocks)."""
         parts = [b.map.matrix() for b in self.blocks]
         return np.hstack([np.asarray(A.todense() if sparse.issparse(A) else A) for A in parts])
 
     def rmatvec(self, w: Vec) -> list[Vec]:
-        """`A_k' w` for every block."""
+        """Return `A_k' w` for every block."""
         return [b.map.rmatvec(w) for b in self.blocks]
 
     def size(self, q: Sequence[Vec]) -> float:
-        """`||c|| + sum ||A_k q_k||`, of which x is a sum: what rounding is relative to."""
+        """Return `||c|| + sum ||A_k q_k||`, the unit of the rounding error of x."""
         parts = [self.space.size(b.map.matvec(v)) for b, v in zip(self.blocks, q, strict=True)]
         return self.space.size(self.center) + sum(parts)
 
     @functools.cached_property
     def largest(self) -> float:
-        """The size of U: at the centres of the domains, and at extreme points of the bounded ones in a
-        direction of no meaning."""
+        """The size of U at the centres of the domains, and at extreme points of bounded domains in one
+        direction."""
         heights = self.supports(self.rmatvec(np.ones(self.n)))
         centers = self.centers()
         far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
         return max(self.size(centers), self.size(far))
 
     def residuals(self, q: Sequence[Vec]) -> list[Vec]:
-        """`B_j q + offset_j` for every coupling."""
+        """Return `B_j q + offset_j` for every coupling."""
         return [
             sum((B.matvec(q[k]) for k, B in c.terms), start=c.offset.copy()) for c in self.couplings
         ]
 
     def units(self, q: Sequence[Vec]) -> list[float]:
-        """For every coupling the size of the terms that meet in it at q; 1 where all are 0."""
+        """Return for every coupling the size of its largest term at q; 1 if all terms are 0."""
         sizes = [
             [float(np.linalg.norm(v)) for v in (c.offset, *(B.matvec(q[k]) for k, B in c.terms))]
             for c in self.couplings
@@ -145,11 +147,11 @@ class MinNorm:
         return max((float(np.linalg.norm(r)) / unit for r, unit in pairs), default=0.0)
 
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
-        """`max <g_k, q_k>` over every domain."""
+        """Return `max <g_k, q_k>` over every domain, with the maximiser."""
         return [b.domain.support(u) for b, u in zip(self.blocks, g, strict=True)]
 
     def lower_bound(self, w: Vec, multipliers: Sequence[Vec] = ()) -> float:
-        """A lower bound of the optimum from any w with `||w||_p <= 1` and any multipliers mu:
+        """Return a lower bound of the optimum from any w with `||w||_p <= 1` and any multipliers mu:
         `<c, w> + sum_j <offset_j, mu_j> - sum_k sigma_{D_k}(-(A_k' w + sum_j B_jk' mu_j))`."""
         pull = self.rmatvec(w)
         bound = float(self.center @ w)
@@ -160,17 +162,16 @@ class MinNorm:
         return bound - sum(height for height, _ in self.supports([-u for u in pull]))
 
     def proves_empty(self, multipliers: Sequence[Vec], units: Sequence[float]) -> bool:
-        """Whether `sum_j <offset_j, mu_j> > sum_k sigma_{D_k}(-sum_j B_jk' mu_j)`, beyond the rounding of
-        terms of these sizes: no q meets the couplings."""
+        """True if `sum_j <offset_j, mu_j> > sum_k sigma_{D_k}(-sum_j B_jk' mu_j)` beyond the rounding of
+        terms of these sizes: then no q satisfies the couplings."""
         size = sum(float(np.linalg.norm(mu)) * u for mu, u in zip(multipliers, units, strict=True))
         return size > _TINY and self.lower_bound(np.zeros(self.n), multipliers) > 1e-9 * size
 
     def bounded(self, w: Vec) -> Vec | None:
-        """w without its parts along which the set has no bound: orthogonal to the columns of weights that
-        may go to infinity against w. None where that leaves nothing, or no single weights do.
+        """Return w orthogonal to the columns along which U is unbounded against w.
 
-        Along a line in U no w has a finite height but those orthogonal to it, which a solver finds to its
-        own accuracy only.
+        None if there is no such column, or w is in their span. If U contains a line, only w orthogonal to it
+        has a finite support; a solver satisfies this only up to its accuracy.
         """
         columns: list[Vec] = []
         for _ in range(_ROUNDS):
@@ -184,7 +185,7 @@ class MinNorm:
         return None
 
     def _endless(self, w: Vec) -> list[Vec]:
-        """The columns of weights that go to infinity against w, and further than by rounding."""
+        """Return the columns of weights that are unbounded against w, rounding errors left out."""
         found = []
         for b in self.blocks:
             g, d = -b.map.rmatvec(w), b.map.shape[1]
@@ -200,7 +201,7 @@ class MinNorm:
         return found
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
-        """`[A_k; weights_j B_jk]` for one block: features above, couplings below."""
+        """Return `[A_k; weights_j B_jk]` for one block: features above, couplings below."""
         if not self.couplings:
             return self.blocks[block].map
         rows: list[tuple[float, int, LinearMap | None]] = [(1.0, self.n, self.blocks[block].map)]

@@ -34,9 +34,9 @@ class Certificate:
         (proven by `plan.certify_local`), or "none" (a bound is missing and infinite)
     residual : if 0 lies in U, the distance of w from stationarity, `dist(df(w), f(w) d||w||_p)`; else None
     kernel : the kernel or the kernel approximation of the model; "" without one
-    broken : the constraint of U that a result of another solver violates, and by how much; "" if none
-    span : where 0 lies in U and U is flat, the dimension of its span: the bounds are of the w in it, as
-        every w orthogonal to U has the value 0; None where U spans the space
+    broken : the constraint of U that an external answer violates, with the violation; "" if none
+    span : the dimension of the span of U if 0 lies in U and U is flat: the bounds hold for w in the span, as
+        every w orthogonal to U has the value 0; None if U spans the space
     """
 
     primal: float
@@ -136,40 +136,39 @@ class Solution:
     Attributes
     ----------
     w : (n,) normal of the classifier, `||w||_p = 1`, or shorter than lam of a generalised nu-SVM whose bound
-        `||w|| <= lam` is inactive; 0 when 0 lies in U; None with a kernel, and of
-        features in place of one that of these
-    b : bias, or None where it has no meaning
+        `||w|| <= lam` is inactive; 0 if 0 lies in U; None with a kernel; with approximate kernel features the
+        normal in these features
+    b : bias, or None if it has no meaning
     x : (n,) point of U nearest to 0; None with a kernel, and for `loss + lam * penalty`
-    weights : (m,) weights of the samples, where U is made of samples; else None. Not negative but for
-        losses that grow on both sides (`LeastSquares`)
-    objective : value of the declared problem: minus the distance of U from 0; where 0 lies in U
-        the largest `-w'x` over U, not negative
+    weights : (m,) weights of the samples if U is a set of samples; else None. They are not negative, except
+        for losses that grow on both sides (`LeastSquares`)
+    objective : value of the declared problem: minus the distance of U from 0; if 0 lies in U the largest
+        `-w'x` over U, which is not negative
     certificate : proof of accuracy
     status : "optimal" (a proven gap, `-1e-9 <= relative_gap <= tol`), "converged" (the solver's own rule, no
         proven gap), "max_iter", "stalled", "interrupted", "zero_in_set",
         "unbounded" or "indefinite"; of a non-convex objective, or where 0 lies in U, "local",
         "stationary" or "unattained"
-    message : what happened, in a sentence, and what to try
-    stats : how it was found
-    history : one dict per reported iteration: iteration, objective, gap, passes, seconds, start (the place
-        of the start that it belongs to). With `trace=k` one per k-th iterate, and what the solver says of it
-    start_objectives : the objective at the end of every start, of models that are not convex
-    bias_rule : the rule that gave b
+    message : a sentence on the end of the solve, with a remedy
+    stats : the solver and its work
+    history : one dict per reported iteration: iteration, objective, gap, passes, seconds, start (the index of
+        the start). With `trace=k` one per k-th iterate, with further entries of the solver
+    start_objectives : the objective at the end of every start of a non-convex model
+    bias_rule : the rule of the bias
     rho : under the bias rule "multipliers", the margin `y (w'x + b)` at which the sample weights leave their
         bounds: the rho of a nu-SVM or, of weights in a ball of l*, of its `l(rho - y (w'x + b))`, for w of
         norm 1; of a `KLBall` the margin at which a weight is 1/e of the uniform one
-    tol : the relative gap that was asked for
-    size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
-        which "0 lies in U" is judged
-    answer : what the solver said, for a warm start
-    coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
-    expansion : what evaluates `sum_i c_i k(x_i, x)`, or w in features that stand for a kernel
-    params : the numbers of the model's parameters, those of relative sizes too
-    normal : (n,) M'w where every sample of U stands under the matrix M, which w does not: the normal of the
-        samples themselves
-    make_summand_points : what computes `summand_points`; it holds the data, and pickles leave it out
-    plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
-        that did not tell); pickles leave it out, as it holds the data
+    tol : the required relative gap
+    size : the size `||c|| + sum ||A_k q_k||` of the points of U in the solve, the unit of the test for 0 in U
+    answer : the answer of the solver, for a warm start
+    coefficients : (m,) c with `w = sum_i c_i phi(x_i)` for a kernel
+    expansion : the function `sum_i c_i k(x_i, x)`, or w in approximate kernel features
+    params : the numbers of the model's parameters, relative sizes included
+    normal : (n,) M'w if a matrix M maps every sample of U: the normal of the samples before M
+    make_summand_points : the function that computes `summand_points`; it holds the data, and pickles leave it
+        out
+    plan : the plan of the other form that gave the answer (0 in U, or a kernel whose inner products are not
+        accurate enough); pickles leave it out, as it holds the data
     """
 
     w: Any  # None with a kernel
@@ -202,19 +201,21 @@ class Solution:
 
     @functools.cached_property
     def summand_points(self) -> tuple[Vec, ...] | None:
-        """The point of every summand of U that x is made of, in the order in which U is written: of
-        `A - B` a point of A and one of B, whose difference is x. Of sums in sums and of multiples the points
-        of the sets that are neither. None with a kernel, for `loss + lam * penalty`, where there is no
-        answer, and after pickling unless asked for before."""
+        """The point of every summand of U, in the order of the declaration.
+
+        `A - B` has a point of A and a point of B, whose difference is x. Nested sums and multiples have the
+        points of their innermost sets. None with a kernel, for `loss + lam * penalty`, without an answer, and
+        after pickling unless it was computed before.
+        """
         return None if self.make_summand_points is None else self.make_summand_points()
 
     def decision(self, X: Any) -> Vec:
-        """`w'x + b` for the rows of X (b = 0 where there is none), of `M @ U` `w'Mx + b`.
+        """Return `w'x + b` for the rows of X, `w'Mx + b` for `M @ U`; a missing b is 0.
 
         Raises
         ------
         DataError
-            X is no table of finite numbers with the features of the fit.
+            X is not a table of finite numbers with the features of the fit.
         """
         X = table(X)
         if self.expansion is not None:

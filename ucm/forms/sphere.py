@@ -1,4 +1,4 @@
-"""The non-convex side: the least worst case over the unit sphere, where 0 lies in U."""
+"""The non-convex problem if 0 lies in U: the least worst case over the unit sphere."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class UnitNorm:
     """`min f(w)` over `||w||_p = 1` in the span of U, `f(w) = max over x in U of -w'x`, with 0 in U.
 
     f is convex, positively homogeneous and not negative; its minimum is the distance, in the dual norm,
-    from 0 to the boundary of U. Outside of the span lie directions of no meaning, in which f is 0.
-    Where U does not span R^n, w = basis v, and everything here is in the coordinates v.
+    from 0 to the boundary of U. Directions orthogonal to the span are excluded, as f is 0 there.
+    If U does not span R^n, w = basis v, and all methods use the coordinates v.
 
     Attributes
     ----------
     image : the lowered set
     norm : p in [1, inf]
-    basis : (n, r) orthonormal columns that span U; None when that is all of R^n
-    hulls : the set as a sum of reduced hulls in the coordinates v; None when it is no such sum
+    basis : (n, r) orthonormal columns that span U; None if U spans R^n
+    hulls : the set as a sum of reduced hulls in the coordinates v; None for another set
 
     Notes
     -----
@@ -50,7 +50,7 @@ class UnitNorm:
 
     @classmethod
     def of(cls, image: MinNorm, norm: float) -> UnitNorm:
-        """The form of a lowered set that contains 0."""
+        """Return the form of a lowered set that contains 0."""
         hulls = None if image.couplings else SumOfHulls.of(image.center, image.blocks)
         if hulls is None:
             basis = _span(*_directions(image))
@@ -71,7 +71,7 @@ class UnitNorm:
         return self.image.n if self.basis is None else self.basis.shape[1]
 
     def lift(self, v: Vec) -> Vec:
-        """w of the coordinates v."""
+        """Return w of the coordinates v."""
         return v if self.basis is None else self.basis @ v
 
     def told(self, v: Vec) -> dict[str, Any]:
@@ -79,24 +79,24 @@ class UnitNorm:
         return {"w": self.lift(v)}
 
     def lower(self, w: Vec) -> Vec:
-        """Coordinates of w, or of its projection on the span."""
+        """Return the coordinates of w, or of its projection on the span."""
         return w if self.basis is None else self.basis.T @ w
 
     def unit(self, v: Vec) -> Vec:
-        """`v / ||w||_p`."""
+        """Return `v / ||w||_p`."""
         return v / self.length(v)
 
     def length(self, v: Vec) -> float:
-        """`||w||_p`."""
+        """Return `||w||_p`."""
         return self.image.space.norm(self.lift(v), self.norm)
 
     def begin(self, start: Answer | None) -> Vec:
-        """The coordinates to start from: those of w, or of `start()`."""
+        """Return the coordinates of the start: those of its w, or of `start()`."""
         return self.start() if start is None or start.w is None else self.unit(self.lower(start.w))
 
     def start(self) -> Vec:
-        """The difference of the barycentres, Barbero, Takeda and Lopez (2015), section 5.5; where that
-        is 0, the coordinate in which U is thinnest."""
+        """Return the difference of the barycentres, Barbero, Takeda and Lopez (2015), section 5.5; if it is
+        0, the coordinate in which U is thinnest."""
         v = self.lower(self.image.matvec(self.image.centers()))
         scale = max(
             (float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0
@@ -107,24 +107,24 @@ class UnitNorm:
         return min(units, key=self.height)
 
     def height(self, v: Vec) -> float:
-        """f, exact but for couplings, which are left out."""
+        """Return f without the couplings."""
         if self.hulls is not None:
             return self.hulls.face(v).value
         return self.highest(v)[0]
 
     def highest(self, v: Vec) -> tuple[float, list[Vec]]:
-        """f, and the blocks of a point x with `-w'x = f`; couplings are left out."""
+        """Return f without the couplings, and the blocks of a point x with `-w'x = f`."""
         w = self.lift(v)
         found = self.image.supports([-u for u in self.image.rmatvec(w)])
         return -float(self.image.center @ w) + sum(h for h, _ in found), [q for _, q in found]
 
     def normal(self, v: Vec) -> Vec:
-        """An element of the subdifferential of `||w||_p` at `||w||_p = 1`, in the coordinates v."""
+        """Return an element of the subdifferential of `||w||_p` at `||w||_p = 1`, in the coordinates v."""
         base, kinks = self.normals(v)
         return base + sum(k.mean(axis=0) for k in kinks)
 
     def normals(self, v: Vec) -> tuple[Vec, list[NDArray[np.float64]]]:
-        """The subdifferential of `||w||_p`: `base + sum over k of conv(rows of kinks[k])`.
+        """Return the subdifferential of `||w||_p`: `base + sum over k of conv(rows of kinks[k])`.
 
         `sign(w) |w|^(p-1)` for 1 < p < inf; for p = inf the hull of the largest coordinates, for p = 1
         an interval for every coordinate that is 0.
@@ -148,7 +148,7 @@ class UnitNorm:
         return self.lower(base / float(base @ w)), []
 
     def corners(self, v: Vec) -> list[Vec]:
-        """Elements of the subdifferential of the norm: the only one, or, at a kink, several."""
+        """Return elements of the subdifferential of the norm: the gradient, or at a kink several elements."""
         base, kinks = self.normals(v)
         if self.norm == np.inf:
             return list(kinks[0])
@@ -158,9 +158,11 @@ class UnitNorm:
         return rows if self.basis is None else rows @ self.basis
 
     def vertices(self) -> Iterator[Vec]:
-        """The vertices g of the ball of the dual norm in the coordinates v: `||w||_p = max <g, w>`. For
-        p = inf +-e_j, for p = 1 all signs, one changed from each to the next; those orthogonal to the
-        span of U are left out."""
+        """Yield the vertices g of the ball of the dual norm in the coordinates v: `||w||_p = max <g, w>`.
+
+        They are +-e_j for p = inf, and for p = 1 all signs in the order of a Gray code. Vertices orthogonal
+        to the span of U are left out.
+        """
         for g in self._vertices():
             if np.linalg.norm(g) > _ORTHOGONAL:
                 yield g
@@ -179,15 +181,16 @@ class UnitNorm:
                 signs[((k & -k).bit_length() - 1) % n] *= -1.0
 
     def box(self) -> Vec:
-        """(r,) the largest `|v_i|` over the unit ball."""
+        """Return the largest `|v_i|` over the unit ball, (r,)."""
         if self.basis is None:
             return np.ones(self.image.n)
         dual = dual_exponent(self.norm)
         return np.array([self.image.space.norm(b, dual) for b in self.basis.T])
 
     def residual(self, v: Vec) -> tuple[float, Vec, Vec]:
-        """`dist(df(w), f(w) d||w||_p)` over hulls, one quadratic program over both sets; the weights of
-        the samples there, and the normal.
+        """Return `dist(df(w), f(w) d||w||_p)` over hulls, the weights of the samples and the normal.
+
+        It is one quadratic program over both sets.
 
         0 at a stationary point. The multiplier of the constraint is -f(w), by Euler's identity.
         """
@@ -214,12 +217,12 @@ class UnitNorm:
 
 
 class UnitSolver(Solver[UnitNorm]):
-    """A solver of `UnitNorm`; of a start it takes w."""
+    """A solver of `UnitNorm`, which starts from the w of an answer."""
 
 
 def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
-    """Rows that span the differences of the points of U, a point in each of n + 2 random directions; and
-    how large the coordinates of these points are."""
+    """Return rows that span the differences of the points of U, from n + 2 random directions, and the sizes
+    of the coordinates of these points."""
     generator = np.random.default_rng(0)
     center = image.matvec(image.centers())
     rows, large = [], np.abs(image.center)
@@ -234,7 +237,7 @@ def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
 
 
 def _span(rows: NDArray[np.float64], large: Vec) -> NDArray[np.float64] | None:
-    """Orthonormal columns that span the rows; None when they span everything.
+    """Return orthonormal columns that span the rows; None if the rows span the space.
 
     The rank is that of the columns scaled to length one, so that units of the features do not count; a
     column is 0 when it is rounding of the coordinate's size.
