@@ -166,7 +166,7 @@ class _RobustLowering(Lowering[Form]):
                 bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         found, gram, q = Recovered(w, b, x, weights, rule, rho=rho), data.gram, proof.answer.q
-        if w is None or (gram is not None and x is None):
+        if w is None:
             return found
         if gram is None:
             known = x is not None and len(q) == len(self.image.blocks)
@@ -176,6 +176,8 @@ class _RobustLowering(Lowering[Form]):
                 make_summand_points=functools.partial(self._summand_points, q) if known else None,
                 normal=None if normal is w else normal,
             )
+        if x is None:
+            return found
         c, point = coefficients_of(model, data, gram, q, w, x)
         if gram.kernel.name == "linear":  # w and x have coordinates in the features
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)

@@ -1,4 +1,4 @@
-"""Sums of reduced hulls: what they look like from one direction.
+"""Sums of reduced hulls and their faces in a direction.
 
 `U = c + sum over groups of {sum_i q_i z_i : 0 <= q <= cap, sum q = mass}`. For w the largest `-w'x` is
 taken by the samples with the largest scores `-w'z_i`; those tied at the threshold share the rest of the
@@ -8,7 +8,7 @@ mass freely, which is the whole subdifferential (Barbero, Takeda and Lopez 2015,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,10 @@ class Face:
     ----------
     value : `max over x in U of -w'x`
     fixed : c and the samples above the threshold, at their caps, (r,)
-    index : the samples tied at a threshold that leaves them a choice, group by group
-    group : of every one of them
-    rest : the mass that each of these groups shares
-    weight : (N,) of the samples without a choice, 0 elsewhere
+    index : the samples tied at a threshold whose weights are not determined, group by group
+    group : the group of each tied sample
+    rest : the mass that the tied samples of each group share
+    weight : (N,) the determined weights, 0 for tied samples
     """
 
     value: float
@@ -54,7 +54,7 @@ class Face:
     weight: Vec
 
     def weights(self, shares: Vec) -> Vec:
-        """The weights of all samples at the point of the face with these shares, (N,)."""
+        """Return the weights of all samples, (N,), for these shares of the tied samples."""
         q = self.weight.copy()
         q[self.index] = shares
         return q
@@ -62,15 +62,17 @@ class Face:
 
 @dataclass(frozen=True)
 class SumOfHulls:
-    """The groups, equal samples merged.
+    """A sum of G reduced hulls, with equal samples of a hull merged.
 
     Attributes
     ----------
-    center : (r,)
+    center : (r,) the point c
     points : (N, r), the z_i, group by group
-    caps : (N,)
-    bounds : (G + 1,) where the groups begin
-    masses : (G,)
+    caps : (N,) the bounds of the weights
+    bounds : (G + 1,) the first sample of each group
+    masses : (G,) the sums of the weights
+    owner : for every group its block, its entries in the block, and the merged sample of each entry
+    shapes : the lengths of the blocks
     """
 
     center: Vec
@@ -80,11 +82,10 @@ class SumOfHulls:
     masses: Vec
     owner: tuple[tuple[int, Any, NDArray[np.intp]], ...]
     shapes: tuple[int, ...]
-    # owner: of every group its block, its entries there, and the row that each of them became
 
     @classmethod
     def of(cls, center: Vec, blocks: tuple[Block, ...]) -> SumOfHulls | None:
-        """The hulls of lowered blocks; None when there are none or one of these is something else."""
+        """Return the sum of the hulls of lowered blocks; None without blocks, or if a block is not a hull."""
         parts: list[tuple[NDArray[np.float64], Vec, float]] = []
         owner: list[tuple[int, Any, NDArray[np.intp]]] = []
         first = 0
@@ -119,8 +120,8 @@ class SumOfHulls:
         return self.center.size
 
     def directions(self) -> NDArray[np.float64]:
-        """Rows that span the differences of the points of U: `z_i - mean` over the groups whose
-        weights can move."""
+        """Return rows that span the differences of the points of U: `z_i - mean` over the groups with free
+        weights."""
         parts = [np.zeros((0, self.n))]
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
@@ -131,22 +132,18 @@ class SumOfHulls:
 
     def in_basis(self, basis: NDArray[np.float64]) -> SumOfHulls:
         """Return the set in the coordinates `basis' x`."""
-        return SumOfHulls(
-            basis.T @ self.center,
-            np.ascontiguousarray(self.points @ basis),
-            self.caps,
-            self.bounds,
-            self.masses,
-            self.owner,
-            self.shapes,
-        )
+        points = np.ascontiguousarray(self.points @ basis)
+        return replace(self, center=basis.T @ self.center, points=points)
 
     def scores(self, w: Vec) -> Vec:
         return -(self.points @ w)
 
     def face(self, w: Vec, scores: Vec | None = None, count: int = 0) -> Face:
-        """The face of U where `-w'x` is largest. With a count, a larger one: of every group that many
-        samples nearest to the threshold are taken as tied, an epsilon-subdifferential."""
+        """Return the face of U with the largest `-w'x`.
+
+        With a count, so many samples nearest to the threshold count as tied in every group: an
+        epsilon-subdifferential.
+        """
         s = self.scores(w) if scores is None else scores
         tied = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         value = -float(self.center @ w)
@@ -184,7 +181,7 @@ class SumOfHulls:
         )
 
     def differences(self, face: Face) -> NDArray[np.float64]:
-        """`z_i - z_j` of the tied samples, within the groups: rows that span the face."""
+        """Return `z_i - z_j` of the tied samples of each group: rows that span the face."""
         parts = [np.zeros((0, self.n))]
         for g in range(face.rest.size):
             points = self.points[face.index[face.group == g]]
@@ -192,7 +189,7 @@ class SumOfHulls:
         return np.concatenate(parts)
 
     def blocks(self, q: Vec) -> list[Vec]:
-        """The weights block by block, those of merged samples in equal parts."""
+        """Return the weights by block, with equal weights for merged samples."""
         found = [np.zeros(size) for size in self.shapes]
         for k, index, merged in self.owner:
             count = np.bincount(merged, minlength=q.size)
@@ -279,7 +276,7 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
 
 
 def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp], Vec]:
-    """The distinct rows, in the order in which they first appear; where each row went; how often."""
+    """Return the distinct rows in order, the index of each row among them, and their multiplicities."""
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, inverse, count = np.unique(
@@ -301,11 +298,11 @@ def min_norm_point(
     rest: Vec,
     monitor: Monitor | None = None,
 ) -> tuple[Vec, Vec]:
-    """The shares q with the least `||fixed + points' q||_2`, and that vector.
+    """Return the shares q with the least `||fixed + points' q||_2`, and this vector.
 
     `0 <= q <= caps` and the sum of group g is `rest[g]`: equation (25) of Barbero, Takeda and Lopez
-    (2015), by clipped MDM; then the linear system of the shares between their bounds, to rounding, as
-    far as the time of the monitor allows.
+    (2015), by clipped MDM. The linear system of the shares between their bounds then gives full accuracy, if
+    the time limit of the monitor allows it.
     """
     monitor = monitor or Monitor()
     q = np.zeros(caps.size)
@@ -333,7 +330,7 @@ def _refined(
     q: Vec,
     monitor: Monitor,
 ) -> Vec:
-    """Least squares over the shares strictly between their bounds, as long as they stay there."""
+    """Return the least-squares shares strictly between their bounds, by an active-set method."""
     for _ in range(q.size):
         if monitor.late:
             break

@@ -1,4 +1,4 @@
-"""Nearest points of reduced convex hulls, met through inner products only."""
+"""Nearest points of reduced convex hulls, by inner products only."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class KernelHulls:
     Attributes
     ----------
     gram : inner products of the x_i
-    order : (n,) the place of each variable among the weights of all blocks
-    index : (n,) which sample each variable belongs to, increasing
+    order : (n,) the index of each variable among the weights of all blocks
+    index : (n,) the sample of each variable, increasing
     s : (n,) the factors
     group : (n,) the group of each variable
     cap : (n,) the bounds
     mass : of each group
     center_products : (n,) `<c, z_i>`
     square : `||c||^2`
-    resolution : the part of the size of U below which ||W|| counts as 0
+    resolution : the norm ||W|| that counts as 0, relative to the size of U
     """
 
     gram: Gram
@@ -56,7 +56,7 @@ class KernelHulls:
 
     @classmethod
     def of(cls, form: MinNorm) -> KernelHulls:
-        """The hulls of a form that `NearestPoint.refuse` accepts."""
+        """Return the hulls of a form that `NearestPoint.refuse` accepts."""
         group, cap, mass = [], [], []
         for b in form.blocks:
             own, bound = np.empty(b.map.shape[1]), np.empty(b.map.shape[1])
@@ -92,38 +92,40 @@ class KernelHulls:
         return self.index.size
 
     def start(self, blocks: Sequence[Vec] | None) -> Vec:
-        """The weights in `blocks`, or weights in proportion to the bounds."""
+        """Return the weights of the blocks, or weights in proportion to the bounds."""
         if blocks is not None:
             return np.concatenate(blocks)[self.order]
         total = np.bincount(self.group, self.cap, minlength=self.mass.size)
         return self.cap * (self.mass / total)[self.group]
 
     def scores(self, a: Vec) -> Vec:
-        """F, computed afresh."""
+        """Return F, computed from a."""
         return self.center_products + self.s * self.products(a)[self.index]
 
     def products(self, a: Vec) -> Vec:
-        """`<sum a_i z_i, x_j>` for all samples."""
+        """Return `<sum a_i z_i, x_j>` for all samples."""
         c = np.zeros(self.gram.m)
         np.add.at(c, self.index, self.s * a)
         return self.gram.times(c)
 
     def points(self, a: Vec) -> NDArray[np.float64]:
-        """`<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of every group, (groups, n)."""
+        """Return `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of every group, (groups, n)."""
         groups = range(self.mass.size)
         return np.array(
             [self.s * self.products(np.where(self.group == g, a, 0.0))[self.index] for g in groups]
         )
 
     def norm(self, a: Vec, F: Vec) -> float:
-        """`||W||`."""
+        """Return `||W||`."""
         return float(
             np.sqrt(max(self.square + float(a @ self.center_products) + float(a @ F), 0.0))
         )
 
     def gaps(self, a: Vec, F: Vec) -> Vec:
-        """`<W, Z_g> - min <W, Z>` over the extreme points Z of every reduced hull. Their sum is the
-        duality gap times ||W||."""
+        """Return `<W, Z_g> - min <W, Z>` over the extreme points Z of every reduced hull.
+
+        The sum is the duality gap times ||W||.
+        """
         gaps = np.empty(self.mass.size)
         for g, mass in enumerate(self.mass):
             own = np.flatnonzero(self.group == g)
@@ -135,13 +137,15 @@ class KernelHulls:
 
     @property
     def reach(self) -> float:
-        """A bound of `||c||` and the norms of the points of all hulls, together."""
+        """An upper bound of `||c||` plus the norms of the points of all hulls."""
         top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
         return float(np.abs(self.s).max(initial=0.0) * top * self.mass.sum() + np.sqrt(self.square))
 
     def negligible(self, a: Vec, W: float, gap: float, zero: float) -> bool:
-        """Whether `||W||`, of a relative gap, is 0 for the purpose of `zero_in_set`: `zero` of the size of U
-        at most, and not proven to be more."""
+        """True if `||W||`, known up to a relative gap, counts as 0.
+
+        It is at most `zero` of the size of U, and not proven to be larger.
+        """
         least = max(zero, self.resolution)
         if least * self.reach < W or (1.0 - gap) * W > self.resolution * self.reach:
             return False
@@ -152,7 +156,7 @@ class KernelHulls:
         return 0.5 * least * size >= W
 
     def blocks(self, form: MinNorm, a: Vec) -> list[Vec]:
-        """The weights by block of the form they came from."""
+        """Return the weights by block of the form."""
         sizes = [b.map.shape[1] for b in form.blocks]
         weights = np.empty(self.n)
         weights[self.order] = a
@@ -160,12 +164,12 @@ class KernelHulls:
 
 
 def _factors(b: Block) -> Vec:
-    """The s_i of a block made of samples."""
+    """Return the s_i of a block of samples."""
     return b.weight * (np.ones(b.map.shape[1]) if b.classes is None else b.classes)
 
 
 def _constraints(b: Block) -> list[tuple[Any, float, Any]] | None:
-    """Entries, mass and bounds of every hull of a block; None where it is no reduced hull."""
+    """Return entries, mass and bounds of every hull of a block; None for another block."""
     found = b.domain.groups
     return None if found is None else [(g.entries, g.mass, g.most) for g in found]
 
@@ -175,7 +179,7 @@ class NearestPoint(Solver[MinNorm]):
 
     Attributes
     ----------
-    weighted : whether it takes samples of one class with different bounds
+    weighted : True if it takes different bounds for samples of one class
     """
 
     weighted: ClassVar[bool] = True

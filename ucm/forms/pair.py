@@ -1,4 +1,4 @@
-"""The dual of a hinge loss and the squared l2 norm: one multiplier a sample, changed in pairs."""
+"""The dual of a hinge loss with the squared l2 norm: one multiplier for each sample, changed in pairs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["HingeDual", "slacks"]
 
 
 def slacks(a: Vec, C: Vec, p: float) -> Vec:
-    """xi of multipliers, `(a / (C p))^(1 / (p - 1))`; 0 for p = 1."""
+    """Return xi of the multipliers, `(a / (C p))^(1 / (p - 1))`; 0 for p = 1."""
     if p == 1.0:
         return np.zeros(a.size)
     r = a / (C * p)
@@ -54,7 +54,7 @@ class HingeDual:
         return Expected(slopes=self.m)
 
     def feasible(self, a: Vec) -> Vec:
-        """Non-negative multipliers with y'a = 0, scaled down on the heavier class."""
+        """Return feasible multipliers: not negative, y'a = 0 by scaling down the heavier class."""
         a = np.clip(a, 0.0, self.C if self.p == 1.0 else None)
         positive = self.y > 0
         plus, minus = float(a[positive].sum()), float(a[~positive].sum())
@@ -65,8 +65,8 @@ class HingeDual:
         return a
 
     def levels(self, a: Vec, F: Vec) -> tuple[float, float]:
-        """Largest `F_i = y_i (1 - xi_i) - f_i` where `y_i a_i` can grow, and least where it can fall: the
-        bias lies between them at the optimum."""
+        """Return the largest `F_i = y_i (1 - xi_i) - f_i` with an increasable `y_i a_i`, and the least with a
+        decreasable one; at the optimum the bias lies between them."""
         below = a < self.C if self.p == 1.0 else np.ones(a.size, dtype=bool)
         grows, falls = (
             np.where(self.y > 0.0, below, a > 0.0),

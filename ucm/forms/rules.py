@@ -1,4 +1,4 @@
-"""Domains in which an affine rule `q0 + V u`, `||u||_2 <= 1`, stays in a domain."""
+"""Conditions under which an affine rule `q0 + V u`, `||u||_2 <= 1`, stays in a domain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROUNDING = 1e-13  # of a cap, a mass or a radius
 
 
 def inner_radius(domain: BoundDomain, dim: int) -> float | None:
-    """The radius of the 2-norm ball around its centre in a norm ball; else None."""
+    """Return the radius of the largest 2-norm ball in a norm ball around its centre; else None."""
     if not isinstance(domain, NormBall):
         return None
     radius = domain.size().number
@@ -30,11 +30,10 @@ def inner_radius(domain: BoundDomain, dim: int) -> float | None:
 
 
 def rooms(block: Block) -> list[tuple[Any, float, Vec]] | None:
-    """Index, mass and caps of every mass constraint of weights that a domain holds: `0 <= q <= caps`, each
-    sum its mass. None where no such weights are known.
+    """Return index, mass and caps of every mass constraint of a capped simplex in the domain; else None.
 
-    All of a capped simplex. Of a simplex cut by a symmetric ball those below the largest c whose vertices are
-    inside: h is one function of every entry, so that one vertex stands for all of its kind.
+    A capped simplex is itself. In a simplex with a symmetric ball the cap is the largest cap whose vertices
+    lie in the ball: h is the same function of every entry, so that one vertex is enough.
     """
     domain = block.domain
     if domain.groups is not None:
@@ -53,7 +52,7 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
     def inside(cap: float) -> bool:
         for (index, mass), n in zip(samples.groups, samples.sizes, strict=True):
             q[index] = fill_to_mass(np.arange(n, dtype=float), max(cap, mass / n), mass)[0]
-        return domain.violation(q) <= 0.0  # but for rounding, which is taken off below
+        return domain.violation(q) <= 0.0  # the caller subtracts the rounding error
 
     low, high = 0.0, samples.groups[0][1]
     if inside(high):
@@ -65,12 +64,12 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
 
 
 def stays_inside(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
-    """Whether `q + V u`, finite, is in the domain of a block for all `||u||_2 <= 1`, as far as is known of
-    its class and but for rounding.
+    """True if the finite `q + V u` is proven to be in the domain of a block for all `||u||_2 <= 1`, up to
+    rounding.
 
     * V = 0: q is inside;
-    * weights of a hull, or a simplex cut by a ball and the cap that it holds: `|V_i| <= min(q_i, cap - q_i)`,
-      and over every mass q sums to it and V to 0;
+    * the capped simplex of `rooms`: `|V_i| <= min(q_i, cap - q_i)`, and over every mass constraint q sums to
+      the mass and V to 0;
     * norm balls: `||q - middle|| + max ||V u|| <= radius`.
     """
     domain, d = block.domain, block.map.shape[1]

@@ -1,4 +1,4 @@
-"""Steps of the proximal augmented Lagrangian with semismooth Newton, whatever the problem.
+"""Steps that all proximal augmented Lagrangian methods with semismooth Newton share.
 
 Plain functions of numbers; `ucm/native/hulls.c` has the line search and the growth in C.
 """
@@ -60,8 +60,10 @@ def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) 
 
 
 def growth(steps: int, at_once: float) -> float:
-    """The factor of sigma after an outer step of so many Newton steps: the fewer, the larger; `at_once`
-    where none was needed."""
+    """Return the factor of sigma after an outer step; fewer Newton steps give a larger factor.
+
+    The factor is `at_once` without a Newton step.
+    """
     if steps == 0:
         return at_once
     if steps >= MOST:
@@ -90,6 +92,8 @@ class Stall:
 
 
 def accuracy(gap: float) -> float:
-    """How large the gradient may be at the end of an outer step, over the length of the proximal step as both
-    count in psi; the smaller the gap so far, the less."""
+    """Return the tolerance of the gradient at the end of an outer step, relative to the proximal step.
+
+    It decreases with the gap so far.
+    """
     return 0.5 * min(1.0, 10.0 * max(gap, 1e-6) ** 0.5)
