@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.plot.style import palette
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path
 
 __all__ = ["Labels", "line_in_view", "resampled", "settle"]
 
 Points = NDArray[np.float64]
-Place = tuple[Any, Any, float, float]
+Place = tuple[ArrayLike, ArrayLike, float, float]
 """A point of the data, an offset in points, a rotation in degrees, and a cost."""
 _PAD = 2.0  # points around a label
 _CORNERS = np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
@@ -26,14 +31,14 @@ class Labels:
     axes, on no other label, over few points.
     """
 
-    def __init__(self, ax: Any, *, silent: bool = False) -> None:
+    def __init__(self, ax: Axes, *, silent: bool = False) -> None:
         self.ax, self._paper, self._silent = ax, palette(ax).paper, silent
         self._unit = ax.figure.dpi / 72.0  # pixels of a point
         self._points: Points = np.zeros((0, 2))
         self._weights: Points = np.zeros(0)
-        self._boxes: list[Any] = []
+        self._boxes: list[Path] = []
 
-    def avoid(self, points: Any, weight: float = 3.0) -> None:
+    def avoid(self, points: ArrayLike, weight: float = 3.0) -> None:
         """Add points of the data that labels should not cover."""
         points = np.asarray(points, dtype=np.float64).reshape(-1, 2)
         points = points[np.isfinite(points).all(axis=1)]
@@ -41,8 +46,14 @@ class Labels:
         self._weights = np.append(self._weights, np.full(len(points), weight))
 
     def at_point(
-        self, text: str, point: Any, color: str, *, away: Any = (0.0, 0.0), size: float = 14.0
-    ) -> Any:
+        self,
+        text: str,
+        point: ArrayLike,
+        color: str,
+        *,
+        away: ArrayLike = (0.0, 0.0),
+        size: float = 14.0,
+    ) -> None:
         """Label a point, preferably in the direction `away` from it."""
         angles = np.arange(24) * np.pi / 12.0
         away = np.asarray(away, dtype=np.float64)
@@ -53,15 +64,15 @@ class Labels:
             for distance in (5.0, 8.0, 13.0, 20.0, 30.0)
             for u in np.c_[np.cos(angles), np.sin(angles)]
         ]
-        return self._put(text, places, color, size, ground=True)
+        self._put(text, places, color, size, ground=True)
 
-    def on_line(self, text: str, line: Any, color: str, *, size: float = 11.5) -> Any:
+    def on_line(self, text: str, line: ArrayLike, color: str, *, size: float = 11.5) -> None:
         """Label the straight line between two points, in its direction."""
         a, b = np.asarray(line, dtype=np.float64)
         step = np.subtract(*self.ax.transData.transform(np.array([b, a])))
         length = float(np.hypot(*step))
         if length == 0.0:
-            return None
+            return
         u = step / length
         if u[0] < -1e-9 or (abs(u[0]) <= 1e-9 and u[1] < 0.0):
             u = -u
@@ -72,9 +83,9 @@ class Labels:
             for t in np.linspace(0.04, 0.96, 47)
             for side in (1.0, -1.0)
         ]
-        return self._put(text, places, color, size)
+        self._put(text, places, color, size)
 
-    def near(self, text: str, curve: Any, color: str, *, size: float = 12.0) -> Any:
+    def near(self, text: str, curve: ArrayLike, color: str, *, size: float = 12.0) -> None:
         """Label a curve or a cloud of points, in the nearest free space."""
         points = self.ax.transData.transform(np.asarray(curve, dtype=np.float64))
         window = self.ax.get_window_extent()
@@ -82,19 +93,21 @@ class Labels:
         grid = np.array([(a, b) for a in x for b in y])
         distance = np.hypot(*(grid[:, None] - points[None]).T).min(axis=0) / self._unit
         places = zip(self.ax.transData.inverted().transform(grid), distance)
-        return self._put(text, [(p, (0.0, 0.0), 0.0, 0.15 * d) for p, d in places], color, size)
+        self._put(text, [(p, (0.0, 0.0), 0.0, 0.15 * d) for p, d in places], color, size)
 
-    def at_first_free(self, text: str, points: Any, color: str, *, size: float = 12.0) -> Any:
+    def at_first_free(
+        self, text: str, points: Iterable[ArrayLike], color: str, *, size: float = 12.0
+    ) -> None:
         """Put a label on one of the points, preferably on the first."""
         places = [(p, (0.0, 0.0), 0.0, 0.1 * k) for k, p in enumerate(points)]
-        return self._put(text, places, color, size)
+        self._put(text, places, color, size)
 
     def _put(
         self, text: str, places: Iterable[Place], color: str, size: float, ground: bool = False
-    ) -> Any:
+    ) -> None:
         """Draw a label at the cheapest place; over a crowd of points on a ground of its own."""
         if self._silent:
-            return None
+            return
         from matplotlib.path import Path
         from matplotlib.patheffects import withStroke
 
@@ -127,7 +140,6 @@ class Labels:
                 {"boxstyle": "round,pad=0.1", "fc": self._paper, "ec": "none", "alpha": 0.7}
             )
         label.set_in_layout(False)
-        return label
 
     def _half(self, text: str, size: float) -> Points:
         """Return half of the width and of the height of a text with its padding, in pixels."""
@@ -137,12 +149,12 @@ class Labels:
         return 0.5 * np.array([extent.width, extent.height]) + _PAD * self._unit
 
 
-def settle(figure: Any) -> None:
+def settle(figure: Figure) -> None:
     """Compute the layout of a figure, so that pixel coordinates are final."""
     figure.canvas.figure.draw_without_rendering()  # of the whole figure of a subfigure
 
 
-def resampled(curve: Any, count: int = 120) -> Points:
+def resampled(curve: ArrayLike, count: int = 120) -> Points:
     """Return points of a polygonal line at equal distances, each coordinate in units of its range."""
     line = np.asarray(curve, dtype=np.float64)
     line = line[np.isfinite(line).all(axis=1)]
@@ -154,7 +166,7 @@ def resampled(curve: Any, count: int = 120) -> Points:
     return np.c_[np.interp(t, length, line[:, 0]), np.interp(t, length, line[:, 1])]
 
 
-def line_in_view(ax: Any, w: Any, height: float) -> Points | None:
+def line_in_view(ax: Axes, w: ArrayLike, height: float) -> Points | None:
     """Return the ends of `{z : <w, z> = height}` within the limits of the axes; None if it misses them."""
     w = np.asarray(w, dtype=np.float64)
     p, u = w * height / (w @ w), np.array([-w[1], w[0]]) / np.hypot(*w)

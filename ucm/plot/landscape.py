@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from ucm.plot.outline import outline
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator
 from ucm.plot.style import Display, diamond, palette
 from ucm.plot.support import Projection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["LandscapeDisplay"]
 
@@ -172,7 +175,7 @@ class LandscapeDisplay(Display):
             self._draw(a)
         return self
 
-    def _draw(self, ax: Any) -> None:
+    def _draw(self, ax: Axes) -> None:
         colours, labels = palette(ax), Labels(ax)
         degrees, height = np.degrees(self.angles), float(np.ptp(self.heights))
         ax.plot(degrees, self.heights, color=colours.ink, zorder=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from ucm.plot.grid import path_over
 from ucm.plot.labels import Labels, resampled, settle
 from ucm.plot.plane import feature_names
 from ucm.plot.style import LINES, Display, palette
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["PathDisplay"]
 
@@ -203,14 +206,14 @@ class PathDisplay(Display):
             regions.append((max(i.upper, low), high, "empty" if i.upper_closed else "zero"))
         return regions
 
-    def _shade(self, ax: Any) -> None:
+    def _shade(self, ax: Axes) -> None:
         colours = palette(ax)
         for edge, end, reason in self.regions:
             colour = colours.alert if reason == "zero" else colours.soft
             ax.axvspan(*sorted((edge, end)), color=colour, alpha=0.16, lw=0, zorder=0)
             ax.axvline(edge, color=colour, lw=1.2, zorder=1)
 
-    def _label_regions(self, ax: Any) -> None:
+    def _label_regions(self, ax: Axes) -> None:
         colours, width = palette(ax), float(self.values[-1] - self.values[0])
         for edge, end, reason in self.regions:
             x, side = 0.5 * (edge + end), "center"
@@ -226,7 +229,7 @@ class PathDisplay(Display):
         """Return the indices of the coefficients by their largest absolute value, in descending order."""
         return np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
 
-    def _coefficients(self, ax: Any) -> None:
+    def _coefficients(self, ax: Axes) -> None:
         colours, order = palette(ax), self._by_size()
         for j in order[_NAMED : _NAMED + _DRAWN]:
             style = {"color": colours.soft, "lw": 0.7, "alpha": 0.45, "zorder": 1.5}
@@ -236,7 +239,7 @@ class PathDisplay(Display):
         ax.axhline(0.0, color=colours.soft, lw=0.8, zorder=1)
         ax.set_ylabel("coefficients")
 
-    def _label_coefficients(self, ax: Any) -> None:
+    def _label_coefficients(self, ax: Axes) -> None:
         low, high = ax.get_ylim()
         named = self._by_size()[:_NAMED]
         ends = (self.coefficients[-1, named] - low) / (high - low)
@@ -248,28 +251,29 @@ class PathDisplay(Display):
                 annotation_clip=False,
             )  # fmt: skip
 
-    def _objective(self, ax: Any) -> None:
+    def _objective(self, ax: Axes) -> None:
         colours = palette(ax)
         ax.plot(self.values, self.objective, color=colours.sum)
         if self.interval is not None:
             ax.axhline(0.0, color=colours.soft, lw=0.8, zorder=1)
         ax.set_ylabel("objective" if self.interval is None else "worst-case\nmargin")
 
-    def _support(self, ax: Any) -> None:
-        ax.step(self.values, self.support, where="mid", color=palette(ax).ink)
+    def _support(self, ax: Axes) -> None:
+        counts = [] if self.support is None else self.support
+        ax.step(self.values, counts, where="mid", color=palette(ax).ink)
         ax.set_ylim(bottom=0.0)
         ax.set_ylabel("samples\nwith weight")
 
-    def _score(self, ax: Any) -> None:
+    def _score(self, ax: Axes) -> None:
         for score, colour, dashes in zip(self.scores.values(), self._score_colors(ax), LINES):
             ax.plot(self.values, score, color=colour, ls=dashes)
         ax.set_ylabel("score")
 
-    def _score_colors(self, ax: Any) -> tuple[str, ...]:
+    def _score_colors(self, ax: Axes) -> tuple[str, ...]:
         colours = palette(ax)
         return (colours.soft, colours.pos)[-len(self.scores) :]
 
-    def _label_scores(self, ax: Any) -> None:
+    def _label_scores(self, ax: Axes) -> None:
         labels = Labels(ax)
         curves = {k: resampled(np.c_[self.values, score], 300) for k, score in self.scores.items()}
         for curve in curves.values():

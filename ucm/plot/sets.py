@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from ucm.plot.plane import plane_of
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator, subsample
 from ucm.plot.style import LINES, MARKS, Display, arrow, diamond, palette
 from ucm.plot.support import Frame, Projection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["PANELS", "SetDisplay"]
 
@@ -227,7 +230,7 @@ class SetDisplay(Display):
             return PANELS if len(self.points) else ("set",)
         return (panels,)
 
-    def prepare(self, ax: Any, panel: str) -> None:
+    def prepare(self, ax: Axes, panel: str) -> None:
         """Set the limits, the labels and the title of a panel, which determine its layout."""
         (x, y), h = self.frame(panel).middle, self.frame(panel).half
         ax.set(
@@ -242,7 +245,7 @@ class SetDisplay(Display):
         else:
             ax.set_title("the classes and their sets" if self.classes else "the classes")
 
-    def draw(self, ax: Any, panel: str, *, labelled: bool = True) -> None:
+    def draw(self, ax: Axes, panel: str, *, labelled: bool = True) -> None:
         """Draw a panel into prepared axes."""
         labels = Labels(ax, silent=not labelled)
         if panel == "classes":
@@ -266,7 +269,7 @@ class SetDisplay(Display):
         clouds = [points, *(_bounded_part(o) for o in self.classes.values())]
         return Frame.around(*clouds, *(p[None] for p in self.extremes.values()))
 
-    def _draw_classes(self, ax: Any, labels: Labels) -> None:
+    def _draw_classes(self, ax: Axes, labels: Labels) -> None:
         colours, frame = palette(ax), self.frame("classes")
         width = ax.get_window_extent().width / ax.figure.dpi
         unit = min(1.0, np.sqrt(150.0 / max(len(self.points), 1))) * min(1.0, (width / 3.6) ** 2)
@@ -312,7 +315,7 @@ class SetDisplay(Display):
             notes.append("unbounded")
         _note(labels, frame, notes, colours.soft)
 
-    def _draw_set(self, ax: Any, labels: Labels) -> None:
+    def _draw_set(self, ax: Axes, labels: Labels) -> None:
         colours, U = palette(ax), self.outline
         _fill(ax, labels, U, colours.sum)
         for part in self.parts.get(0, []):
@@ -349,7 +352,7 @@ class SetDisplay(Display):
         _note(labels, self.frame("set"), notes, colours.soft)
 
 
-def _line(ax: Any, labels: Labels, w: Vec, height: float, text: str, color: str, gid: str) -> None:
+def _line(ax: Axes, labels: Labels, w: Vec, height: float, text: str, color: str, gid: str) -> None:
     """Draw and label the line `<w, z> = height`."""
     ends = line_in_view(ax, w, height)
     if ends is not None:
@@ -358,14 +361,14 @@ def _line(ax: Any, labels: Labels, w: Vec, height: float, text: str, color: str,
         labels.on_line(text, ends, color, size=13)
 
 
-def _fill(ax: Any, labels: Labels, shape: Outline, color: str, dashes: Any = "-") -> None:
+def _fill(ax: Axes, labels: Labels, shape: Outline, color: str, dashes: Any = "-") -> None:
     if len(shape.vertices) > 2:
         ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1)
     ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=2, solid_capstyle="round")
     labels.avoid(resampled(shape.closed))
 
 
-def _dashed(ax: Any, labels: Labels, curve: NDArray[np.float64], color: str) -> None:
+def _dashed(ax: Axes, labels: Labels, curve: NDArray[np.float64], color: str) -> None:
     ax.plot(*curve.T, color=color, lw=1.1, ls=(0, (2, 2)), zorder=2)
     labels.avoid(resampled(curve))
 

@@ -11,11 +11,16 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ucm.data.linear import Vec
 from ucm.errors import MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = [
     "LINES",
@@ -141,7 +146,7 @@ def luminance(colour: Any) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-def palette(ax: Any) -> Palette:
+def palette(ax: Axes) -> Palette:
     """Return the colours for the ground of these axes; the ink is the colour of their labels."""
     from matplotlib.colors import to_hex, to_rgba
 
@@ -155,7 +160,7 @@ def palette(ax: Any) -> Palette:
     )
 
 
-def arrow(ax: Any, tip: Any, color: str) -> None:
+def arrow(ax: Axes, tip: Vec, color: str) -> None:
     """Draw an arrow from 0."""
     style = {
         "arrowstyle": "-|>",
@@ -165,10 +170,10 @@ def arrow(ax: Any, tip: Any, color: str) -> None:
         "shrinkB": 4,
         "mutation_scale": 17,
     }
-    ax.annotate("", tip, (0.0, 0.0), zorder=5, arrowprops=style)
+    ax.annotate("", tuple(tip), (0.0, 0.0), zorder=5, arrowprops=style)
 
 
-def diamond(ax: Any, point: Any, color: str, **options: Any) -> None:
+def diamond(ax: Axes, point: Vec, color: str, **options: Any) -> None:
     """Draw a diamond with an edge of the ink."""
     edge = palette(ax).ink
     ax.plot(*point, marker="D", ms=8, mfc=color, mec=edge, mew=1.0, zorder=6, **options)
@@ -187,12 +192,14 @@ class Display:
     figure_: Any = field(default=None, init=False)
 
     @property
-    def ax_(self) -> Any:
+    def ax_(self) -> Axes:
         """The first of `axes_`."""
         return self.axes_[0]
 
     @contextmanager
-    def _axes(self, ax: Any, rows: int, columns: int, size: tuple[float, float]) -> Iterator[Any]:
+    def _axes(
+        self, ax: Any, rows: int, columns: int, size: tuple[float, float]
+    ) -> Iterator[NDArray[np.object_]]:
         """Set and yield `rows * columns` axes: those given, or new ones of a size in inches each.
 
         Raises

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from ucm.plot.problem import (
     problem_of_estimator,
 )
 from ucm.plot.style import LINES, Display, palette
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["WeightsDisplay"]
 
@@ -123,7 +126,7 @@ class WeightsDisplay(Display):
                 self._draw(a, name)
         return self
 
-    def _draw(self, ax: Any, name: str) -> None:
+    def _draw(self, ax: Axes, name: str) -> None:
         colours, labels, curves = palette(ax), Labels(ax), {}
         ax.axhline(1.0, color=colours.soft, lw=1.0, ls=LINES[3], zorder=1)
         left, right = ax.get_xlim()
