@@ -35,7 +35,7 @@ def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert (rows.b, rows.bias_rule) == (pytest.approx(memory.b, abs=5e-3), memory.bias_rule)
     weights = np.asarray(rows.weights)
     assert weights.shape == (3000,) and np.count_nonzero(weights) < 300
-    assert plan.lowering.here < 1500  # type: ignore[attr-defined]
+    assert plan.lowering.y.size < 1500  # type: ignore[attr-defined]
     if name == "mpm":
         assert plan.verify().agrees
         assert known(rows.summand_points)[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from ucm.compiler.lowering import ExternalAnswer, Lowering
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.linear import Vec
-from ucm.data.source import spread
+from ucm.data.source import RowSource, given_rows, spread
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
 from ucm.forms.rows import OverRows
 from ucm.forms.solution import Certificate, Solution
 
-__all__ = ["OutOfCoreLowering", "answer_of"]
+__all__ = ["OutOfCoreLowering", "answer_of", "lazy_weights"]
 
 _WRITTEN = 1000  # rows in a reference problem without an active set
 
@@ -49,9 +49,9 @@ class OutOfCoreLowering(Lowering[Form]):
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
 
-    def lazily(self, weights: Callable[[], Vec]) -> Any:
+    def lazily(self, weights: Callable[[], Vec]) -> LazyVector:
         """Return the weights of all rows, computed at the first access."""
-        return LazyVector(self.rows.given, partial(spread, self.rows.source, weights))
+        return lazy_weights(self.rows.source, weights)
 
     def written(self, found: Any) -> tuple[Any, Vec, Vec]:
         """Return the rows that a reference problem holds, labels times weights, and their weights: the active
@@ -59,6 +59,11 @@ class OutOfCoreLowering(Lowering[Form]):
         X, y = self.rows.sample
         step = -(-y.size // _WRITTEN)
         return found.rows.written((X[::step], y[::step]))
+
+
+def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> LazyVector:
+    """Return the weights of all given rows, from the weights of the rows of positive sample weight."""
+    return LazyVector(given_rows(source), partial(spread, source, weights))
 
 
 def answer_of(solution: Solution | None) -> Answer:
