@@ -1,4 +1,4 @@
-"""Models over row sources: two reduced hulls by an active set, and what every other one would need."""
+"""Two hulls of samples that are read block by block, their weights below caps or in balls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy import sparse
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
 from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, translation_factors
-from ucm.compiler.robust import DistanceLowering, separates
+from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, refuse_gathering, rows_here
 from ucm.data.linear import LinearMap, Vec
@@ -22,8 +22,7 @@ from ucm.data.maps import ComposedMap
 from ucm.data.row_metadata import Factors
 from ucm.data.source import of_all_groups
 from ucm.errors import EmptySetError, ParameterError
-from ucm.evidence.certificate import at_zero, is_proven
-from ucm.evidence.inside import INSIDE
+from ucm.evidence.certificate import is_proven
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
 from ucm.evidence.row_hulls import HullProof, hulls_proven
@@ -61,14 +60,14 @@ _RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
 
 
 def of_statistics(U: Node) -> bool:
-    """Whether the samples of a set stand under means and covariances only."""
+    """True if the samples of a set stand under means and covariances only."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples)
     return not isinstance(U, SampleNode) and all(map(of_statistics, U.below()))
 
 
 def is_translation_invariant(U: UncertaintySet) -> bool:
-    """Whether a set stays where it is while all samples move by one vector."""
+    """True if a set does not move if all samples move by one vector."""
     if any(isinstance(V, LinearImage | AffineImage) for V in U.walk()):
         return False
     found = list(translation_factors(U))
@@ -76,8 +75,8 @@ def is_translation_invariant(U: UncertaintySet) -> bool:
 
 
 def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
-    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none; or,
-    where it may be curved, in a ball."""
+    """True if a set is a sum of multiples of hulls of samples, with weights below one cap or, if `curved`, in
+    a ball."""
     if isinstance(U, Combination):
         return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
     if not isinstance(U, Hull) or not isinstance(U.samples, Samples):
@@ -88,7 +87,7 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 
 
 def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
-    """Which rows count in hulls of groups, one of each class; None where a class has several."""
+    """Return the factors of rows in hulls of groups, one of each class; None if a class has several."""
     sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
     for c, kind in enumerate(("pos", "neg")):
         labels = [label for k, label in named if k in (kind, "signed")]
@@ -99,15 +98,14 @@ def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
-    """Two hulls of rows, from the declared set lowered over samples that are elsewhere: their weights below
-    caps, or in balls of conjugates of losses.
+    """Return the two hulls of rows of a declared set, their weights below caps or in balls of conjugates.
 
     Raises
     ------
     EmptySetError
         The set has no point for these parameters.
     DataError
-        The set is another one.
+        The set is not made of two such hulls.
     """
     what = f"{model!r}"
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
@@ -149,15 +147,18 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
 
 
 def _below_caps(form: RowHulls) -> RowHulls | None:
-    """The form with caps, if each ball holds all weights below the steepest slope of its loss."""
+    """Return the form with caps, if each ball holds all weights below the steepest slope of its loss."""
     room, caps = form.radii.copy(), []
     for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.counts, strict=True):
         loss = form.balls[k][0]
         cap = min(share * loss.steepest(), mass / form.data.least)
         full, last = min(mass / cap * (1.0 + 1e-14), m), 0.0
         if form.data.plain:
-            full, last = float(int(full)), 1.0  # else a bound: rows in part
-        ends = np.array([cap, max(mass - full * cap, 0.0), 0.0]) / share  # a vertex: the highest
+            full, last = (
+                float(int(full)),
+                1.0,
+            )  # with weights of samples the number need not be whole
+        ends = np.array([cap, max(mass - full * cap, 0.0), 0.0]) / share  # the highest vertex
         counts = np.array([full, last, m - full - last]) if full < m else np.array([m, 0.0, 0.0])
         room[k] -= share * float(counts @ loss.conjugate(ends))
         caps.append(cap)
@@ -168,7 +169,7 @@ def _below_caps(form: RowHulls) -> RowHulls | None:
 
 
 def _kind(A: LinearMap) -> tuple[str, float]:
-    """Which samples a map is of, and the number in front; "" for no samples alone."""
+    """Return the kind of the samples of a map and its factor; "" if it is not a multiple of samples."""
     factor = 1.0
     while isinstance(A, ComposedMap) and A.M is None:
         A, factor = A.inner, factor * A.factor
@@ -180,7 +181,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     Parameters
     ----------
-    whole : the same samples where they are in memory; what leads beyond two hulls goes on with them
+    whole : the same samples, if they are in memory; other forms and rules of the bias use them
     """
 
     bias_rules = _RULES
@@ -222,7 +223,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.data is self.rows:
             return None
-        if proof is None:  # who watches sees the iterations
+        if proof is None:  # an observer sees the iterations of a solver in memory
             watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
             return self.memory if watched or monitor.max_iter is not None else None
         done = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
@@ -236,16 +237,10 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         certificate, points = hulls_proven(self.form, found), found.points
         if points is None:
             return Proof(answer, certificate, certificate.primal, answer.w)
+        norm, size = self.form.norm_and_size(points)
         x = np.array(self.form.factors) @ points
-        norm = self.data.space.norm(x)
-        size = self.form.norm_and_size(points)[1]
-        near = self.data.space.resolution
-        small = certificate.violation <= INSIDE and norm <= near * size
-        if small and not separates(certificate, tol, size, near, 0.0):
-            certificate = at_zero(norm, size, certificate.violation)
-            return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
-        objective = -norm if np.isfinite(certificate.dual) else certificate.primal
-        return Proof(answer, certificate, objective, answer.w, None, x, size)
+        known = Proof(answer, certificate, math.nan, answer.w, None, x, size)
+        return proof_of_distance(known, norm, tol, self.data.space.resolution, float)
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         if self.memory is None:
@@ -288,8 +283,10 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts, rho=rho)
 
     def _levels(self, found: Any, points: Any, w: Vec) -> tuple[float, float]:
-        """The scores at which the weights of each class leave their bounds; where a class has one such score,
-        or its ball is one point, that of its point."""
+        """Return the scores at which the weights of each class leave their bounds.
+
+        If all weights of a class are equal, it is the score of the point of the class.
+        """
         form = self.form
         balls = form.rooms[list(form.of)] > 0.0
         free = np.array(form.shares) < form.masses if form.capped else balls
@@ -318,7 +315,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return -0.5 * float(sum(w @ point for point in points)), "midpoint"
 
     def _parts(self, points: Any) -> tuple[Vec, ...]:
-        """The points of the summands, in the order in which they are written."""
+        """Return the points of the summands, in the order in which they are written."""
         place = {"pos": 0, "neg": 1}
         signed = points[0] - points[1]
         return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ from ucm.solvers.threads import blas_threads
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "separates"]
+__all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "proof_of_distance"]
 
 _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a second
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
@@ -65,16 +66,24 @@ _CANCELLED = 1e-14  # of the largest column: the rounding error of x by cancella
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
-def separates(
-    certificate: Certificate, tol: float, size: float, resolution: float, rounding: float
-) -> bool:
-    """True if w proves that 0 lies outside of a set U of this size.
+def proof_of_distance(
+    known: Proof, norm: float, tol: float, resolution: float, rounding: Callable[[], float]
+) -> Proof:
+    """Return the proof of a point of U with its objective, and with w = 0 if 0 counts as a point of U.
 
-    The worst case along w exceeds rounding errors and the resolution of the space.
+    The point counts as 0 if its norm is within the resolution of the space, whatever the tolerance is, and
+    the worst case along w exceeds neither this resolution nor rounding errors.
     """
-    proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
-    least = SEPARATED if proven else resolution
-    return certificate.primal < -(least * size + rounding)
+    certificate, size = known.certificate, known.size
+    if certificate.violation <= INSIDE and norm <= resolution * size:
+        proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
+        least = SEPARATED if proven else resolution
+        if not certificate.primal < -(least * size + rounding()):
+            certificate = at_zero(norm, size, certificate.violation)
+            zero: Any = np.zeros(0 if known.w is None else known.w.size)
+            return replace(known, certificate=certificate, objective=0.0, w=zero)
+    objective = -norm if np.isfinite(certificate.dual) else certificate.primal
+    return replace(known, objective=objective)
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
@@ -405,15 +414,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         norm, size = self.data.space.norm(x, self.model.dual), form.size(q)
         if not is_proven(certificate, tol):  # without a proof the size of U decides
             size = max(size, form.largest)
-        near = self.data.space.resolution  # relative distance that counts as 0, independent of tol
-        small = certificate.violation <= INSIDE and norm <= near * size
-        if small and not separates(
-            certificate, tol, size, near, _CANCELLED * self._largest_column()
-        ):
-            certificate = at_zero(norm, size, certificate.violation)
-            return Proof(answer, certificate, 0.0, zero, None, x, size)
-        objective = -norm if np.isfinite(certificate.dual) else certificate.primal
-        return Proof(answer, certificate, objective, w, None, x, size)
+        known = Proof(answer, certificate, math.nan, w, None, x, size)
+        near = self.data.space.resolution
+        return proof_of_distance(known, norm, tol, near, lambda: _CANCELLED * self._largest_column())
 
     def _zero_in_set(self, proof: Proof) -> bool:
         """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""
