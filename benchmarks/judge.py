@@ -12,7 +12,7 @@ from ucm.data.bound import bind
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.data.source import RowSource
-from ucm.estimators.out_of_core import accuracy_rows
+from ucm.estimators.out_of_core import scored
 from ucm.evidence.certificate import certify
 from ucm.forms.solution import Solution
 from ucm.language.models import nu_svm
@@ -54,7 +54,8 @@ def accuracy(solution: Solution, X: Any, y: NDArray[Any]) -> float:
     if solution.b is None:
         return float("nan")
     if isinstance(X, RowSource):
-        return accuracy_rows(X, solution.w, solution.b)
+        scores, labels = scored(X, solution.w[None, :], None)
+        return float(np.mean((scores[:, 0] + solution.b > 0.0) == (labels > 0)))
     return float(np.mean(np.where(solution.decision(X) > 0.0, 1, -1) == y))
 
 

@@ -153,8 +153,8 @@ def test_a_search_over_rows_scores_as_one_in_memory(name: str) -> None:
     ("options", "words"),
     [
         ({}, r"write param_range=\[...\]"),
-        ({"param_range": [0.3], "cv": "loo"}, "cv is a number of folds"),
-        ({"param_range": [0.3], "scoring": "roc_auc"}, "scoring is None"),
+        ({"param_range": [0.3], "cv": "loo"}, "cv is a whole number from 2 on"),
+        ({"param_range": [0.3], "scoring": "roc_auc"}, "scoring is .* or None"),
         ({"param_range": [0.3], "param_name": "mu"}, "param_name is one of"),
         ({"estimator": ucm.Classifier(kernel="rbf"), "param_range": [0.3]}, "gather"),
     ],

@@ -28,7 +28,7 @@ from ucm.data.files import read
 from ucm.data.readers import SUFFIXES, feature_rows, open_rows
 from ucm.data.source import Labelled, RowSource
 from ucm.errors import DataError, ParameterError
-from ucm.estimators.out_of_core import accuracy_rows, scored
+from ucm.estimators.out_of_core import scored
 from ucm.estimators.validation import normal_in_features
 from ucm.evidence.relative import admissible
 from ucm.evidence.verify import Verification
@@ -382,7 +382,8 @@ def _accuracy(solution: Solution, X: Any, y: Any) -> float:
     if solution.b is None:
         return float("nan")
     if isinstance(X, RowSource):
-        return accuracy_rows(X, solution.w, solution.b)
+        scores, labels = scored(X, solution.w[None, :], None)
+        return float(np.mean((scores[:, 0] + solution.b > 0.0) == (labels > 0)))
     return float(np.mean((solution.decision(X) > 0.0) == (y > 0)))
 
 

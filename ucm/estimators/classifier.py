@@ -27,7 +27,7 @@ from ucm.errors import ParameterError, SolverError, warn_of
 from ucm.estimators.multiclass import Pair, Problems, about_pair, each, one_vs_one_scores
 from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
 from ucm.estimators.options import check_options, kernel_options, solve_options
-from ucm.estimators.out_of_core import fit_rows, hits_rows, score_rows, write_scores
+from ucm.estimators.out_of_core import fit_rows, hits_rows, scored, write_scores
 from ucm.estimators.validation import (
     data_errors,
     fitted_anew,
@@ -452,10 +452,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if is_stored(X):
             names = getattr(self, "feature_names_in_", None)
             columns = None if names is None else list(names)
+            source = feature_rows(X, columns)
             if "coef_" in vars(self):
-                return score_rows(X, self.coef_, columns) + self.intercept_
-            mapped = feature_rows(X, columns).mapped(self.expansion_.scores)
-            return score_rows(mapped, np.eye(self.intercept_.size), None) + self.intercept_
+                return scored(source, self.coef_, columns)[0] + self.intercept_
+            mapped = source.mapped(self.expansion_.scores)
+            return scored(mapped, np.eye(self.intercept_.size), None)[0] + self.intercept_
         with data_errors("predict"):
             refuse_unsound(X, "Classifier: X")
             X = validate_data(self, X, accept_sparse="csr", reset=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ucm.errors import UCMError
 from ucm.estimators.validation import Samples, class_weights, counted
 
-__all__ = ["Pair", "Problems", "about_pair", "each", "one_vs_one_scores"]
+__all__ = ["Pair", "Problems", "about_pair", "each", "one_vs_one_scores", "pairs_of"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,15 @@ class Pair:
             return ""
         names = list(map(repr, classes.tolist()))
         return f"{names[self.positive]} against {'the rest' if self.negative < 0 else names[self.negative]}: "
+
+
+def pairs_of(classes: int, scheme: str) -> list[tuple[int, int]]:
+    """Return the positive and the negative class of each two-class problem, -1 for all other classes."""
+    if classes == 2:
+        return [(1, 0)]
+    if scheme == "ovr":
+        return [(i, -1) for i in range(classes)]
+    return list(combinations(range(classes), 2))
 
 
 class Problems:
@@ -68,14 +77,8 @@ class Problems:
         weights = None if samples.weights is None else samples.weights[rows]
         self._counts = counted(weights, classes, index)
         self._factors = class_weights(classifier.class_weight, classes, self._counts)
-        if classes.size == 2:
-            chosen = [(1, 0)]
-        elif classifier.multi_class == "ovr":
-            chosen = [(i, -1) for i in range(classes.size)]
-        else:
-            chosen = list(combinations(range(classes.size), 2))
         self.pairs: list[Pair] = []
-        for i, j in chosen:
+        for i, j in pairs_of(classes.size, classifier.multi_class):
             part = rows, index
             if j >= 0 and classes.size > 2:
                 members = (index == i) | (index == j)

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.columns import Features, RowColumns, refuse_lost
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
@@ -16,7 +17,14 @@ from ucm.data.linear import Vec
 from ucm.data.row_metadata import label_in, weight_in
 from ucm.errors import DataError
 
-__all__ = ["lazy_accuracy", "lazy_answers", "light_of", "refuse_width", "right_rows"]
+__all__ = [
+    "lazy_accuracy",
+    "lazy_answers",
+    "light_of",
+    "refuse_width",
+    "right_rows",
+    "weights_and_labels",
+]
 
 _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")
 """What is fitted and predicts nothing: it stays here."""
@@ -126,9 +134,14 @@ def right_rows(X: Any, y: Any, classifier: Any, places: Any) -> Vec:
     ----------
     places : of the columns of the fit; None for all columns
     """
-    c, y = weight_in(y), label_in(y)
-    c = np.ones(y.size) if c is None else c
+    c, y = weights_and_labels(y)
     if y.size == 0:
         return np.zeros(2)
     correct = np.asarray(classifier.predict(X if places is None else X[:, places])) == y
     return np.array([float(c @ correct), float(c.sum())])
+
+
+def weights_and_labels(y: Any) -> tuple[Vec, NDArray[Any]]:
+    """Return the weights of the rows of a block, 1 without weights, and their labels."""
+    c, y = weight_in(y), label_in(y)
+    return np.ones(y.size) if c is None else c, y

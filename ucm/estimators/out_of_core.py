@@ -6,7 +6,6 @@ import functools
 import operator
 import time
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +17,21 @@ from ucm.compiler.plan import Plan
 from ucm.data.array_rows import library
 from ucm.data.columns import refuse_lost, weights_of
 from ucm.data.first_pass import FEATURES, refuse_gathering
-from ucm.data.linear import Vec
-from ucm.data.readers import feature_rows, has_columns, open_rows
-from ucm.data.row_metadata import label_in, weight_in
+from ucm.data.readers import has_columns, open_rows
+from ucm.data.row_metadata import label_in
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double
 from ucm.data.validation import refuse_empty
 from ucm.errors import DataError, ParameterError
-from ucm.estimators.multiclass import about_pair
-from ucm.estimators.on_dask import light_of, refuse_width, right_rows
+from ucm.estimators.multiclass import about_pair, pairs_of
+from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels
 from ucm.estimators.options import kernel_options, solve_options
 from ucm.estimators.validation import class_weights, labels_of
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = [
-    "accuracy_rows",
-    "fit_rows",
-    "hits_rows",
-    "problems_of",
-    "score_rows",
-    "scored",
-    "write_scores",
-]
+__all__ = ["fit_rows", "hits_rows", "problems_of", "refuse_in_memory", "scored", "write_scores"]
 
 
 def fit_rows(
@@ -56,10 +46,7 @@ def fit_rows(
     """
     began = time.perf_counter()
     source = open_rows(X, y, **tags)
-    if classifier.kernel not in (None, "linear") and classifier.kernel_approx is None:
-        refuse_gathering(source, "Classifier with a kernel", FEATURES)
-    if classifier.read_as is not None:
-        refuse_gathering(source, "Classifier with read_as")
+    refuse_in_memory(classifier, source, "Classifier")
     classes = labels_of(source.labels(), classifier.pos_label)[0]
     _, options = kernel_options(classifier, source, None)
     shared = SharedPasses(source)
@@ -80,37 +67,40 @@ def fit_rows(
     return source, classes, plans, solutions
 
 
+def refuse_in_memory(classifier: Any, source: RowSource, who: str) -> None:
+    """Raise `DataError` for options that need all samples in memory."""
+    if classifier.kernel not in (None, "linear") and classifier.kernel_approx is None:
+        refuse_gathering(source, f"{who} with a kernel", FEATURES)
+    if classifier.read_as is not None:
+        refuse_gathering(source, f"{who} with read_as")
+
+
 def problems_of(
     source: RowSource, classes: NDArray[Any], classifier: Any
 ) -> Iterator[tuple[Labelled, Any]]:
-    """Yield the two-class problems with the weights of both sides, in the order of
-    `ucm.estimators.multiclass.pairs_of`."""
+    """Yield the two-class problems with the weights of both sides, in the order of `pairs_of`."""
     weight = classifier.class_weight
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
         yield Labelled(source, classes[1]), weight
         return
-    rows, met = source.map_reduce(_met, classes, merge=operator.add)
-    weights = class_weights(weight, classes, met)
-    if classes.size == 2:
-        yield Labelled(source, classes[1]), (weights[1], weights[0])
-    elif classifier.multi_class == "ovr":
-        for i, label in enumerate(classes):
+    rows, counts = source.map_reduce(_class_sums, classes, merge=operator.add)
+    weights = class_weights(weight, classes, counts)
+    for i, j in pairs_of(classes.size, classifier.multi_class):
+        if j < 0:
             rest = np.arange(classes.size) != i
-            yield (
-                Labelled(source, label),
-                (weights[i], np.average(weights[rest], weights=met[rest])),
-            )
-    else:
-        for i, j in combinations(range(classes.size), 2):
+            part = Labelled(source, classes[i])
+            yield part, (weights[i], np.average(weights[rest], weights=counts[rest]))
+        elif classes.size == 2:
+            yield Labelled(source, classes[i]), (weights[i], weights[j])
+        else:
             part = Labelled(source, classes[i], classes[j], int(rows[i] + rows[j]))
             yield part, (weights[i], weights[j])
 
 
-def _met(X: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    c, y = weight_in(y), label_in(y)
-    c = np.ones(y.size) if c is None else c
-    own = [c[y == label] for label in classes]
-    return np.array([[v.size for v in own], [v.sum() for v in own]])
+def _class_sums(X: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return by class the number of rows of a block, and their weight."""
+    c, y = weights_and_labels(y)
+    return np.array([[np.sum(y == label), c[y == label].sum()] for label in classes]).T
 
 
 def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
@@ -119,8 +109,10 @@ def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
     return np.asarray(X @ W.T), label_in(y), bool(np.isfinite(entries).all())
 
 
-def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArray[np.float64]:
-    """Return `X W'`, computed block by block.
+def scored(
+    source: RowSource, W: NDArray[np.float64], names: list[str] | None
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return `X W'` and the labels, computed block by block.
 
     Parameters
     ----------
@@ -131,13 +123,6 @@ def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArr
     DataError
         No rows, another number of features, a column of the fit that is not there, or NaN or inf.
     """
-    return scored(feature_rows(X, names), W, names)[0]
-
-
-def scored(
-    source: RowSource, W: NDArray[np.float64], names: list[str] | None
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Return `X W'` and the labels; raises as `score_rows`."""
     if source.m == 0:
         refuse_empty()
     W = weights_of(W, names, source.features)
@@ -172,7 +157,7 @@ def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
         refuse_lost(names, source.features)
         places = [source.features.index(name) for name in names]
     refuse_width(classifier, "score", source.n if places is None else len(places))
-    right, whole = np.sum(source.map_reduce(right_rows, light, places), axis=0)
+    right, whole = source.map_reduce(right_rows, light, places, merge=operator.add)
     return float(right / whole)
 
 
@@ -190,13 +175,3 @@ def write_scores(
     names = ["decision"] if scores.shape[1] == 1 else [f"decision_{label}" for label in classes]
     columns = {"label": labels} | dict(zip(names, scores.T, strict=True))
     pyarrow.parquet.write_table(pyarrow.table(columns), out)
-
-
-def _right(X: Any, y: Any, w: Vec, b: float) -> int:
-    positive = np.asarray(as_double(X) @ w).ravel() + b > 0.0
-    return int(np.count_nonzero(positive == (label_in(y) > 0.0)))
-
-
-def accuracy_rows(source: RowSource, w: Vec, b: float) -> float:
-    """Return the accuracy of (w, b) for labels -1 and +1."""
-    return sum(source.map_reduce(_right, w, b)) / source.m

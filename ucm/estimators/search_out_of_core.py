@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from functools import partial
 from typing import Any
@@ -10,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.compile import bound_rows, plan_of_rows
-from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.linear import Vec
-from ucm.data.row_metadata import label_in, weight_in
+from ucm.data.options import one_of, optional, whole
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double
 from ucm.errors import ConvergenceWarning, ParameterError, UCMError, brief
 from ucm.estimators.multiclass import one_vs_one_scores
+from ucm.estimators.on_dask import weights_and_labels
 from ucm.estimators.options import kernel_options, solve_options
-from ucm.estimators.out_of_core import problems_of
+from ucm.estimators.out_of_core import problems_of, refuse_in_memory
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -70,10 +71,7 @@ def scores_of_rows(
     DataError, ParameterError
         An option that needs all samples in memory.
     """
-    if classifier.kernel not in (None, "linear") and classifier.kernel_approx is None:
-        refuse_gathering(source, "ClassifierCV with a kernel", FEATURES)
-    if classifier.read_as is not None:
-        refuse_gathering(source, "ClassifierCV with read_as")
+    refuse_in_memory(classifier, source, "ClassifierCV")
     check_folds("ClassifierCV", cv, scoring)
     models = [model.with_params(**{name: float(value)}) for value in values]
     shared = SharedPasses(source)
@@ -115,19 +113,12 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
     Raises
     ------
     ParameterError
-        cv is no number of folds, or the score no accuracy.
+        cv is not a number of folds, or the score is not the accuracy.
     """
-    for option, given, known in (
-        ("scoring", scoring, (None, "accuracy")),
-        ("cv", cv, ()),
-    ):
-        ok = given in known if known else isinstance(given, int | np.integer) and given >= 2
-        if not ok or isinstance(given, bool):
-            wanted = 'None or "accuracy"' if known else "a number of folds from 2 on"
-            raise ParameterError(
-                f"{who}: {option} is {wanted} over rows that are read block by block, got "
-                f"{brief(given)}; take another, or X, y = ucm.open_rows(X, y).gather()"
-            )
+    accuracy = optional(one_of("accuracy"))
+    for option, given, spec in (("scoring", scoring, accuracy), ("cv", cv, whole(2))):
+        remedy = "take another, or X, y = ucm.open_rows(X, y).gather()"
+        spec.check(f"{who} over rows that are read block by block", option, given, remedy)
 
 
 def _problems(
@@ -159,8 +150,7 @@ def _accuracies(
     test: RowSource, W: NDArray[np.float64], b: NDArray[np.float64], classes: Any, scheme: str
 ) -> Vec:
     """Return the weighted accuracy of each value on a fold, nan without a classifier."""
-    sums = test.map_reduce(_hits, W, b, classes, scheme)
-    right, weights = (np.sum(v, axis=0) for v in zip(*sums, strict=True))
+    right, weights = test.map_reduce(_hits, W, b, classes, scheme, merge=operator.add)
     return np.where(np.isnan(b).any(axis=0), np.nan, right / weights)
 
 
@@ -171,19 +161,18 @@ def _hits(
     b: NDArray[np.float64],
     classes: Any,
     scheme: str,
-) -> tuple[Vec, Vec]:
+) -> NDArray[np.float64]:
     """Return for each value the weight of the correctly classified rows, and the weight of all rows."""
-    c, y = weight_in(y), label_in(y)
-    c = np.ones(y.size) if c is None else c
+    c, y = weights_and_labels(y)
     if y.size == 0:
-        return np.zeros(W.shape[1]), np.zeros(W.shape[1])
+        return np.zeros((2, W.shape[1]))
     X = as_double(X)
     S = np.stack([np.asarray(X @ own.T) for own in W], axis=1) + b
     index = np.zeros(y.size, dtype=np.intp)
     for k, label in enumerate(classes):
         index[y == label] = k
     right = answers(S, np.arange(classes.size), scheme) == index[:, None]
-    return c @ right, np.full(W.shape[1], c.sum())
+    return np.array([c @ right, np.full(W.shape[1], c.sum())])
 
 
 def answers(S: Any, classes: NDArray[Any], scheme: str) -> NDArray[Any]:
