@@ -45,10 +45,8 @@ from ucm.data.source import RowSource, signed_rows
 from ucm.data.weighing import (
     SAMPLE_OPTIONS,
     ClassWeight,
-    SampleWeights,
     by_sign,
     check_class_weight,
-    factors_of,
 )
 from ucm.errors import (
     CompositionError,
@@ -295,10 +293,7 @@ def _bound_rows(
         return of_moments(rows, class_weight, is_translation_invariant(model.set), factors)
     if isinstance(model, RobustMargin) and _has_hulls_and_moments(model):
         return of_moments(rows, class_weight, factors=factors)
-    data = first_pass(rows, factors)
-    if class_weight is not None:
-        data.weighing = SampleWeights(factors_of(data.whole, class_weight))
-    return data
+    return first_pass(rows, factors, class_weight)
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from ucm.data.readers import open_rows
 from ucm.data.row_metadata import Factors
 from ucm.data.source import RowSource, Weighed, as_double, gathered, given_rows
 from ucm.data.validation import Look, joined, look, refuse_bad, refuse_empty
-from ucm.data.weighing import UNWEIGHTED, SampleWeights
+from ucm.data.weighing import UNWEIGHTED, ClassWeight, SampleWeights, factors_of
 from ucm.errors import DataError
 
 __all__ = [
@@ -32,8 +33,8 @@ __all__ = [
     "taken",
 ]
 
-_SAMPLE = 1 << 27  # bytes of the sample at most
-_FEWEST = 1500  # rows of a sample, or all
+_SAMPLE = 1 << 27  # largest number of bytes of the sample
+_FEWEST = 1500  # least number of rows of a sample
 
 
 def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[Look, Any]:
@@ -42,10 +43,10 @@ def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[Look, Any]:
 
 
 def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.intp], int]:
-    """Draw one of every `steps` rows of class +1 and of class -1 from a block: the rows, their labels, their
-    places, and the number of all rows.
+    """Draw one of every `steps` rows of class +1 and of class -1 from a block.
 
-    The places have no period and differ between blocks: few rows of a class in each are met in some.
+    Return the rows, their labels, their places, and the number of all rows. The places have no period and
+    differ between blocks, so that a class with few rows in each block is drawn in some block.
     """
     y = np.asarray(y, dtype=np.float64)
     first = X[:1].data if sparse.issparse(X) else X[:1]
@@ -60,8 +61,7 @@ def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.
 
 
 def taken(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
-    """One of every `steps` rows of class +1 and of class -1, in memory; all of a class of which that met
-    none."""
+    """Return one of every `steps` rows of each class, or all rows of a class if none is drawn."""
     X, y = gathered([part[:2] for part in source.map_reduce(drawn, steps)])
     met = (y > 0.0).any(), (y < 0.0).any()
     if all(met):
@@ -77,8 +77,7 @@ _OTHERS = (
 
 
 def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
-    """Raises `DataError`: all samples would have to be brought into memory, which is asked for first;
-    `instead` is what has a route."""
+    """Raise `DataError` for a model that needs all samples in memory; `instead` is an alternative."""
     raise DataError(
         f"{what} has no route over rows that are read block by block: it needs all {source.m} x {source.n} "
         f"samples in memory, {source.nbytes / 1e9:.3g} GB; ask for that with X, y = "
@@ -112,12 +111,12 @@ class RowData(Data):
 
     Attributes
     ----------
-    class_sizes : of class +1 and class -1, those that count
-    counts : the sums of their weights, the class left out
-    whole : of those of all groups
+    class_sizes : the numbers of rows of class +1 and class -1 with a positive weight in the model
+    counts : the sums of their weights, without the factors of the classes
+    whole : the sums of the weights of the rows of all groups
     least : the least weight
-    scale : the largest absolute entry, 1 where all are 0
-    stored : entries
+    scale : the largest absolute entry, 1 if all are 0
+    stored : the number of entries
     sample : some rows of each class and their labels times weights
     weighing : factors of the classes
     """
@@ -127,19 +126,15 @@ class RowData(Data):
     def __init__(
         self,
         source: RowSource,
-        class_sizes: tuple[int, int],
-        counts: tuple[float, float],
-        whole: tuple[float, float],
-        least: float,
-        scale: float,
-        stored: int,
+        found: Look,
         sample: tuple[Any, Vec],
         weighing: SampleWeights = UNWEIGHTED,
     ) -> None:
         super().__init__(*sample, weighing, source=source)
-        self.m, self.class_sizes, self.counts, self.whole = source.m, class_sizes, counts, whole
-        self.least, self.scale, self.stored, self.sample = least, scale, stored, sample
-        self.total = sum(whole)
+        self.m, self.sample = source.m, sample
+        self.class_sizes, self.counts, self.whole = found.counts, found.totals, found.whole
+        self.least, self.scale, self.stored = found.least, found.top or 1.0, found.entries
+        self.total = sum(found.whole)
 
     @property
     def given(self) -> int:
@@ -147,7 +142,7 @@ class RowData(Data):
 
     @property
     def plain(self) -> bool:
-        """Whether every row weighs 1."""
+        """True if every row has weight 1."""
         return not isinstance(self.source, Weighed)
 
     @property
@@ -164,40 +159,41 @@ class RowData(Data):
         plus, minus = (t / f if f else 0.0 for t, f in zip(self.counts, found, strict=True))
         return X, y * np.where(y > 0.0, plus, minus)
 
-    def _size(self, kind: str) -> int:
-        return {"pos": self.class_sizes[0], "neg": self.class_sizes[1]}.get(kind, self.m)
+    def _sum(self, kind: str, values: Iterable[Any]) -> Any:
+        """Return the sum of the values of the classes in a kind."""
+        return sum(v for c, v in zip(("pos", "neg"), values, strict=True) if kind in (c, "signed"))
 
     def rows(self, kind: str, group: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return None: the places of the samples of a class are unknown."""
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
-        """Labels of `signed`, in an order of their own."""
+        """Return the labels of `signed`, positive labels first."""
         if kind != "signed":
             return None
         return self.once("signs", lambda: np.repeat([1.0, -1.0], self.class_sizes))
 
     def samples(self, kind: str, group: Any = None) -> LinearMap:
-        """Their shape."""
-        return OutOfCoreMap(self.source, kind, self._size(kind))
+        """Return a map of their shape."""
+        return OutOfCoreMap(self.source, kind, self._sum(kind, self.class_sizes))
 
     def copies(self, kind: str, group: Any = None) -> Vec | None:
-        """The factors of the classes, times the mean of the weights; None where each is 1."""
+        """Return the factors of the classes times the means of the weights; None if each is 1."""
         plus, minus = (f * c for f, c in zip(self.weighing.classes, self.means, strict=True))
         if plus == minus == 1.0:
             return None
         if kind == "signed":
             return np.repeat([plus, minus], self.class_sizes)
-        return np.broadcast_to(plus if kind == "pos" else minus, self._size(kind))
+        size = self._sum(kind, self.class_sizes)
+        return np.broadcast_to(plus if kind == "pos" else minus, size)
 
     def count(self, kind: str, group: Any = None) -> float:
-        """The sum of their weights."""
-        parts = zip(("pos", "neg"), self.counts, self.weighing.classes, strict=True)
-        return float(sum(total * factor for k, total, factor in parts if kind in (k, "signed")))
+        """Return the sum of their weights."""
+        factors = zip(self.counts, self.weighing.classes, strict=True)
+        return float(self._sum(kind, (total * factor for total, factor in factors)))
 
     def number(self, kind: str, group: Any = None) -> float:
-        """Their number, each as often as its own weight says."""
-        parts = zip(("pos", "neg"), self.counts, strict=True)
-        return float(sum(total for k, total in parts if kind in (k, "signed")))
+        """Return the sum of their weights, without the factors of the classes."""
+        return float(self._sum(kind, self.counts))
 
     def mean(self, kind: str, group: Any = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
@@ -207,7 +203,7 @@ class RowData(Data):
 
 
 def rows_here(X: Any, y: Vec, weighing: SampleWeights = UNWEIGHTED) -> Data:
-    """Bound data of some rows, with their labels times what they weigh."""
+    """Return bound data of some rows; y holds labels times weights."""
     c = np.abs(y)
     return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
 
@@ -221,22 +217,25 @@ def in_memory(data: Data) -> RowData:
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
     sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))
-    return RowData(
-        source, sizes, totals, totals, 1.0, top or 1.0, data.stored, sample, data.weighing
+    found = Look(
+        sizes, sizes, frozenset(), totals, totals, 1.0, data.m, None, None, (), top, data.stored
     )
+    return RowData(source, found, sample, data.weighing)
 
 
 def _step(source: RowSource) -> int:
     """Return k such that every k-th row enters the sample."""
     most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
-    # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
+    # s that minimises the s rows of a sample and the about m sqrt(2 n / s) rows of an active set
     best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
     want = min(most, max(best, _FEWEST, 20 * source.n))
     return max(1, source.m // want)
 
 
-def first_pass(source: RowSource, factors: Factors | None = None) -> RowData:
-    """The first pass.
+def first_pass(
+    source: RowSource, factors: Factors | None = None, class_weight: ClassWeight = None
+) -> RowData:
+    """Validate all rows, count them and draw a sample.
 
     Parameters
     ----------
@@ -245,7 +244,7 @@ def first_pass(source: RowSource, factors: Factors | None = None) -> RowData:
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none.
+        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups.
     """
     if source.m == 0:
         refuse_empty()
@@ -256,8 +255,9 @@ def first_pass(source: RowSource, factors: Factors | None = None) -> RowData:
     sample = gathered([part for _, part in seen])
     if factors is not None:
         source = Weighed(source, factors, sum(found.counts))
-    if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # a class too rare to be met
+    if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # no row of a rare class was drawn
         sample = taken(source, (step, step))
-    return RowData(
-        source, found.counts, found.totals, found.whole, found.least, found.top or 1.0, found.entries, sample
-    )  # fmt: skip
+    data = RowData(source, found, sample)
+    if class_weight is not None:
+        data.weighing = SampleWeights(factors_of(found.whole, class_weight))
+    return data

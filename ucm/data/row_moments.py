@@ -1,4 +1,4 @@
-"""Means and covariances of rows that are read block by block, in one pass."""
+"""Means and covariances of samples that are read block by block, in one pass."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["of_moments"]
 
 
 class _Part(NamedTuple):
-    """Moments.of rows from an origin near their mean, which rounds more than the distances from it do."""
+    """The moments of rows about a point near their mean, which are more accurate than about 0."""
 
     origin: Vec
-    of: Moments
+    moments: Moments
 
-    def from_(self, origin: Vec) -> Moments:
+    def about(self, origin: Vec) -> Moments:
         """Return the moments about another origin."""
-        return self.of._replace(mean=(self.origin - origin) + self.of.mean)
+        return self.moments._replace(mean=(self.origin - origin) + self.moments.mean)
 
 
 def _part(X: Any, c: Vec) -> _Part | None:
@@ -43,18 +43,18 @@ def _part(X: Any, c: Vec) -> _Part | None:
 def _united(a: _Part | None, b: _Part | None) -> _Part | None:
     if a is None or b is None:
         return b if a is None else a
-    return _Part(a.origin, a.of.merged(b.from_(a.origin)))
+    return _Part(a.origin, a.moments.merged(b.about(a.origin)))
 
 
-_Told = tuple[Look, list[_Part | None]]
+_Found = tuple[Look, list[_Part | None]]
 
 
-def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Told:
+def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Found:
     found, X, y, group = look(X, y, factors)
     if found.bad is not None or found.wrong is not None:
         return found, [None] * len(parts)
     X, own = as_double(X), []
-    with np.errstate(over="ignore", invalid="ignore"):  # refused when all rows are known
+    with np.errstate(over="ignore", invalid="ignore"):  # refused after the pass
         for sign, label in parts:
             rows = sign * y > 0.0
             if label is not None:
@@ -63,7 +63,7 @@ def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...])
     return found, own
 
 
-def _merge(a: _Told, b: _Told) -> _Told:
+def _merge(a: _Found, b: _Found) -> _Found:
     with np.errstate(over="ignore", invalid="ignore"):
         return joined(a[0], b[0]), [_united(u, v) for u, v in zip(a[1], b[1], strict=True)]
 
@@ -71,18 +71,18 @@ def _merge(a: _Told, b: _Told) -> _Told:
 def of_moments(
     source: RowSource, class_weight: Any = None, apart: bool = False, factors: Factors | None = None
 ) -> Data:
-    """Bound data that know the means and covariances of all rows, and of named groups, and no row.
+    """Return bound data with the means and covariances of all rows and of named groups, without rows.
 
     Parameters
     ----------
-    apart : whether means count by their differences only; then they are from an origin near them
-    factors : where rows have weights or groups; those that it names
+    apart : True if only differences of means matter; the means are then relative to a point near them
+    factors : of classes and groups, where rows have weights or groups
 
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none; squares of
-        the entries are no numbers.
+        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups; squares of the
+        entries that overflow.
     """
     labels: list[Any] = [None]
     labels += dict.fromkeys(label for _, label in (factors.named if factors else ()))
@@ -94,7 +94,7 @@ def of_moments(
     refuse_bad(found, factors.named if factors else ())
     weighing = SampleWeights(factors_of(found.whole, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
-    own: list[Any] = [None if part is None else part.from_(origin) for part in parts]
+    own: list[Any] = [None if part is None else part.about(origin) for part in parts]
     means = np.array([own[0].mean, own[1].mean])
     if factors is not None:
         source = Weighed(source, Factors(), sum(found.counts))
@@ -108,7 +108,7 @@ def of_moments(
 
 
 def _keep(data: Data, label: Any, plus: Moments | None, minus: Moments | None) -> None:
-    """Keep the means and covariances of a group, or of all samples for None."""
+    """Store the means and covariances of a group, or of all samples for None."""
     signed = None
     for f, sign, own in zip(data.weighing.classes, (1.0, -1.0), (plus, minus), strict=True):
         if own is not None:
