@@ -129,7 +129,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         found.scale, found.counts, found.origin = moments.scale, moments.counts, moments.origin
         found.approx = moments.approx
         for kind in ("pos", "neg", "signed"):
-            for name in ("mean", "covariance", "centred"):
+            for name in ("mean", "covariance", "covariance_factor"):
                 key = (name, kind, None)
                 found.once(key, functools.partial(moments.once, key, lambda: None))
         return found
