@@ -21,7 +21,7 @@ from scipy import sparse
 
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
 from ucm.data.row_metadata import tagged
-from ucm.data.source import BlockSource, Merge, RowSource, block_rows, reduced
+from ucm.data.source import BlockSource, Merge, RowSource, block_rows, over_parts, reduced
 from ucm.data.validation import (
     SAID,
     check_column,
@@ -122,12 +122,8 @@ def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list[Any
     """The states of the parts of a block after a pass, if it has states, and the results; `before` is the
     return value of the pass before."""
     (function, message, has_states), (X, y) = call, block
-    parts = list(_cut(X, y, rows))
-    if not has_states:
-        return [], [function(*part, *message) for part in parts]
-    states = [None] * len(parts) if before is None else before[0]
-    found = [function(*part, state, *message) for part, state in zip(parts, states, strict=True)]
-    return [state for state, _ in found], [result for _, result in found]
+    states = (() if before is None else before[0]) if has_states else None
+    return over_parts(_cut(X, y, rows), function, message, states)
 
 
 def _merged(parts: list[list[Any]], merge: Merge) -> list[Any]:
@@ -255,9 +251,6 @@ class _Here(_OfBlocks, BlockSource):
                 "X.compute() works, with the client that has the samples where there is one"
             ) from error
         yield from _cut(X, y, None)
-
-    def check(self) -> None:
-        pass  # what Dask reads may change unseen
 
 
 # --- from collections --------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ __all__ = [
     "gathered",
     "given_rows",
     "of_all_groups",
+    "over_parts",
     "processors",
     "reduced",
     "signed_rows",
@@ -195,7 +197,7 @@ class RowSource(ABC):
                     f"mapped: expected the columns that the transformer was fitted on, got none named "
                     f"{', '.join(lost)}; give rows that have them"
                 )
-            function = _OfColumns(function, tuple(places))
+            function = functools.partial(_of_columns, transform=function, places=places)
         return Mapped(self, function, _mapped(function, np.zeros((1, self.n))).shape[1])
 
     def __repr__(self) -> str:
@@ -227,6 +229,25 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
     results = iter(results)
     first = next(results, None)
     return None if first is None else functools.reduce(merge, results, first)
+
+
+def over_parts(
+    parts: Iterable[tuple[Any, Any]],
+    function: Callable[..., Any],
+    message: tuple[Any, ...],
+    before: Sequence[Any] | None,
+) -> tuple[list[Any], list[Any]]:
+    """Call a function on the parts of a block; return their states and results.
+
+    Parameters
+    ----------
+    before : the states of the parts, empty before the first pass; None for a function without states
+    """
+    if before is None:
+        return [], [function(X, y, *message) for X, y in parts]
+    pairs = zip(parts, before or repeat(None))
+    found = [function(X, y, state, *message) for (X, y), state in pairs]
+    return [state for state, _ in found], [result for _, result in found]
 
 
 def processors() -> int:
@@ -265,9 +286,9 @@ class BlockSource(RowSource):
             They cannot be read.
         """
 
-    @abstractmethod
     def check(self) -> None:
-        """Raise `DataError` if the rows have changed; called before and after every pass."""
+        """Raise `DataError` if the rows have changed; called before and after every pass. Without a check by
+        default."""
 
     def map_reduce(
         self,
@@ -280,13 +301,9 @@ class BlockSource(RowSource):
         after: dict[int, list[Any]] = {}
 
         def work(block: int) -> list[Any]:
-            if states is None:
-                return [function(X, y, *message) for X, y in self.read(block)]
-            before, found = states.get(block), []
-            for k, (X, y) in enumerate(self.read(block)):
-                found.append(function(X, y, None if before is None else before[k], *message))
-            after[block] = [state for state, _ in found]
-            return [result for _, result in found]
+            before = None if states is None else states.get(block, ())
+            after[block], results = over_parts(self.read(block), function, message, before)
+            return results
 
         found = reduced((result for own in self._in_order(work) for result in own), merge)
         self.check()
@@ -504,15 +521,9 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
     return found
 
 
-@dataclass(frozen=True)
-class _OfColumns:
-    """A map of some columns, in an order of their own."""
-
-    transform: Callable[[Any], Any]
-    places: tuple[int, ...]
-
-    def __call__(self, X: Any) -> Any:
-        return self.transform(X[:, list(self.places)])
+def _of_columns(X: Any, transform: Callable[[Any], Any], places: list[int]) -> Any:
+    """Apply a map to some columns, in an order of their own."""
+    return transform(X[:, places])
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
