@@ -48,12 +48,12 @@ class FeatureSampler(ABC):
 
     @abstractmethod
     def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
-        """The features for the samples X.
+        """Return the features for the samples X.
 
         Raises
         ------
         ParameterError, DataError
-            There are none for this kernel.
+            This kernel has no such features.
         """
 
 
@@ -174,12 +174,12 @@ class KernelFeatures:
     how: FeatureSampler
 
     def scoring(self, W: NDArray[np.float64]) -> Expansion:
-        """`phi(x)'W`, as an object with `scores(X)`."""
+        """Return `phi(x)'W` as an object with `scores(X)`."""
         C = self.phi.coefficients
         return replace(self.phi, coefficients=W if C is None else C @ W)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """phi of the rows of X, (rows, r)."""
+        """Return phi of the rows of X, (rows, r)."""
         return self.phi.scores(X)
 
     def __repr__(self) -> str:
@@ -193,18 +193,18 @@ _APPROX = OptionSpec(
 
 
 def check_approx(approx: Any) -> None:
-    """Raises `ParameterError` where it is no `kernel_approx`."""
+    """Raise `ParameterError` for a value that is no `kernel_approx`."""
     _APPROX.check("compile", "kernel_approx", approx, "write kernel_approx=500")
 
 
 def approximation(approx: Any, kernel: Kernel, X: Any) -> KernelFeatures:
-    """The features that `kernel_approx` asks for: a number is that of the samples of `Nystroem`; features
-    that are there already stay.
+    """Return the features of the option `kernel_approx`: a number is the rank of `Nystroem`; features stay
+    as they are.
 
     Raises
     ------
     ParameterError
-        It is nothing of this, or the kernel is linear or precomputed.
+        Another type of value, or a kernel that is linear or precomputed.
     DataError
         The kernel is indefinite.
     """
@@ -227,13 +227,13 @@ def _some(X: Any, y: Any, step: int) -> tuple[Any, Any, Any, int]:
 
 
 def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
-    """Some rows of each block of a source, of positive weight, enough for the features that `kernel_approx`
-    asks for, and their weights; None where they have none.
+    """Return rows of positive weight from each block of a source, enough for the features of `kernel_approx`,
+    and their weights, or None without weights.
 
     Raises
     ------
     ParameterError
-        It is no `kernel_approx`.
+        The value is no `kernel_approx`.
     DataError
         The rows cannot be read, or NaN and inf are among them.
     """

@@ -45,7 +45,7 @@ def opened(path: Path, read: Callable[[], Any]) -> Any:
 
 
 def library(name: str, part: str | None = None) -> Any:
-    """A module of an optional dependency, with one of its parts."""
+    """Import a module of an optional dependency, with one of its parts."""
     try:
         found = import_module(name)
         if part is not None:
@@ -76,7 +76,7 @@ class Unchanged:
 
 
 def _signature(path: Path) -> tuple[int, int, int]:
-    """Files, bytes, and the sum of the times of their last changes."""
+    """Return the number of files, their bytes, and the sum of the times of their last changes."""
     try:
         parts = [p.stat() for p in path.rglob("*")] if path.is_dir() else [path.stat()]
     except OSError as error:
@@ -86,7 +86,7 @@ def _signature(path: Path) -> tuple[int, int, int]:
 
 
 def _files_of(X: Any) -> list[Unchanged]:
-    """The file of a memory map or of a dataset of HDF5, the folder of an array of Zarr, if it is known."""
+    """Return the file of a memory map or of a dataset of HDF5, the folder of an array of Zarr, if known."""
     owner, path = library_of(X), None
     if isinstance(X, np.memmap):
         X.flush()  # a later write of the map would change the time of the file
@@ -171,7 +171,7 @@ def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
 
 
 def _read_labels(name: str, given: Any) -> Any:
-    """Return labels, weights or groups; for a path those in the .npy file."""
+    """Return labels, weights or groups; for a path, the array in the .npy file."""
     if not isinstance(given, str | Path):
         return given
     word, what = SAID[name]
@@ -185,7 +185,7 @@ def _read_labels(name: str, given: Any) -> Any:
 
 
 def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None) -> ArrayRows:
-    """A file of NumPy, HDF5 or Zarr."""
+    """Open a file of NumPy, HDF5 or Zarr."""
     if kind == "numpy":
         return of_arrays(opened(path, lambda: np.load(path, mmap_mode="r")), y, block)
     stored = library("h5py" if kind == "hdf5" else kind)

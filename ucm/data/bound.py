@@ -102,7 +102,7 @@ class Space:
 
 
 def refuse_squares(scale: float, what: str) -> None:
-    """Raises `DataError` where squares of entries up to `scale` are no numbers of double precision."""
+    """Raise `DataError` if squares of entries up to `scale` are not finite, positive doubles."""
     if not _SQUARABLE < scale < 1.0 / _SQUARABLE:
         raise DataError(
             f"X: expected entries whose squares are numbers, as {what} need them, got entries up to "
@@ -128,7 +128,7 @@ class GramSpace(Space):
         return math.sqrt(max(float(self.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
 
     def scores(self, c: Vec) -> Vec:
-        """`K c`."""
+        """Return `K c`, the scores of the samples."""
         return self.gram.times(c)
 
     def norm(self, x: Vec, q: float = 2.0) -> float:
@@ -163,14 +163,14 @@ class Data:
     Attributes
     ----------
     X : (m, n) array or CSR matrix of float64
-    table : the same, of float32 where it was given so; X is then made of it when it is asked for
+    table : the given samples, perhaps float32; X converts them at its first use
     y : (m,) array of +1.0 and -1.0
-    weighing : what each sample weighs
+    weighing : the weights of samples and classes
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
         feature space
-    approx : None, or the features in place of a kernel that X holds
-    seal : tells whether the samples that were given are still what they were
-    groups : the group of every sample, where they have one
+    approx : None, or the approximate kernel features that X holds
+    seal : the checksum of the given samples
+    groups : the group of every sample, or None
     source, counts, origin : of rows that are read block by block, where they are, what class +1 and class -1
         weigh, and the point from which the means are; then X holds the means, or a sample of the rows
 
@@ -246,7 +246,7 @@ class Data:
 
     @property
     def kernel(self) -> str:
-        """The kernel, or the features in place of one, that all is about; "" where there is none."""
+        """The name of the kernel or of its approximate features; "" without a kernel."""
         if self.approx is not None:
             return repr(self.approx)
         if self.gram is not None:
@@ -279,7 +279,7 @@ class Data:
 
     @functools.cached_property
     def factors(self) -> Vec:
-        """(m,) the weight of each sample, its own times that of its class."""
+        """(m,) the weight of each sample times the weight of its class."""
         found = np.where(self.y > 0.0, *self.weighing.classes)
         return found if self.weighing.samples is None else found * self.weighing.samples
 
@@ -290,12 +290,12 @@ class Data:
 
     @property
     def given(self) -> int:
-        """The number of samples that were given, those of weight 0 among them."""
+        """The number of samples before those of weight 0 were left out."""
         return self.m if self.weighing.kept is None else self.weighing.given
 
     @functools.cached_property
     def total(self) -> float:
-        """m, each sample counted as often as its weight says."""
+        """The sum of the weights of the samples, m without weights."""
         samples = self.weighing.samples
         return float(self.m if samples is None else samples.sum())
 
@@ -305,12 +305,12 @@ class Data:
         return None if self.weighing.plain else self.factors[self.rows(kind, group)]
 
     def count(self, kind: str, group: Any = None) -> float:
-        """The sum of these weights."""
+        """The sum of the weights of the samples of a kind."""
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
     def number(self, kind: str, group: Any = None) -> float:
-        """The sum of the samples' own weights, without those of their classes."""
+        """The sum of the weights of the samples of a kind, without the weights of the classes."""
         rows, samples = self.rows(kind, group), self.weighing.samples
         return float(rows.size if samples is None else samples[rows].sum())
 
@@ -436,7 +436,7 @@ class Data:
 
     @functools.cached_property
     def stored(self) -> int:
-        """Stored entries of X."""
+        """The number of stored entries of X."""
         return int(self.table.nnz) if sparse.issparse(self.table) else self.table.size
 
     @functools.cached_property

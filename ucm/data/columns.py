@@ -50,7 +50,7 @@ class Features(NamedTuple):
     Attributes
     ----------
     columns : their names, in order; None for all that hold no labels, weights or groups
-    drop : those that are none
+    drop : names of columns that are no features
     """
 
     columns: tuple[Any, ...] | None = None
@@ -115,8 +115,8 @@ EVERY = Features()
 
 
 class RowColumns(NamedTuple):
-    """What stands beside the samples, one entry a row: arrays, what gives their entries by slices, or, of a
-    table, names of columns."""
+    """Labels, weights and groups of rows: arrays or objects that are read by slices, or names of columns of a
+    table."""
 
     label: Any
     weight: Any = None
@@ -124,7 +124,7 @@ class RowColumns(NamedTuple):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Which there are but for the labels."""
+        """The names of the columns without the labels."""
         return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
 
     def without(self, names: RowColumns) -> RowColumns:
@@ -133,7 +133,7 @@ class RowColumns(NamedTuple):
         return RowColumns(*(v if name is None else None for v, name in pairs))
 
     def columns(self, m: int) -> RowColumns:
-        """As vectors of m entries.
+        """Return vectors of m entries.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class RowColumns(NamedTuple):
 def chosen(
     kinds: Mapping[Any, str | None], beside: RowColumns, wanted: Features = EVERY
 ) -> tuple[list[Any], RowColumns]:
-    """The features, and the columns of labels, weights and groups where they stand there.
+    """Return the features, and the columns of labels, weights and groups in a table.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def chosen(
 
 
 def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
-    """Raises `DataError` where a table has not all columns of the fit."""
+    """Raise `DataError` if a table has not all columns of the fit."""
     lost = sorted(set(names) - set(there))
     if lost:
         raise DataError(
@@ -217,7 +217,7 @@ def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
 
 
 def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
-    """Raises `DataError` where a header leaves a column without a name, as frames do for their index."""
+    """Raise `DataError` for a header with a column without a name, as the index of a frame."""
     if "" in header:
         raise DataError(
             f"{path}: expected a name for every column, got none for column {header.index('') + 1} of the "
@@ -229,8 +229,8 @@ def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
 def weights_of(
     W: NDArray[np.float64], names: Sequence[str] | None, there: Sequence[Any] | None
 ) -> NDArray[np.float64]:
-    """Weights of the features of a fit, (..., n), as those of the columns of a table: by their names, 0 for
-    a column that is none of them. As they are where the fit or the table has no names.
+    """Return weights of the features of a fit, (..., n), for the columns of a table: by name, and 0 for another
+    column. Without names they stay as they are.
 
     Raises
     ------
@@ -247,5 +247,5 @@ def weights_of(
 
 
 def listed(names: list[Any]) -> str:
-    """The first ten."""
+    """The first ten names, for a message."""
     return ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")

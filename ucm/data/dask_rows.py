@@ -61,7 +61,7 @@ class _Block:
     names: RowColumns = _NONE
 
     def __call__(self, rows: int | None, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
-        """Samples, and what stands beside them, as kernels take them."""
+        """Return the samples, and their labels, weights and groups."""
         if self.columns is not None:
             beside = tuple(
                 v if name is None else X[name] for v, name in zip(beside, self.names, strict=True)
@@ -94,7 +94,7 @@ def _entries(name: str, v: Any, m: int) -> Any:
 
 
 def _table(X: Any) -> NDArray[Any]:
-    """A part of a frame; what is missing is NaN."""
+    """Return a part of a frame as an array; a missing entry is NaN."""
     kinds = set(X.dtypes)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     plain = isinstance(kind, np.dtype) and kind.kind in "iuf"
@@ -103,7 +103,7 @@ def _table(X: Any) -> NDArray[Any]:
 
 
 def _cut(X: Any, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
-    """A block in parts; none of an empty one."""
+    """Yield a block in parts; an empty block has none."""
     m = X.shape[0]
     if sparse.issparse(X) and block is None:
         step = max(m, 1)  # a part of it would be a copy
@@ -187,7 +187,7 @@ class _OnWorkers(_OfBlocks):
         return reduced((result for own in results for result in own), merge)
 
     def _gathered(self, found: list[Any]) -> list[Any]:
-        """The results of tasks.
+        """Return the results of tasks.
 
         Raises
         ------
@@ -277,7 +277,7 @@ def dask_rows(
     timeout: float | None = None,
     wanted: Features = EVERY,
 ) -> RowSource:
-    """The rows of an array or a frame of Dask, on the workers of the current client, or else here.
+    """Open an array or a frame of Dask: on the workers of the current client, or in this process.
 
     Raises
     ------
@@ -344,7 +344,7 @@ def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
 
 
 def _client() -> Any:
-    """The current client; None without one."""
+    """Return the current client, or None."""
     try:
         client = import_module("distributed").default_client()
     except (ImportError, ValueError):
@@ -371,7 +371,7 @@ def refuse_cut_rows(X: Any) -> None:
 
 
 def frame_kinds(X: Any) -> dict[Any, str | None]:
-    """The columns of a frame, with their type where they hold no real numbers."""
+    """Return the columns of a frame, with the type of a column that does not hold real numbers, else None."""
     return {
         name: None if getattr(kind, "kind", "O") in "biuf" else str(kind)
         for name, kind in X.dtypes.items()
@@ -379,7 +379,7 @@ def frame_kinds(X: Any) -> dict[Any, str | None]:
 
 
 def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
-    """The labels, weights or groups of every block."""
+    """Return the labels, weights or groups of every block."""
     if y is None:
         return [None] * len(rows)
     word, what = SAID[name]

@@ -50,7 +50,7 @@ def read(
     features: int | None = None,
     zero_based: bool | None = None,
 ) -> Table:
-    """The samples and labels of a LIBSVM or CSV file; which of the two is seen from its content.
+    """Read the samples and labels of a LIBSVM or CSV file; its content tells which of the two it is.
 
     A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
     is split at commas, semicolons, tabs or blanks, and may stand below a header. A file that ends with .gz or
@@ -90,7 +90,7 @@ def read(
 
 
 def _text(path: Path) -> str:
-    """The content of the file, decompressed and decoded."""
+    """Return the content of the file, decompressed and decoded."""
     try:
         with _OPENERS.get(path.suffix, open)(path, "rb") as stream:
             content = stream.read()
@@ -129,7 +129,7 @@ def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | No
 
 
 def _parsed(lines: list[str]) -> tuple[Any, NDArray[np.float64]] | str:
-    """Samples and labels, or what is wrong."""
+    """Return samples and labels, or an error message."""
     from sklearn.datasets import load_svmlight_file
 
     stream: Any = io.BytesIO("\n".join(lines).encode())
@@ -247,7 +247,7 @@ def _labels(path: Path, column: list[tuple[int, str]]) -> NDArray[Any]:
 
 
 def _number(cell: str) -> float | None:
-    """The cell as a finite number; None when it is none."""
+    """Return the cell as a finite number, or None."""
     try:
         number = float(cell)
     except ValueError:

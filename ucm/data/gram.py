@@ -21,7 +21,7 @@ _DENSE = 0.05  # density of a CSR matrix above which products of its rows are fa
 
 
 def check_gram(K: Any) -> None:
-    """Raises `DataError` where a precomputed matrix is not square, dense and symmetric."""
+    """Raise `DataError` for a precomputed matrix that is not square, dense and symmetric."""
     if sparse.issparse(K) or K.shape[0] != K.shape[1]:
         shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
         raise DataError(
@@ -82,7 +82,7 @@ class Gram:
 
     @property
     def fits(self) -> bool:
-        """Whether the whole matrix may be formed."""
+        """True if the whole matrix may be formed."""
         return self.given or 8 * self.m * self.m <= self.limit
 
     @property
@@ -92,7 +92,7 @@ class Gram:
 
     @functools.cached_property
     def _table(self) -> Any:
-        """The samples, dense where products of dense rows are faster."""
+        """The samples, dense if products of dense rows are faster."""
         X = self.X
         if self.kernel.function is not None or not sparse.issparse(X):
             return X
@@ -101,7 +101,7 @@ class Gram:
 
     @functools.cached_property
     def columns(self) -> KernelSums | None:
-        """The samples as C takes them; None where Python computes the entries."""
+        """The samples for the compiled sums; None if Python computes the entries."""
         return (
             KernelSums(self.X, self.kernel)
             if KernelSums.takes(self.X, self.kernel, self.limit)

@@ -28,7 +28,7 @@ _PART = 1 << 23  # kernel values that one call computes: some 20 ms
 
 
 class KernelSums:
-    """The samples as C takes them, one feature a row, and sums over them.
+    """The samples in the layout of the compiled code, one feature a row, and sums of kernel values over them.
 
     Behind an RBF kernel samples with few zeros are taken from their mean on: distances stay, and rounding
     is less.
@@ -60,7 +60,7 @@ class KernelSums:
 
     @staticmethod
     def takes(X: Any, kernel: Kernel, limit: int) -> bool:
-        """Whether the kernel is one that C knows, and `limit` bytes hold the samples."""
+        """True if the compiled code has the kernel, and `limit` bytes hold the samples."""
         return kernel.name in _KINDS and 8 * X.shape[0] * X.shape[1] <= limit
 
     @functools.cached_property

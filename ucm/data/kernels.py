@@ -71,7 +71,7 @@ class Kernel:
 
     @property
     def definite(self) -> bool:
-        """Whether it is positive semidefinite by its form."""
+        """True if the formula of the kernel is positive semidefinite."""
         return self.name in ("linear", "rbf") or (
             self.name == "poly" and self.coef0 >= 0.0 and self.degree == int(self.degree)
         )
@@ -147,7 +147,7 @@ class Kernel:
 
 
 def check_symmetric(kernel: Kernel, X: Any) -> None:
-    """Raises `DataError` where k(a, b) and k(b, a) differ for some samples, 32 against 32."""
+    """Raise `DataError` if k(a, b) and k(b, a) differ for 32 against 32 samples."""
     some = np.linspace(0, X.shape[0] - 1, min(64, X.shape[0])).astype(np.intp)
     A, B = X[some[::2]], X[some[1::2]]
     K = kernel(A, B)

@@ -37,13 +37,13 @@ class OptionSpec(NamedTuple):
     example: str = "one"
 
     def check(self, where: str, name: str, x: Any, remedy: str) -> None:
-        """Raises `ParameterError` where x is something else."""
+        """Raise `ParameterError` if x is not allowed."""
         if not self.holds(x):
             raise ParameterError(f"{where}: {name} is {self.words}, got {brief(x)}; {remedy}")
 
 
 def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
-    """A real number of a range."""
+    """Allow a real number of a range."""
     # first what numbers nearly always are: a test against an abstract class takes a microsecond
     return OptionSpec(
         words,
@@ -55,7 +55,7 @@ def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
 
 
 def whole(least: int) -> OptionSpec:
-    """A whole number of at least that."""
+    """Allow a whole number from `least` on."""
     found = within(f"a whole number from {least} on", lambda x: x >= least)
     return found._replace(
         holds=lambda x: (type(x) is int or isinstance(x, Integral)) and found.holds(x)
@@ -69,13 +69,13 @@ def one_of(*known: str) -> OptionSpec:
 
 
 def optional(wanted: OptionSpec) -> OptionSpec:
-    """Allow None too."""
+    """Allow None as well."""
     return OptionSpec(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
 
 
 @functools.cache
 def options_of(function: Callable[..., Any]) -> list[str]:
-    """The names of its keyword options."""
+    """Return the names of the keyword options of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
@@ -89,7 +89,7 @@ FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_
 
 
 def check_fields(owner: Any, **wanted: OptionSpec) -> None:
-    """Raises `ParameterError` where a field of a dataclass is not what it may be."""
+    """Raise `ParameterError` for a field of a dataclass with a value that is not allowed."""
     kind = type(owner)
     for field in dataclasses.fields(owner):
         if field.name in wanted:

@@ -48,12 +48,12 @@ def label_in(y: Any) -> NDArray[Any]:
 
 
 def weight_in(y: Any) -> Any:
-    """Their weights; None where they have none."""
+    """The weights of rows, or None."""
     return _field(y, "weight")
 
 
 def group_in(y: Any) -> Any:
-    """Their groups; None where they have none."""
+    """The groups of rows, or None."""
     return _field(y, "group")
 
 
@@ -77,7 +77,7 @@ def members(
     Raises
     ------
     DataError
-        There are no groups, no sample has this label, or none of those.
+        There are no groups, or no sample of the kind has this label.
     """
     name = f"{kind}.group({label!r})"
     if groups is None:
@@ -102,7 +102,7 @@ def members(
 
 
 def members_in(group: NDArray[Any], label: Any) -> NDArray[np.bool_]:
-    """Which rows are of a group."""
+    """A mask of the rows of a group."""
     if isinstance(label, str) != (group.dtype.kind in "UT") and group.dtype != object:
         return np.zeros(group.size, dtype=bool)
     return np.asarray(group == label, dtype=bool)
@@ -123,7 +123,7 @@ class Factors:
     named: tuple[tuple[str, Any], ...] = ()
 
     def of(self, positive: NDArray[np.bool_], group: Any) -> Vec:
-        """(m,) those of rows."""
+        """Return the factors of rows, (m,)."""
         found = np.where(positive, self.plus.get(None, 0.0), self.minus.get(None, 0.0))
         for own, rows in ((self.plus, positive), (self.minus, ~positive)):
             for label, factor in own.items():
@@ -133,7 +133,7 @@ class Factors:
 
 
 def kept(X: Any, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
-    """The rows that count, their labels times what they weigh, and which they are; None for all."""
+    """Return the rows of positive weight, labels times weights, and the indices; None for all rows."""
     positive, weight = label_in(y) > 0.0, weight_in(y)
     c = factors.of(positive, group_in(y))
     c = c if weight is None else c * np.asarray(weight, dtype=np.float64)
@@ -151,7 +151,7 @@ def magnitudes(y: Any) -> Vec | None:
 
 
 def refuse_tags(given: Sequence[Any]) -> None:
-    """Raises `DataError` where weights or groups come beside a source, which has its own."""
+    """Raise `DataError` for weights or groups beside a source, which has its own."""
     if any(v is not None for v in given):
         raise DataError(
             "sample_weight, subgroup: expected none beside a row source, which has its own, got some; give "

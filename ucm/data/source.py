@@ -154,11 +154,11 @@ class RowSource(ABC):
         ]
 
     def mapped(self, transform: Any) -> RowSource:
-        """Return the rows in other features, computed block by block and never whole: a kernel in place of
-        which features stand, such as those of Nystroem or random ones.
+        """Return the rows in other features, computed block by block: for example features that approximate a
+        kernel, as those of Nystroem.
 
-        What is proven is proven in these features: of `sklearn.kernel_approximation.Nystroem` for its kernel
-        of low rank, not for the one that it is near to.
+        A certificate is of the model in these features: after `sklearn.kernel_approximation.Nystroem` of the
+        kernel of low rank, not of the kernel that it approximates.
 
         Parameters
         ----------
@@ -169,8 +169,8 @@ class RowSource(ABC):
         Raises
         ------
         DataError
-            It is neither, fails, or gives no table of real numbers with as many rows; a block that it fails
-            on is met in a round.
+            The map fails, or gives no table of real numbers with as many rows; a block on which it fails is
+            met in a pass.
 
         Examples
         --------
@@ -223,7 +223,7 @@ def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
 
 
 def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
-    """The results as a list, or merged into one; None if there are none to merge."""
+    """Return the results as a list, or merged into one result; None without results to merge."""
     if merge is None:
         return list(results)
     results = iter(results)
@@ -274,7 +274,7 @@ class BlockSource(RowSource):
     @property
     @abstractmethod
     def blocks(self) -> int:
-        """Their number."""
+        """The number of blocks."""
 
     @abstractmethod
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
@@ -330,7 +330,7 @@ class BlockSource(RowSource):
 # --- views -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Changed:
-    """A function of blocks, called on what `change(X, y)` makes of each."""
+    """A function of blocks, called with the result of `change(X, y)` for each."""
 
     function: Callable[..., Any]
     change: Callable[[Any, Any], tuple[Any, Any]]
@@ -424,7 +424,7 @@ class Labelled(View):
         self.positive, self.negative, self.features = positive, negative, None
 
     def named(self) -> str:
-        """The beginning of a message about this problem of two classes."""
+        """The beginning of a message about these two classes."""
         plus, minus = (
             x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative)
         )

@@ -58,7 +58,7 @@ _KNOWN: weakref.WeakKeyDictionary[LinearMap, Spectrum] = weakref.WeakKeyDictiona
 
 
 def known(A: LinearMap) -> bool:
-    """Whether the spectrum of `A A'` is at hand."""
+    """True if the spectrum of `A A'` has been computed."""
     return _plain(A)[0] in _KNOWN
 
 

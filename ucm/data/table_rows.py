@@ -103,7 +103,7 @@ class TableRows(FileRows):
 
 
 def _kinds(schema: Any) -> dict[str, str | None]:
-    """The columns, with their type if they hold no real numbers."""
+    """Return the columns, with the type of a column that does not hold real numbers, else None."""
     types = library("pyarrow").types
     real = (types.is_integer, types.is_floating, types.is_boolean)
     return {
@@ -132,7 +132,7 @@ def _column(found: Any, field: str, name: str) -> NDArray[Any]:
 
 # --- datasets ----------------------------------------------------------------------------------
 def table_in_memory(X: Any, y: RowColumns, block: int | None, wanted: Features) -> TableRows:
-    """A table, a batch or a dataset of Arrow."""
+    """Open a table, a batch or a dataset of Arrow."""
     arrow = library("pyarrow", "dataset")
     if isinstance(X, arrow.dataset.Dataset):
         return TableRows(X, _fragments(X), y, block, wanted)
@@ -148,7 +148,7 @@ def table_in_memory(X: Any, y: RowColumns, block: int | None, wanted: Features) 
 def table_in_file(
     path: Path, kind: str, y: RowColumns, block: int | None, wanted: Features
 ) -> TableRows:
-    """A file of Parquet, Arrow or CSV, or a folder of files of Parquet, whose folders inside may name
+    """Open a file of Parquet, Arrow or CSV, or a folder of files of Parquet, whose folders inside may name
     partitions as Hive does."""
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather

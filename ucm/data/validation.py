@@ -59,8 +59,10 @@ def library_of(X: Any) -> str:
 
 
 def malformed(X: Any) -> str | None:
-    """Why the indices of a sparse matrix do not fit its shape, where compiled code would read or write
-    outside of its arrays; None where they do."""
+    """Return why the indices of a sparse matrix do not fit its shape, or None.
+
+    Compiled code would read or write outside of its arrays.
+    """
     try:
         if X.format == "coo":  # its constructor compares the indices with the shape
             sparse.coo_array((X.data, X.coords), shape=X.shape)
@@ -77,7 +79,7 @@ def malformed(X: Any) -> str | None:
 
 
 def refuse_unsound(X: Any, name: str) -> None:
-    """Refuse what would be read as other numbers than are meant: hidden entries, stray indices.
+    """Refuse masked arrays with hidden entries, malformed sparse matrices and collections of Dask.
 
     Raises
     ------
@@ -104,7 +106,7 @@ def refuse_unsound(X: Any, name: str) -> None:
 
 
 def _hidden(X: Any) -> bool:
-    """Whether entries are masked, of an array or of the rows of a list."""
+    """True if entries of an array, or of the rows of a list, are masked."""
     return any(map(np.ma.is_masked, X)) if isinstance(X, list | tuple) else np.ma.is_masked(X)
 
 
@@ -237,7 +239,7 @@ def refuse_empty() -> NoReturn:
 
 
 def finite(v: NDArray[np.float64]) -> bool:
-    """Whether all entries are finite numbers; no temporary, and the fastest way for short vectors."""
+    """True if all entries are finite numbers; without a temporary array."""
     if not v.flags.c_contiguous:
         return bool(np.isfinite(v).all())
     flat = v if v.ndim == 1 else v.reshape(-1)
@@ -245,8 +247,7 @@ def finite(v: NDArray[np.float64]) -> bool:
 
 
 class Fingerprint:
-    """Checksums of validated samples, which are not copied: what was computed from them is theirs as long
-    as they stay as they were.
+    """Checksums of validated samples, which are not copied: they detect later changes in place.
 
     Parameters
     ----------
@@ -277,7 +278,7 @@ class Fingerprint:
         return [_sum(part) for part in (*parts, self.y)]
 
     def check(self) -> None:
-        """Raises `DataError` where the samples or the labels are others now: one pass over them."""
+        """Raise `DataError` if the samples or the labels have changed: one pass over them."""
         if not self.unchecked and self._taken() != self._sums:
             raise DataError(
                 "X or y: expected the samples that were compiled, got arrays that were changed in place "
@@ -348,12 +349,12 @@ def no_entry(name: str, where: str = "") -> DataError:
 
 
 def label_values(y: Any) -> Vec:
-    """Labels as numbers.
+    """Return labels as numbers.
 
     Raises
     ------
     DataError
-        They are none.
+        They are no numbers.
     """
     try:
         if y.dtype.kind == "c":
@@ -441,7 +442,7 @@ def in_order(labels: Sequence[Any], pos_label: Any) -> list[Any]:
 
 
 def read_weights(sample_weight: Any, m: int) -> Vec | None:
-    """The weights of m samples; None where each is 1.
+    """Validate the weights of m samples; return None if each is 1.
 
     Raises
     ------
@@ -461,7 +462,7 @@ def read_weights(sample_weight: Any, m: int) -> Vec | None:
 
 
 def read_groups(subgroup: Any, m: int) -> NDArray[Any]:
-    """The group of each of m samples.
+    """Validate the group of each of m samples.
 
     Raises
     ------
@@ -474,7 +475,7 @@ def read_groups(subgroup: Any, m: int) -> NDArray[Any]:
 
 
 def refuse_wrong(wrong: tuple[str, int, Any] | None) -> None:
-    """Raise `DataError` for a weight or a group of a sample that is none."""
+    """Raise `DataError` for an invalid weight or group of a sample."""
     if wrong is not None:
         name, i, what = wrong
         wanted, hint = _WANTED[name]
@@ -507,7 +508,7 @@ def refuse_weightless(totals: tuple[float, float]) -> None:
 
 
 def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
-    """The first weight or group of a block that is none."""
+    """Return the first invalid weight or group of a block: its name, its row and its value; or None."""
     if weight is not None:
         c = np.asarray(weight, dtype=np.float64)
         rows = np.flatnonzero(~((c >= 0.0) & (c < np.inf)))
@@ -530,17 +531,17 @@ class Look(NamedTuple):
     Attributes
     ----------
     labels : rows of class +1 and class -1
-    counts : of these the ones that count
-    met : kind and label of the named groups that a row of positive weight is in
-    totals : the sums of what these weigh
+    counts : rows of positive weight of class +1 and class -1
+    met : kind and label of the named groups with a row of positive weight
+    totals : the sums of the weights of the counted rows
     whole : the sums of the weights of all rows, of any group
-    least : the least positive weight of a row that counts
-    rows : of all
-    wrong : the first weight or group that is none: which, its row, and what it is
+    least : the least positive weight of a counted row
+    rows : the number of rows
+    wrong : name, row and value of the first invalid weight or group
     bad : row, column and value of the first entry that is no finite number
     odd : labels that are neither -1 nor +1
     top : the largest absolute entry
-    entries : stored
+    entries : the number of stored entries
     """
 
     labels: tuple[int, int]
@@ -598,7 +599,7 @@ def look(X: Any, y: Any, factors: Factors | None = None) -> tuple[Look, Any, Vec
 
 
 def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
-    """Whether one of the rows is of a group."""
+    """True if one of the rows is in a group."""
     own = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
     return bool((own & members_in(group, label)).any())
 
@@ -631,7 +632,7 @@ def joined(a: Look, b: Look) -> Look:
 
 
 def refuse_bad(found: Look, named: Sequence[tuple[str, Any]] = ()) -> None:
-    """Refuse what no model can be fitted to.
+    """Refuse samples to which no model can be fitted.
 
     Parameters
     ----------

@@ -41,8 +41,8 @@ class SampleWeights:
     ----------
     classes : factors of class +1 and of class -1
     samples : (m,) weights of the samples, positive; None where all are 1
-    kept : indices of the samples of positive weight; None for all that were given
-    given : number of samples that were given; 0 where no weights were
+    kept : indices of the samples of positive weight; None for all
+    given : number of samples with those of weight 0; 0 without weights
     """
 
     classes: tuple[float, float] = (1.0, 1.0)
@@ -57,13 +57,13 @@ class SampleWeights:
 
     @property
     def given_weights(self) -> Vec | None:
-        """`sample_weight` as it was given; None where all are 1."""
+        """`sample_weight` of all given samples; None if all are 1."""
         if self.kept is None:
             return self.samples
         return self.spread(np.ones(self.kept.size) if self.samples is None else self.samples)
 
     def spread(self, v: NDArray[Any] | None) -> Any:
-        """An entry for every sample that was given: 0 for those of weight 0."""
+        """Return an entry for every given sample: 0 for a sample of weight 0."""
         if v is None or self.kept is None:
             return v
         whole = np.zeros(self.given, v.dtype)
@@ -89,12 +89,12 @@ def by_sign(class_weight: Any, labels: tuple[Any, Any]) -> Any:
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Refuse what no classes could have as weights.
+    """Validate class weights.
 
     Raises
     ------
     ParameterError
-        It is no pair of positive numbers, no dict of them with the keys -1 and 1, and not "balanced".
+        No pair of positive numbers, no dict of them with the keys -1 and 1, and not "balanced".
     """
     given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
     if given is None or (isinstance(given, str) and given == "balanced"):
@@ -122,8 +122,8 @@ def check_class_weight(class_weight: Any) -> None:
 
 
 def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> SampleWeights:
-    """The weighing of samples with the labels y, those of weight 0 left out; both kinds of weights have been
-    read.
+    """Return the weights of samples with the labels y, without samples of weight 0; both kinds of weights are
+    validated.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> SampleW
 
 
 def factors_of(totals: tuple[float, float], class_weight: Any) -> tuple[float, float]:
-    """The factors of class +1 and class -1, of which there are so many samples; read before."""
+    """Return the factors of class +1 and class -1 of validated class weights; `totals` counts the classes."""
     if class_weight is None:
         return 1.0, 1.0
     if isinstance(class_weight, str):
