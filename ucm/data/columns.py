@@ -229,7 +229,7 @@ def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
 def weights_of(
     W: NDArray[np.float64], names: Sequence[str] | None, there: Sequence[Any] | None
 ) -> NDArray[np.float64]:
-    """Return weights of the features of a fit, (..., n), for the columns of a table: by name, and 0 for another
+    """Return weights of the features of a fit, (..., n), for the columns of a table: by name, 0 for another
     column. Without names they stay as they are.
 
     Raises
