@@ -181,8 +181,7 @@ def _compile_within(
     if kernel is None and solver == "auto" and _out_of_core(declared, data):
         lowering = OutOfCoreHullsLowering(declared, in_memory(data), "auto", data)  # type: ignore[arg-type]
         return Plan.of((lowering,), began)
-    plan = plan_of(declared, data, gram, solver, time_limit)
-    return replace(plan, setup_time=time.perf_counter() - began)
+    return plan_of(declared, data, gram, solver, time_limit, began)
 
 
 def bound(
@@ -442,9 +441,14 @@ def in_its_space(data: Data, gram: Gram | None) -> Data:
     return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
 
 
-def plan_of_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver[Any]) -> Plan:
+def plan_of_rows(
+    model: RobustMargin | Objective,
+    data: Data,
+    solver: str | Solver[Any],
+    began: float | None = None,
+) -> Plan:
     """Return the plan of a model over rows read block by block, after the pass of `bound_rows`."""
-    began = time.perf_counter()
+    began = time.perf_counter() if began is None else began
     if isinstance(model, Objective):
         terms: Any = loss_terms(model)
         lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
@@ -465,12 +469,13 @@ def plan_of(
     gram: Gram | None,
     solver: str | Solver[Any],
     time_limit: float = math.inf,
+    began: float | None = None,
 ) -> Plan:
-    """Return the plan of a model for bound data."""
+    """Return the plan of a model for bound data; `began` is the start of the compilation, None for now."""
     check_asked(solver)
+    began = time.perf_counter() if began is None else began
     if data.source is not None:
-        return plan_of_rows(model, data, solver)
-    began = time.perf_counter()
+        return plan_of_rows(model, data, solver, began)
     given = {}
     for samples in model.nodes_of_type(SampleNode):
         samples.rows(data)  # refuses a group without samples before any computation

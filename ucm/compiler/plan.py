@@ -336,11 +336,13 @@ class Plan:
 
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:
         """Return the certificate with the kernel and the verdict on it, and warn if the verdict says so."""
-        certificate = replace(proof.certificate, kernel=self.lowering.kernel)
-        verdict = judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
+        kernel = self.lowering.kernel
+        if kernel:
+            proof = replace(proof, certificate=replace(proof.certificate, kernel=kernel))
+        verdict = judge(self.lowering, proof, solver, monitor)
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
-        return certificate, verdict
+        return proof.certificate, verdict
 
     def _solution(
         self,

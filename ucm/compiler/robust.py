@@ -174,18 +174,14 @@ class _RobustLowering(Lowering[Form]):
             if bias_rule == "auto" and abs(proof.objective) <= Space.resolution * proof.size:
                 bias_rule = "min_error"
             b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
-        found, gram, q = Recovered(w, b, x, weights, rule, rho=rho), data.gram, proof.answer.q
-        if w is None:
-            return found
-        if gram is None:
-            known = x is not None and len(q) == len(self.image.blocks)
+        gram, q, make, normal = data.gram, proof.answer.q, None, None
+        if gram is None and w is not None:
+            if x is not None and len(q) == len(self.image.blocks):
+                make = functools.partial(self._summand_points, q)
             normal = feature_normal(model.set, w)
-            return replace(
-                found,
-                make_summand_points=functools.partial(self._summand_points, q) if known else None,
-                normal=None if normal is w else normal,
-            )
-        if x is None:
+            normal = None if normal is w else normal
+        found = Recovered(w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal)
+        if gram is None or w is None or x is None:
             return found
         c, point = coefficients_of(model, data, gram, q, w, x)
         if gram.kernel.name == "linear":  # w and x have coordinates in the features
