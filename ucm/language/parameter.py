@@ -426,6 +426,7 @@ def value(scalar: Scalar) -> float:
     Parameters
     ----------
     scalar : float, Param or arithmetic of these
+        The scalar, as a field of a declaration.
 
     Raises
     ------
