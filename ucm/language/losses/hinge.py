@@ -22,36 +22,8 @@ __all__ = [
 ]
 
 
-class Hinge(SubsetLoss, ConvexLoss):
-    """The p-hinge loss, `sum max(0, 1 - margin)^p`.
-
-    `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
-
-    `LossBall` and the generalised nu-SVM use it without the offset, since their margin is a variable:
-    `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
-    `l*(s) = (p - 1) (s/p)^p'` for s >= 0; for p = 1 it is the indicator of [0, 1].
-
-    Parameters
-    ----------
-    p : float, optional
-        1 <= p < inf.
-    on : pos, neg or a group of samples, optional
-        Whose samples count, as `pos` or `neg.group("A")`; None for all.
-
-    Notes
-    -----
-    Sun (2024), equation (1); Ito, Takeda and Toh (2015), section 5.2.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.Hinge(2).value([0.0, 3.0])
-    1.0
-    >>> ucm.solve(ucm.Hinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
-    'optimal'
-    >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
-    Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
-    """
+class _PowerHinge(SubsetLoss, ConvexLoss):
+    """The loss `sum max(0, offset - margin)^p`."""
 
     p: float = restricted(
         lambda p: 1.0 <= p < np.inf,
@@ -59,10 +31,6 @@ class Hinge(SubsetLoss, ConvexLoss):
         "write Hinge(p=1.5)",
         default=1.0,
     )
-
-    @property
-    def offset(self) -> float:
-        return 1.0
 
     def slope(self) -> float | None:
         return 1.0 if self.p == 1.0 else None
@@ -108,6 +76,42 @@ class Hinge(SubsetLoss, ConvexLoss):
             return 0.0 * s, [s >= 0, s <= 1]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return (self.p - 1.0) * power, [s >= 0]
+
+
+class Hinge(_PowerHinge):
+    """The p-hinge loss, `sum max(0, 1 - margin)^p`.
+
+    `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
+
+    `LossBall` and the generalised nu-SVM use it without the offset, since their margin is a variable:
+    `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
+    `l*(s) = (p - 1) (s/p)^p'` for s >= 0; for p = 1 it is the indicator of [0, 1].
+
+    Parameters
+    ----------
+    p : float, optional
+        1 <= p < inf.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
+
+    Notes
+    -----
+    Sun (2024), equation (1); Ito, Takeda and Toh (2015), section 5.2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Hinge(2).value([0.0, 3.0])
+    1.0
+    >>> ucm.solve(ucm.Hinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
+    'optimal'
+    >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
+    Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
+    """
+
+    @property
+    def offset(self) -> float:
+        return 1.0
 
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         short = cp.pos(1.0 - margin)
@@ -260,7 +264,7 @@ class Ramp(SubsetLoss, PointwiseLoss):
         return multiple(1.0 / self.mu, self.over(f"({both})", notation), notation)
 
 
-class ShiftedHinge(Hinge):
+class ShiftedHinge(_PowerHinge):
     """The hinge loss that begins at another margin, `sum max(0, start - t)`: a part of the ramp loss.
 
     Parameters
