@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "nu negative": (lambda: ucm.solve(ucm.models.nu_svm(-0.3), X, Y), EmptySetError, "nu must be positive"),
     "nu infinite": (lambda: ucm.solve(ucm.models.nu_svm(np.inf), X, Y), EmptySetError, "nu must be"),
     "nu NaN": (lambda: ucm.models.nu_svm(np.nan), CompositionError, "real number"),
-    "nu text": (lambda: untyped.models.nu_svm("0.3"), CompositionError, "real number"),
+    "nu text": (lambda: untyped.models.nu_svm("0.3"), CompositionError, "a plain number"),
     "eta below": (lambda: ucm.solve(ucm.ReducedHull(pos, eta=0.01), X, Y), EmptySetError, "at least 0.02"),
     "negative radius": (lambda: ucm.solve(ucm.models.mm_mpm(-0.5), X, Y), EmptySetError, "kappa|radius"),
     "negative ball": (lambda: ucm.solve(ucm.Ball(pos.mean, -1), X, Y), EmptySetError, "-1"),

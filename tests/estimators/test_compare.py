@@ -259,7 +259,7 @@ def test_models_over_files_are_fitted_to_the_folds_of_the_rows(tmp_path: Path) -
     for options, words in (
         ({"models": [LogisticRegression()]}, "declared models"),
         ({"tune": True}, "param_range"),
-        ({"cv": 1}, "a number of folds"),
+        ({"cv": 1}, "cv is a whole number from 2 on"),
         ({"scoring": "roc_auc"}, "accuracy"),
     ):
         with pytest.raises(ucm.UCMError, match=words):
