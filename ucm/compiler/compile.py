@@ -533,11 +533,12 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
     Two such losses, one for each class, count as one.
     """
-    losses, weights = weighed(model.loss.split()[0], data)
-    C, loss = split_scalar(losses[0])
+    convex, concave = model.loss.split()
     added, subtracted = model.penalty.split()
+    losses, weights = weighed(convex, data)
+    C, loss = split_scalar(losses[0])
     lam = CombinedPenalty(added).square
-    if len(losses) > 1 or not isinstance(loss, Hinge) or lam is None or subtracted:
+    if len(losses) > 1 or concave or not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
     c = data.factors if weights[0] is None else weights[0]
     return (loss.p, C, lam, c) if c.all() else None
