@@ -67,7 +67,7 @@ class Budget(Domain, Projectable):
     def center(self, dim):
         return np.zeros(dim)
 
-    def infeasibility(self, dim):
+    def infeasibility_reason(self, dim):
         return None if value(self.gamma) >= 0.0 else f"gamma must be at least 0, got {self.gamma}"
 
     def constraints(self, q, size):

@@ -95,8 +95,8 @@ def test_supports_with_weights_equal_repeated_samples(U: Any) -> None:
     groups = np.resize(["A", "A", "B", "B"], len(Y))
     weighted = bind(X, Y, None, COPIES, groups)
     repeated = bind(X2, Y2, subgroup=np.repeat(groups, COPIES))
-    if U.infeasibility(repeated) is not None:
-        assert U.infeasibility(weighted) is not None
+    if U.infeasibility_reason(repeated) is not None:
+        assert U.infeasibility_reason(weighted) is not None
         return
     for d in np.eye(U.dimension(3)):
         own, theirs = U.support(weighted, d, {})[0], U.support(repeated, d, {})[0]

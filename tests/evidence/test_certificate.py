@@ -172,7 +172,7 @@ class Bent(ucm.extend.UncertaintySet):
     def dimension(self, n: int | None) -> int | None:
         return n
 
-    def infeasibility(self, data: Any) -> str | None:
+    def infeasibility_reason(self, data: Any) -> str | None:
         return None
 
     def size(self, data: Any) -> None:
@@ -181,9 +181,9 @@ class Bent(ucm.extend.UncertaintySet):
     def lower(self, data: Any) -> Any:
         return (self.factor * self.hull).lower(data)
 
-    def rebuild(self, data: Any, q: Any) -> Any:
+    def evaluate(self, data: Any, q: Any) -> Any:
         # a lowering that also misleads the way back
-        return (self.factor * self.hull).rebuild(data, q)
+        return (self.factor * self.hull).evaluate(data, q)
 
     def cvxpy(self, data: Any, scope: Any) -> Any:
         return self.hull.cvxpy(data, scope)

@@ -139,7 +139,7 @@ class Diamond(ucm.extend.Domain):
     def center(self, dim):
         return np.zeros(dim)
 
-    def infeasibility(self, dim):
+    def infeasibility_reason(self, dim):
         return None
 
     def constraints(self, q, size):

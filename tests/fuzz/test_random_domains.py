@@ -106,7 +106,7 @@ def judge(h: Held, tally: Tally) -> str:
         inside = twins.confined(h.declared, q) + twins.simplex(h.declared, q, 1.0)
     problem = cp.Problem(cp.Maximize(h.g @ q), inside)
     said = twins.solve(problem)
-    why = guarded(lambda: D.infeasibility(dim))
+    why = guarded(lambda: D.infeasibility_reason(dim))
     if why:
         room = twins.slack(inside, equations=True) if said == "optimal" else math.inf
         assert room >= -1e-6, f"called empty: {why}"

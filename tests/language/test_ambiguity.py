@@ -475,8 +475,8 @@ def test_balls_around_the_uniform_distribution(p: float, radius: float, classes:
     samples = SampleWeights(20, None, None if classes is None else np.array(classes))
     rng = np.random.default_rng(int(p * 10))
     D: Any = ucm.NormBall(radius, p, "uniform").bind(samples)
-    if D.infeasibility(20):
-        radius += float(re.findall(r"at least ([\d.e-]+)", str(D.infeasibility(20)))[0])
+    if D.infeasibility_reason(20):
+        radius += float(re.findall(r"at least ([\d.e-]+)", str(D.infeasibility_reason(20)))[0])
         D = ucm.NormBall(1.0001 * radius, p, "uniform").bind(samples)
     for size in (1e-3, 1.0, 100.0):
         v = size * rng.standard_normal(20)

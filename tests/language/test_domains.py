@@ -107,7 +107,7 @@ def test_on_simplex_is_exact(domain: Domain) -> None:
     if not exact.on_simplex:
         return
     assert isinstance(exact, SemiSmooth) and isinstance(exact, MassMultipliers)
-    if exact.infeasibility(4) is not None:
+    if exact.infeasibility_reason(4) is not None:
         return
     g = np.random.default_rng(1).standard_normal(4)
     if exact.support(g)[0] + exact.support(-g)[0] < 1e-12:
@@ -155,13 +155,13 @@ def test_a_size_grows_the_set(domain: Domain) -> None:
     ids=repr,
 )
 def test_empty_domains_say_why(domain: Domain, classes: np.ndarray | None, part: str) -> None:
-    reason = over(domain, 6, classes).infeasibility(6) or domain.infeasibility(6)
+    reason = over(domain, 6, classes).infeasibility_reason(6) or domain.infeasibility_reason(6)
     assert reason is not None and part in reason
     assert reason.startswith(repr(domain)[:7])
 
 
 def test_domains_without_a_common_point_are_empty() -> None:
-    assert "no q of 6 entries" in str((Simplex() & Box(0.0, 0.1)).infeasibility(6))
+    assert "no q of 6 entries" in str((Simplex() & Box(0.0, 0.1)).infeasibility_reason(6))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_domains_without_a_common_point_are_empty() -> None:
 )
 def test_the_smallest_size_leaves_one_point(domain: Domain, classes: np.ndarray | None) -> None:
     D = over(domain, 6, classes)
-    assert D.infeasibility(6) is None
+    assert D.infeasibility_reason(6) is None
     center = D.center(6)
     for v in (np.arange(6.0), 1e12 * np.arange(6.0), np.zeros(6)):
         assert D.project(v) == pytest.approx(center, abs=2e-6)
@@ -226,7 +226,7 @@ def test_intersections_of_domains_nest() -> None:
 def same(declared: Domain, other: Domain, dim: int, classes: np.ndarray | None = None) -> None:
     a, b = over(declared, dim, classes), over(other, dim, classes)
     rng = np.random.default_rng(3)
-    assert (a.infeasibility(dim) is None) == (b.infeasibility(dim) is None)
+    assert (a.infeasibility_reason(dim) is None) == (b.infeasibility_reason(dim) is None)
     for v in rng.standard_normal((10, dim)):
         assert a.project(v) == pytest.approx(b.project(v), abs=1e-11)
         assert a.support(v)[0] == pytest.approx(b.support(v)[0], rel=1e-11, abs=1e-11)
@@ -240,7 +240,9 @@ def test_the_hinge_ball_is_a_capped_simplex(r: float, classes: np.ndarray | None
     same(ball, CappedSimplex(1.0 / (6 * nu)), 6, classes)
     g = np.random.default_rng(0).standard_normal(6)
     capped = CappedSimplex(1.0 / (6 * nu))
-    assert over(ball, 6, classes).levels(g) == over(capped, 6, classes).levels(g)
+    assert over(ball, 6, classes).mass_multipliers(g) == over(capped, 6, classes).mass_multipliers(
+        g
+    )
 
 
 @pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
@@ -267,13 +269,16 @@ def test_multiples_of_a_loss_scale_its_ball() -> None:
 # --- levels -----------------------------------------------------------------------------------
 def test_levels_of_a_capped_simplex_are_order_statistics() -> None:
     g = np.array([5.0, 4.0, 3.0, 1.0])
-    assert CappedSimplex(0.5).levels(g) == [(3.0, 4.0)]
-    assert CappedSimplex(0.4).levels(g) == [(3.0, 3.0)]
-    assert CappedSimplex(0.25).levels(g) == [(-math.inf, 1.0)]
-    assert CappedSimplex(2.0).levels(g) == [(5.0, 5.0)]
+    assert CappedSimplex(0.5).mass_multipliers(g) == [(3.0, 4.0)]
+    assert CappedSimplex(0.4).mass_multipliers(g) == [(3.0, 3.0)]
+    assert CappedSimplex(0.25).mass_multipliers(g) == [(-math.inf, 1.0)]
+    assert CappedSimplex(2.0).mass_multipliers(g) == [(5.0, 5.0)]
     y = np.array([1.0, -1.0, 1.0, -1.0])
-    assert over(CappedSimplex(0.25), 4, y).levels(g) == [(-math.inf, 3.0), (-math.inf, 1.0)]
-    assert over(CappedSimplex(0.5), 4, y).levels(g) == [(3.0, 5.0), (1.0, 4.0)]
+    assert over(CappedSimplex(0.25), 4, y).mass_multipliers(g) == [
+        (-math.inf, 3.0),
+        (-math.inf, 1.0),
+    ]
+    assert over(CappedSimplex(0.5), 4, y).mass_multipliers(g) == [(3.0, 5.0), (1.0, 4.0)]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +295,7 @@ def test_levels_are_multipliers_of_the_masses(domain: Domain, classes: np.ndarra
     g = np.random.default_rng(4).standard_normal(6)
     D = over(domain, 6, classes)
     top, q = D.support(g)
-    theta = [lo for lo, _ in D.levels(g)]
+    theta = [lo for lo, _ in D.mass_multipliers(g)]
     price = np.full(6, theta[0]) if classes is None else np.where(classes > 0, *theta)
     x = cp.Variable(6, nonneg=True)
     inside = [
@@ -308,7 +313,7 @@ def test_levels_of_a_ball_are_multipliers_of_the_masses() -> None:
     for p in (1.5, 2.0, 4.0):
         domain = over(NormBall(0.75, p), 6, Y)
         top, q = domain.support(g)
-        price = np.where(Y > 0, *[lo for lo, _ in domain.levels(g)])
+        price = np.where(Y > 0, *[lo for lo, _ in domain.mass_multipliers(g)])
         rest = np.maximum(g - price, 0.0)  # the support of the ball on q >= 0
         assert NormBall(0.75, p).support(rest)[0] == pytest.approx(top - price @ q, abs=1e-9)
 

@@ -51,7 +51,7 @@ def split(rng: np.random.Generator, n: int) -> Vec | None:
 def bound(D: Any, g: Vec) -> float:
     """The least of the bounds at the multipliers that the domain gives."""
     parts = D.samples.groups
-    ends = [[x for x in pair if np.isfinite(x)] for pair in D.levels(g)]
+    ends = [[x for x in pair if np.isfinite(x)] for pair in D.mass_multipliers(g)]
     least = math.inf
     for theta in itertools.product(*ends):
         over = g.copy()
@@ -134,7 +134,7 @@ def domains(rng: np.random.Generator, n: int, classes: Vec | None) -> list[Any]:
             size = least + abs(least) * rng.uniform(0.01, 3.0) + 0.01
             found.append(LossBall(loss, float(size)))
     bound = [D.bind(samples) for D in found]
-    return [D for D in bound if D.infeasibility(n) is None]
+    return [D for D in bound if D.infeasibility_reason(n) is None]
 
 
 @pytest.mark.slow

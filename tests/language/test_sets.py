@@ -141,7 +141,7 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
     ],
 )  # fmt: skip
 def test_empty_sets_name_the_innermost_node_and_the_interval(U: UncertaintySet, words: str) -> None:
-    why = U.infeasibility(bind(X, Y))
+    why = U.infeasibility_reason(bind(X, Y))
     assert why is not None and words in why
     with pytest.raises(EmptySetError) as error:
         ucm.compile(U, X, Y)
@@ -158,7 +158,7 @@ def test_the_ends_of_intervals_are_not_empty() -> None:
         ucm.Hull(neg, weights=ucm.KLBall(1.0)),
         ucm.Ball(pos.mean, 0.0),
     ):
-        assert U.infeasibility(data) is None
+        assert U.infeasibility_reason(data) is None
         sol = ucm.solve(U, X, Y)
         assert sol.status == "optimal"
         part = {"pos": X[Y > 0].mean(0), "neg": X[Y < 0].mean(0)}
@@ -206,7 +206,7 @@ class Stick(UncertaintySet):
     def dimension(self, n: int | None) -> int | None:
         return self.v.size
 
-    def infeasibility(self, data: Data) -> str | None:
+    def infeasibility_reason(self, data: Data) -> str | None:
         return None
 
     def size(self, data: Data) -> Size:
@@ -221,7 +221,7 @@ class Stick(UncertaintySet):
         block = Block(MatrixMap(self._v()[:, None]), NormBall(self.length))
         return LoweredSet(np.zeros(self.v.size), (block,))
 
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         t = next(q)
         return self.v * t[0], NormBall(self.length).violation(t)
 
@@ -275,8 +275,8 @@ def broken(law: str) -> type[Stick]:
         methods["support"] = lambda self, data, d, splits: (
             0.9 * Stick.support(self, data, d, splits)[0], Stick.support(self, data, d, splits)[1]
         )  # fmt: skip
-    elif law == "rebuild":
-        methods["rebuild"] = lambda self, data, q: (self.v * next(q)[0], 0.0)
+    elif law == "evaluate":
+        methods["evaluate"] = lambda self, data, q: (self.v * next(q)[0], 0.0)
     elif law == "dimension":
         methods["dimension"] = lambda self, n: 7
     elif law == "lower":
@@ -286,7 +286,7 @@ def broken(law: str) -> type[Stick]:
     return type(f"Broken{law.title()}", (Stick,), methods)
 
 
-@pytest.mark.parametrize("law", ["cvxpy", "support", "rebuild", "dimension", "lower"])
+@pytest.mark.parametrize("law", ["cvxpy", "support", "evaluate", "dimension", "lower"])
 def test_check_set_catches_a_wrong_description(law: str) -> None:
     with pytest.raises(AssertionError):
         check_set(broken(law)(STICK.v, STICK.length), X, Y)

@@ -93,7 +93,9 @@ def test_a_capped_domain_says_its_caps_only() -> None:
     D, same = Worst(0.25), ucm.CappedSimplex(0.2)
     for v in (RNG.standard_normal(20), np.round(RNG.standard_normal(20))):
         assert_allclose(D.project(v), same.project(v), atol=0)
-        assert D.support(v)[0] == same.support(v)[0] and D.levels(v) == same.levels(v)
+        assert D.support(v)[0] == same.support(v)[0] and D.mass_multipliers(
+            v
+        ) == same.mass_multipliers(v)
 
 
 class Budget(ucm.extend.Domain):
@@ -118,7 +120,7 @@ class Budget(ucm.extend.Domain):
     def center(self, dim: int) -> Any:
         return np.full(dim, min(0.5, value(self.gamma) / (2.0 * dim)))
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         return None if value(self.gamma) >= 0.0 else f"{self!r}: gamma is below 0"
 
     def constraints(self, q: Any, size: Any) -> list[Any]:
@@ -218,7 +220,7 @@ class Between(UncertaintySet):
     def dimension(self, n: int | None) -> int | None:
         return n
 
-    def infeasibility(self, data: Any) -> str | None:
+    def infeasibility_reason(self, data: Any) -> str | None:
         return None
 
     def size(self, data: Any) -> Size:
@@ -231,7 +233,7 @@ class Between(UncertaintySet):
         c = self._mean(data)
         return LoweredSet(c, (Block(MatrixMap(c[:, None]), ucm.NormBall(self.r)),))
 
-    def rebuild(self, data: Any, q: Any) -> Any:
+    def evaluate(self, data: Any, q: Any) -> Any:
         t = next(q)
         return (1.0 + t[0]) * self._mean(data), ucm.NormBall(self.r).violation(t)
 

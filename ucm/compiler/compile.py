@@ -431,7 +431,9 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any
     else:
         candidates = named(asked, MinNorm)
     space = data.in_gram_space(gram)
-    if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility(space):
+    if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility_reason(
+        space
+    ):
         return False
     return any(refusal(s, minimum_norm(model, space)) is None for s in candidates)
 
@@ -560,7 +562,7 @@ def _lower_set(
     elif solver == "auto" and not isinstance(data.table, np.ndarray):
         span = in_span(model, data)
         data = data if span is None else data.in_feature_space(span)
-    why = model.set.infeasibility(data)
+    why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)
     return DistanceLowering(model, data, asked, beyond)

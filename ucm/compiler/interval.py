@@ -289,7 +289,7 @@ class _Hulls:
         c = 1.0
         for _ in range(200):
             value = float(self.size.inverse(c))
-            if self.at(value).set.infeasibility(self.data) is None:
+            if self.at(value).set.infeasibility_reason(self.data) is None:
                 return value
             c *= 2.0
         raise EmptySetError(f"path: U is empty for every {self.name}; change another parameter")

@@ -111,7 +111,7 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
         refuse_gathering(data.source, what)
     model.set.dimension(data.n)
-    why = model.set.infeasibility(data)
+    why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)
     image = model.set.lower(data)

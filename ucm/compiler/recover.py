@@ -174,7 +174,7 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
             continue
         if not isinstance(b.domain, MassMultipliers):
             return None, None
-        levels = b.domain.levels(b.map.rmatvec(-w))
+        levels = b.domain.mass_multipliers(b.map.rmatvec(-w))
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
         for y, interval in zip(labels, levels, strict=True):
@@ -206,7 +206,7 @@ def _summands(
             for leaf, point, x in _summands(V, data, q):
                 yield leaf, point, times(L, x)
     else:
-        x = U.rebuild(data, q)[0]
+        x = U.evaluate(data, q)[0]
         yield U, x, x
 
 
@@ -400,7 +400,7 @@ def coefficients_of(
     unit vectors; where w is not x / ||x||, the rest comes from the factor of the Gram matrix.
     """
     by_rows = isinstance(data.space, GramSpace)
-    point = x if by_rows else model.set.rebuild(data.over_samples, iter(q))[0]
+    point = x if by_rows else model.set.evaluate(data.over_samples, iter(q))[0]
     norm = data.space.norm(x)
     # if 0 lies in U, x and w have opposite directions
     side = -1.0 if data.space.inner(w, x) < 0.0 else 1.0

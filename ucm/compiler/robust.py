@@ -421,7 +421,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     def _refuse_emptiness(self) -> None:
         """Raise `SolverError` if a solver declares a set empty that contains its centre."""
-        violation = self.model.set.rebuild(self.data, iter(self.form.centers()))[1]
+        violation = self.model.set.evaluate(self.data, iter(self.form.centers()))[1]
         if violation <= INSIDE:
             raise SolverError(
                 "the solver ended with the status 'infeasible', and the centre of U lies in U: expected a "
@@ -466,7 +466,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
-            c = self.model.set.rebuild(self.data.over_samples, iter(solution.answer.q))[0]
+            c = self.model.set.evaluate(self.data.over_samples, iter(solution.answer.q))[0]
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
         return verify(self.model, self.data.by_spectrum, solution, tol, **options)
 

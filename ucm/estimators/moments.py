@@ -80,7 +80,7 @@ def at_sizes(
     data = known_by(moments)
     leaves = list(summands(models[0].set))
     centers = [
-        U.center.evaluate(data) if isinstance(U, Ellipsoid) else U.rebuild(data, iter(()))[0]
+        U.center.evaluate(data) if isinstance(U, Ellipsoid) else U.evaluate(data, iter(()))[0]
         for U, _ in leaves
     ]
     balls = [k for k, (U, _) in enumerate(leaves) if isinstance(U, Ellipsoid)]

@@ -66,7 +66,7 @@ def _points(
     one lies outside."""
     points = []
     for q in blocks:
-        x, violation = model.set.rebuild(data, iter(q))
+        x, violation = model.set.evaluate(data, iter(q))
         if not violation <= _OUTSIDE:
             return None
         points.append(form.lower(x))

@@ -185,7 +185,7 @@ def certify(
 ) -> Certified:
     """Bound the error of the point that the blocks q stand for.
 
-    Both ends come from the definition of U (its `rebuild` and its `support`), not from the lowered form,
+    Both ends come from the definition of U (its `evaluate` and its `support`), not from the lowered form,
     which only says how to move a point that lies outside.
 
     Parameters
@@ -206,7 +206,7 @@ def certify(
     U: UncertaintySet = model.set
     q = list(q)
     w = None if w is None else data.space.direction(w, model.norm)
-    x, violation = U.rebuild(data, iter(q))
+    x, violation = U.evaluate(data, iter(q))
     norm = data.space.norm(x, model.dual)
     splits = splits or {}
     primal, chosen = np.inf, np.zeros_like(x) if w is None else w

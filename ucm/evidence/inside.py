@@ -53,10 +53,10 @@ def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | Non
     the projections of the blocks on their domains; with couplings the nearest member of the lowered set; a
     point on the way to the centres of the domains.
     """
-    if not U.rebuild(data, iter(q))[1] <= _NEAR:
+    if not U.evaluate(data, iter(q))[1] <= _NEAR:
         return None
     p = _moved(U, data, list(q))
-    x, violation = U.rebuild(data, iter(p))
+    x, violation = U.evaluate(data, iter(p))
     return (p, x, violation) if violation <= INSIDE else None
 
 
@@ -82,7 +82,7 @@ def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
 
 
 def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
-    x, violation = U.rebuild(data, iter(q))
+    x, violation = U.evaluate(data, iter(q))
     if violation == 0.0:
         return q
     image = U.lower(data)
@@ -91,7 +91,7 @@ def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
         p = way(image, q)
         if p is None:
             continue
-        x, violation = U.rebuild(data, iter(p))
+        x, violation = U.evaluate(data, iter(p))
         if violation <= best[2]:
             best = p, x, violation
         if violation <= ROUNDING:
@@ -115,7 +115,7 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, at: Moved)
     while high - low > 1:
         t = float(_PARTS[k])
         p = [(1.0 - t) * v + t * m for v, m in zip(at[0], c, strict=True)]
-        x, violation = U.rebuild(data, iter(p))
+        x, violation = U.evaluate(data, iter(p))
         if violation <= ROUNDING:
             high, found = k, (p, x, violation)
         elif high == _PARTS.size:

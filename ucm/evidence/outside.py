@@ -134,7 +134,7 @@ def _no_weights(why: str) -> ParameterError:
 
 def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
     """The point of the blocks q, moved inside of U where it lies near to it; and its violation."""
-    x, violation = model.set.rebuild(data, iter(q))
+    x, violation = model.set.evaluate(data, iter(q))
     moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
     return (x, violation) if moved is None else (moved[1], moved[2])
 

@@ -435,7 +435,7 @@ def smallest_feasible(
     def nonempty(t: float) -> bool:
         nonlocal why
         try:
-            why = at(t).set.infeasibility(data)
+            why = at(t).set.infeasibility_reason(data)
         except CompositionError:  # a parameter leaves its range
             return False
         return why is None

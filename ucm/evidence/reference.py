@@ -58,7 +58,7 @@ def linearised(
     space both sides are taken in its span.
     """
     v = form.lower(np.asarray(answer.w))
-    x = form.lower(model.set.rebuild(data, iter(answer.q))[0])
+    x = form.lower(model.set.evaluate(data, iter(answer.q))[0])
     f = -float(v @ x)
     n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
     scope, scale = Parameters(scaled), data.scale if scaled else 1.0

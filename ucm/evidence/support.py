@@ -93,7 +93,7 @@ class Heights:
                 f"{self.U!r}: the conic program of its support function ended with "
                 f"{failure or status}; scale the features"
             )
-        x, _ = self.U.rebuild(self.data, iter(blocks.point()))
+        x, _ = self.U.evaluate(self.data, iter(blocks.point()))
         bounds = [self.U.support(self.data, d, {})[0]]
         for sign in (1.0, -1.0):  # a wrong split is a bound too, if a bad one
             shares = blocks.multipliers(sign * unit)
@@ -174,7 +174,7 @@ def _bound(what: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[
     data = bind(*samples)
     model = resolved(as_model(U, what), data)
     n = model.set.dimension(data.n)
-    why = model.set.infeasibility(data)
+    why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)
     return Heights(model.set, data), data.n if n is None else n

@@ -135,7 +135,7 @@ def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) 
 
 def _is_zero(model: RobustMargin, data: Data, form: MinNorm, answer: Answer) -> bool:
     """True if the point of the answer counts as 0 and lies in U, as in the status "zero_in_set"."""
-    x, violation = model.set.rebuild(data, iter(answer.q))
+    x, violation = model.set.evaluate(data, iter(answer.q))
     size = max(form.size(answer.q), data.scale)
     return violation <= ZERO and data.space.norm(x) <= ZERO * size
 
@@ -164,7 +164,7 @@ def _root(
         nonlocal best
         try:
             model = at(t)
-            if model.set.infeasibility(data) is not None:
+            if model.set.infeasibility_reason(data) is not None:
                 return -1.0
         except CompositionError:
             return -1.0

@@ -165,7 +165,7 @@ class BoundDomain(metaclass=Kind):
         size = max(float(np.linalg.norm(x)) for x in (near, self.center(q.size)))
         return round_violation(float(np.linalg.norm(q - near)) / (size or 1.0))
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         """Why the domain is empty in this dimension, with the admissible range; None if not."""
         return None
 
@@ -242,7 +242,7 @@ class MassMultipliers(BoundDomain):
     """A domain on the simplex that knows the multipliers of its mass constraints."""
 
     @abstractmethod
-    def levels(self, g: Vec) -> list[tuple[float, float]]:
+    def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
         """For each mass constraint (one; with classes that of +1, then that of -1) the interval
         of multipliers `theta` at a maximiser of `<g, q>`: `g_i - theta` is non-negative where q_i can
         not grow and non-positive where it is 0. An end may be infinite."""
@@ -273,8 +273,8 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def jacobian(self, v: Vec) -> Jacobian:
         return self.bind(SampleWeights(np.size(v))).jacobian(v)
 
-    def levels(self, g: Vec) -> list[tuple[float, float]]:
-        return self.bind(SampleWeights(np.size(g))).levels(g)
+    def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
+        return self.bind(SampleWeights(np.size(g))).mass_multipliers(g)
 
     def violation(self, q: Vec) -> float:
         return self.bind(SampleWeights(np.size(q))).violation(q)
@@ -282,8 +282,8 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def center(self, dim: int) -> Vec:
         return SampleWeights(dim).uniform()
 
-    def infeasibility(self, dim: int) -> str | None:
-        return self.bind(SampleWeights(dim)).infeasibility(dim)
+    def infeasibility_reason(self, dim: int) -> str | None:
+        return self.bind(SampleWeights(dim)).infeasibility_reason(dim)
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
         return self.bind(SampleWeights(dim)).polyhedron(dim)
@@ -436,7 +436,7 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
         """The dimension of the space it lives in, over samples with n features. None: not known
         yet. Raises `CompositionError` naming the innermost node that mixes dimensions."""
 
-    def infeasibility(self, data: Data) -> str | None:
+    def infeasibility_reason(self, data: Data) -> str | None:
         """Why the set is empty, naming the innermost node, with the admissible range. None: it is
         not, or only a solver can tell (intersections)."""
         return None
@@ -450,7 +450,7 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
         """The set as an affine image of simple domains."""
 
     @abstractmethod
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         """The point x that the blocks q stand for, from the definition, and how far the q are
         outside. Takes from `q` as many blocks as `lower` made, in its order."""
 

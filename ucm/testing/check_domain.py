@@ -96,7 +96,7 @@ def check_domain(
     cases = [
         _Case(f"{domain!r}, dimension {dim}", tol, domain, dim, SampleWeights(dim), rng)
         for dim in dims
-        if domain.infeasibility(dim) is None
+        if domain.infeasibility_reason(dim) is None
     ]
     for case in cases:
         _check_case(case, case.dim <= cvxpy_dim)
@@ -125,7 +125,7 @@ def _bound_cases(
                     D = domain.bind(samples)
                 except CompositionError:  # weights have no meaning
                     continue
-                if D is domain or D.infeasibility(dim) is not None:
+                if D is domain or D.infeasibility_reason(dim) is not None:
                     continue
                 what = f"{domain!r}, dimension {dim}"
                 what += "" if classes is None else f", classes {classes.astype(int).tolist()}"
@@ -240,8 +240,8 @@ def _check_levels(case: _Case, domain: MassMultipliers) -> None:
     groups = [index for index, _ in case.samples.groups]
     for g in case.vectors():
         slack = 1e-6 * (1.0 + float(np.abs(g).max())) * case.dim
-        levels = np.array(domain.levels(g), dtype=np.float64)
-        moved = np.array(domain.levels(g + 3.0), dtype=np.float64)
+        levels = np.array(domain.mass_multipliers(g), dtype=np.float64)
+        moved = np.array(domain.mass_multipliers(g + 3.0), dtype=np.float64)
         if levels.shape != (len(groups), 2):
             case.fail("one interval for each mass", levels)
         case.at_most("an interval has lo <= hi", levels[:, 0] - levels[:, 1])

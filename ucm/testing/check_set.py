@@ -29,7 +29,7 @@ def check_set(
     tol: float = 1e-9,
     cvxpy_tol: float = 1e-5,
 ) -> None:
-    """Hold an uncertainty set against its definition: `lower`, `rebuild`, `support` and `cvxpy` must
+    """Hold an uncertainty set against its definition: `lower`, `evaluate`, `support` and `cvxpy` must
     describe one and the same set.
 
     Parameters
@@ -66,7 +66,7 @@ def check_set(
         X = rng.standard_normal((9, _features(U))) + y[:, None]
         subgroup = groups_in_turn(U, 9)
     data = bind(X, y, subgroup=subgroup)
-    why = U.infeasibility(data)
+    why = U.infeasibility_reason(data)
     if why is not None:
         raise AssertionError(f"{why}; check_set needs samples for which the set has points")
     case = _Case(repr(U), tol, U, data, U.lower(data), rng)
@@ -162,10 +162,10 @@ def _check_members(case: _Case) -> list[list[Vec]]:
             far = [q for _, q in ends]
             found.append([share * a + (1.0 - share) * c for a, c in zip(far, start, strict=True)])
     for q in found:
-        x, violation = case.U.rebuild(case.data, iter([v.copy() for v in q]))
+        x, violation = case.U.evaluate(case.data, iter([v.copy() for v in q]))
         case.at_most("points of the lowered form are inside", violation, case.tol)
         size = np.abs(x).max()
-        case.equal("`rebuild` gives the point of the lowered form", case.x(q), x, size=size)
+        case.equal("`evaluate` gives the point of the lowered form", case.x(q), x, size=size)
     return found
 
 
@@ -176,7 +176,7 @@ def _check_outside(case: _Case, found: list[list[Vec]]) -> None:
         if np.isfinite(reach):
             q = [v.copy() for v in found[0]]
             q[k] = q[k] + 10.0 * (1.0 + abs(reach)) * e
-            if not case.U.rebuild(case.data, iter(q))[1] > 0.0:
+            if not case.U.evaluate(case.data, iter(q))[1] > 0.0:
                 case.fail("a block outside of its domain has a violation", k)
 
 

@@ -135,7 +135,7 @@ class Box(Domain, SemiSmooth):
         if value(bound) >= least:  # type: ignore[arg-type]
             most = samples.groups[0][1] / max(samples.totals)
             bound, word, must = self.lower, "lower bound", f"at most {most:.6g}"
-        return self.infeasibility(samples.dim) or (
+        return self.infeasibility_reason(samples.dim) or (
             f"{self!r}: empty on the simplex, {named(bound, word)} leaves no point; "  # type: ignore[arg-type]
             f"{subject(bound, word)} must be {must}"  # type: ignore[arg-type]
         )
@@ -179,7 +179,7 @@ class Box(Domain, SemiSmooth):
         lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self.bounds())
         return Polyhedron(lower, upper, sparse.csr_array((0, dim)), np.empty(0), np.empty(0))
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         if self.dimension not in (None, dim):
             return (
                 f"{self!r}: bounds for {self.dimension} coordinates, got {dim}; "

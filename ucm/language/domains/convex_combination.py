@@ -121,10 +121,10 @@ class ConvexCombination(BoundDomain):
         middles = [[p.domain.center(p.size) for p in o.parts] for o in self.operands]
         return self.join(np.full(count, 1.0 / count), middles)
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         if dim != self.dim:
             return f"{self!r}: it has {self.dim} coordinates, got dimension {dim}; give as many"
-        reasons = (p.domain.infeasibility(p.size) for o in self.operands for p in o.parts)
+        reasons = (p.domain.infeasibility_reason(p.size) for o in self.operands for p in o.parts)
         return next((why for why in reasons if why is not None), None)
 
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:

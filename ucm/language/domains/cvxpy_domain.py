@@ -58,7 +58,7 @@ class ConicDomain(BoundDomain):
         """The mean of points that support it: in its relative interior, but for flat faces."""
         return self._ends(dim)[1].copy()
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         return self._ends(dim)[0]
 
     def _ends(self, dim: int) -> tuple[str | None, Vec, float]:

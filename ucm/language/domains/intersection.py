@@ -37,9 +37,9 @@ class DomainIntersection(Domain, ConicDomain):
     def violation(self, q: Vec) -> float:
         return max(d.violation(q) for d in (self.left, self.right))
 
-    def infeasibility(self, dim: int) -> str | None:
-        reasons = [d.infeasibility(dim) for d in (self.left, self.right)]
-        return reasons[0] or reasons[1] or super().infeasibility(dim)
+    def infeasibility_reason(self, dim: int) -> str | None:
+        reasons = [d.infeasibility_reason(dim) for d in (self.left, self.right)]
+        return reasons[0] or reasons[1] or super().infeasibility_reason(dim)
 
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         return self.left.own_constraints(q) + self.right.own_constraints(q)

@@ -322,7 +322,7 @@ class NormBall(Domain, SemiSmooth):
     def center(self, dim: int) -> Vec:
         return np.full(dim, self._middle(dim))
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         if 0.0 <= value(self.radius) < 1e150:
             return None
         if value(self.radius) > 0.0:

@@ -393,11 +393,11 @@ class SimplexSublevelSet(BoundSimplex):
         q = self.solve(g, prox=False)[0]
         return float(g @ q), q
 
-    def levels(self, g: Vec) -> list[tuple[float, float]]:
+    def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
         g = vector(g)
         point = self.solve(g, prox=False)[1]
         if point is None:
-            return self.simplex.levels(g)
+            return self.simplex.mass_multipliers(g)
         # one multiplier; at the smallest ball none: theta falls without bound, from the class mean of g
         c = np.ones(g.size) * self.samples.c
         return [
@@ -418,7 +418,7 @@ class SimplexSublevelSet(BoundSimplex):
             worst = max(worst, float(np.abs(q - self.samples.uniform()).sum()))
         return round_violation(worst)
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         why = self.samples.missing(self.declared)
         if why is not None:
             return why

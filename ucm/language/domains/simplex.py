@@ -252,7 +252,7 @@ class Capped(BoundSimplex):
         # in this thread: those of BLAS wait for each other on a busy machine
         return float(np.einsum("i,i->", g, q)), q
 
-    def levels(self, g: Vec) -> list[tuple[float, float]]:
+    def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
         g = vector(g)
         return [fill_to_mass(g[p.entries], p.cap, p.mass)[1] for p in self._above]
 
@@ -265,7 +265,7 @@ class Capped(BoundSimplex):
             worst = max(worst, off / max(min(self.cap, 1.0), 1.0 / self.samples.total))
         return round_violation(worst)
 
-    def infeasibility(self, dim: int) -> str | None:
+    def infeasibility_reason(self, dim: int) -> str | None:
         s = self.samples
         why = s.missing(self.declared)
         if why is not None:

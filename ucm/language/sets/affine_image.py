@@ -42,19 +42,19 @@ __all__ = [
     "DomainImage",
     "Point",
     "as_linear_map",
-    "below",
-    "placed",
+    "reindexed",
+    "subpaths",
 ]
 
 _ROUNDING = 1e-14  # of an inner product
 
 
-def below(splits: Splits, name: str) -> dict[Path, Vec]:
+def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
     """The splits of the nodes under the field `name`, their paths shortened by it."""
     return {path[1:]: share for path, share in splits.items() if path and path[0] == name}
 
 
-def placed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
+def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
     """Couplings of an operand as its parent has them: under the field `name`, its blocks `shift`
     places later."""
     return tuple(
@@ -124,12 +124,12 @@ class CoefficientSpace:
             bounds.append(first.support(left)[0] + sum(costs[k] for k in taken))
         return min(bounds), None
 
-    def infeasibility(self) -> str | None:
+    def infeasibility_reason(self) -> str | None:
         """Why no weights exist; None also when only a solver can tell."""
-        reasons = (d.infeasibility(self.dim) for d in self.pieces)
+        reasons = (d.infeasibility_reason(self.dim) for d in self.pieces)
         return next((why for why in reasons if why is not None), None)
 
-    def twin(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
         """CVXPY constraints, from the declared domains."""
         found = []
         for D in _operands(self.domain):
@@ -160,8 +160,8 @@ class DomainImage(UncertaintySet):
         """`space(data)`, made once."""
         return data.once(("space", self), lambda: self.space(data))
 
-    def infeasibility(self, data: Data) -> str | None:
-        why = self.bound_space(data).infeasibility()
+    def infeasibility_reason(self, data: Data) -> str | None:
+        why = self.bound_space(data).infeasibility_reason()
         return None if why is None else f"{self!r}: {why}"
 
     @abstractmethod
@@ -173,7 +173,7 @@ class DomainImage(UncertaintySet):
         blocks, couplings = self.bound_space(data).blocks(A)
         return LoweredSet(c, tuple(blocks), tuple(couplings))
 
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         (c, A), space = self.image(data), self.bound_space(data)
         first, *_ = [next(q) for _ in space.pieces]
         return c + A.matvec(first), space.violation(first)
@@ -222,7 +222,7 @@ class Point(UncertaintySet, RotationInvariant):
     def lower(self, data: Data) -> LoweredSet:
         return LoweredSet(self.vector.evaluate(data))
 
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         return self.vector.evaluate(data), 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
@@ -304,7 +304,7 @@ class AffineImage(DomainImage):
         q = cp.Variable(self.A.shape[1], name="q")
         own = isinstance(self.center, Origin)
         c = np.zeros(self.A.shape[0]) if own else self.center.cvxpy(data, scope)
-        return c + self.A @ q, self.bound_space(data).twin(q, scope)
+        return c + self.A @ q, self.bound_space(data).cvxpy(q, scope)
 
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)

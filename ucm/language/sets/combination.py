@@ -33,7 +33,7 @@ from ucm.language.node import (
     source,
 )
 from ucm.language.parameter import Expression, Scalar, as_declared, shown, value
-from ucm.language.sets.affine_image import as_linear_map, below, placed
+from ucm.language.sets.affine_image import as_linear_map, reindexed, subpaths
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 
@@ -69,8 +69,8 @@ class Combination(UncertaintySet):
             )
         return L.shape[0]
 
-    def infeasibility(self, data: Data) -> str | None:
-        reasons = (U.infeasibility(data) for U, _ in self.terms())
+    def infeasibility_reason(self, data: Data) -> str | None:
+        reasons = (U.infeasibility_reason(data) for U, _ in self.terms())
         return next((reason for reason in reasons if reason), None)
 
     def lower(self, data: Data) -> LoweredSet:
@@ -78,12 +78,12 @@ class Combination(UncertaintySet):
         for k, (U, L) in enumerate(self.terms()):
             inner = U.lower(data)
             centers.append(times(L, inner.center))
-            couplings += placed(inner.couplings, str(k), len(blocks))
+            couplings += reindexed(inner.couplings, str(k), len(blocks))
             blocks += [_moved(L, b) for b in inner.blocks]
         return LoweredSet(reduce(add, centers), tuple(blocks), tuple(couplings))
 
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        parts = [(L, *U.rebuild(data, q)) for U, L in self.terms()]
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        parts = [(L, *U.evaluate(data, q)) for U, L in self.terms()]
         x = reduce(add, [times(L, x) for L, x, _ in parts])
         return x, max(outside for *_, outside in parts)
 
@@ -105,7 +105,7 @@ class Combination(UncertaintySet):
         height, points = 0.0, []
         for k, (U, L) in enumerate(self.terms()):
             inner = times(L if is_number(L) else L.T, d)
-            own, x = U.support(data, inner, below(splits, str(k)))
+            own, x = U.support(data, inner, subpaths(splits, str(k)))
             height += own
             points.append(x if x is None else times(L, x))
         known = all(x is not None for x in points)
@@ -113,7 +113,7 @@ class Combination(UncertaintySet):
 
     def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
         return sum(
-            U.support_value(data, times(L if is_number(L) else L.T, d), below(splits, str(k)))
+            U.support_value(data, times(L if is_number(L) else L.T, d), subpaths(splits, str(k)))
             for k, (U, L) in enumerate(self.terms())
         )
 

@@ -88,7 +88,7 @@ class Hull(DomainImage, RotationInvariant):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
         q = _weights(self.samples, space.dim, scope)
-        return self.samples.map(data).matrix() @ q, space.twin(q, scope)
+        return self.samples.map(data).matrix() @ q, space.cvxpy(q, scope)
 
     def formula(self, notation: Notation) -> str:
         simplex = f"q{notation.element}{notation.symbol('Delta')}"

@@ -20,7 +20,7 @@ from ucm.language.contracts import (
     common_dimension,
 )
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
-from ucm.language.sets.affine_image import below, placed
+from ucm.language.sets.affine_image import reindexed, subpaths
 
 __all__ = ["Intersection"]
 
@@ -52,8 +52,8 @@ class Intersection(UncertaintySet, RotationInvariant):
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self.left.dimension(n), self.right.dimension(n)])
 
-    def infeasibility(self, data: Data) -> str | None:
-        return self.left.infeasibility(data) or self.right.infeasibility(data)
+    def infeasibility_reason(self, data: Data) -> str | None:
+        return self.left.infeasibility_reason(data) or self.right.infeasibility_reason(data)
 
     def lower(self, data: Data) -> LoweredSet:
         left, right = self.left.lower(data), self.right.lower(data)
@@ -64,13 +64,13 @@ class Intersection(UncertaintySet, RotationInvariant):
         terms = [(k, b.map) for k, b in enumerate(left.blocks)]
         terms += [(k + shift, scaled(b.map, -1.0)) for k, b in enumerate(right.blocks)]
         meet = Coupling((), tuple(terms), left.center - right.center)
-        couplings = placed(left.couplings, "left") + placed(right.couplings, "right", shift)
+        couplings = reindexed(left.couplings, "left") + reindexed(right.couplings, "right", shift)
         return LoweredSet(left.center, left.blocks + silent, (*couplings, meet))
 
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         # a and b should be one point; the answer is a, so half of their distance is no excuse
-        a, outside = self.left.rebuild(data, q)
-        b, too = self.right.rebuild(data, q)
+        a, outside = self.left.evaluate(data, q)
+        b, too = self.right.evaluate(data, q)
         norm = data.space.norm
         apart, unit = norm(a - b), max(norm(a), norm(b))
         if apart > 1e-9 * unit:
@@ -97,7 +97,7 @@ class Intersection(UncertaintySet, RotationInvariant):
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         # sigma(d) <= min(sigma_A(d), sigma_B(d), sigma_A(d - s) + sigma_B(s)) for any s
-        at_left, at_right = below(splits, "left"), below(splits, "right")
+        at_left, at_right = subpaths(splits, "left"), subpaths(splits, "right")
 
         def heights(a: Vec, b: Vec) -> tuple[float, float]:
             left = self.left.support_value(data, a, at_left)

@@ -29,7 +29,7 @@ from ucm.language.domains.convex_combination import (
 )
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.perspective import perspective
-from ucm.language.sets.affine_image import below
+from ucm.language.sets.affine_image import subpaths
 
 __all__ = ["ConvexUnion"]
 
@@ -98,9 +98,9 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [U.dimension(n) for U in self.sets])
 
-    def infeasibility(self, data: Data) -> str | None:
+    def infeasibility_reason(self, data: Data) -> str | None:
         for U in self.sets:
-            why = U.infeasibility(data)
+            why = U.infeasibility_reason(data)
             if why is not None:
                 return f"{brief(self)}: every operand must have a point; {why}"
         return None
@@ -159,14 +159,14 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
                 maps.append(MatrixMap(offset[:, None]))
         return Coupling((str(g), *c.path), ((0, HStack(*maps)),), np.zeros(height))
 
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         images, domain = self._lowered(data)
         t, parts = domain.split(next(q))
         x = np.zeros(images[0].center.size)
         outside = max(abs(float(t.sum()) - 1.0), -float(t.min()))
         for U, own, share in zip(self.sets, parts, t, strict=True):
             if share > 0.0:
-                point, too = U.rebuild(data, iter(own))
+                point, too = U.evaluate(data, iter(own))
                 x = x + share * point
                 outside += share * too
             else:
@@ -190,7 +190,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return unit * sum(points[1:], start=points[0]), constraints
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        heights = [U.support(data, d, below(splits, str(g))) for g, U in enumerate(self.sets)]
+        heights = [U.support(data, d, subpaths(splits, str(g))) for g, U in enumerate(self.sets)]
         return max(heights, key=lambda pair: pair[0])
 
     def __repr__(self) -> str:
