@@ -214,7 +214,7 @@ SOLVES = [
     (
         (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos))
         - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
-        49,
+        45,
     ),
     (
         ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),

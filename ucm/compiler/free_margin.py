@@ -1,4 +1,4 @@
-"""Generalised nu-SVMs with an inactive norm bound, as declared, over w, b and rho."""
+"""The lowering of a generalised nu-SVM with an inactive norm bound: a problem over w, b and rho."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = ["FreeMarginLowering"]
 class FreeMarginLowering(Lowering[FreeMargin]):
     """`min -rho + (1/m) sum l(rho - margin_i)` over `||w|| <= lam`, where the optimum has `||w|| < lam`.
 
-    0 lies on the boundary of the set of its radius, which then says nothing of the length of w, and no gap
-    relative to the distance 0 proves its direction.
+    0 then lies on the boundary of the set with the radius of lam. The set does not determine the length of w,
+    and no gap relative to the distance 0 proves the direction of w.
 
     Parameters
     ----------
-    found : the model with its radius
-    declared : the model by lam
+    known : the model with its radius
+    declared : the model with lam
     """
 
     model: RobustMargin
@@ -62,7 +62,7 @@ class FreeMarginLowering(Lowering[FreeMargin]):
     @property
     def regime(self) -> Regime:
         return Regime(
-            True, "the bound lam of the norm of w is inactive: the same w for every larger one"
+            True, "the bound lam of the norm of w is inactive: every larger lam has the same w"
         )
 
     def describe(self) -> list[str]:

@@ -412,7 +412,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             size = max(size, form.largest)
         known = Proof(answer, certificate, math.nan, w, None, x, size)
         near = self.data.space.resolution
-        return proof_of_distance(known, norm, tol, near, lambda: _CANCELLED * self._largest_column())
+        return proof_of_distance(
+            known, norm, tol, near, lambda: _CANCELLED * self._largest_column()
+        )
 
     def _zero_in_set(self, proof: Proof) -> bool:
         """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""

@@ -1,4 +1,4 @@
-"""The standard form of a generalised nu-SVM in its own parameters."""
+"""The standard form of a generalised nu-SVM over w, b and rho."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Priced:
     Attributes
     ----------
     A : the samples as columns, times their labels
-    samples : their weights, and the labels where q has mass 1/2 on each class
+    samples : the weights of the samples, and their labels if q has mass 1/2 on each class
     curve : h
     """
 
@@ -42,7 +42,7 @@ class Priced:
         return self.samples.groups
 
     def at(self, w: Vec, t: float) -> KKTPoint:
-        """The maximiser of `-w'A q - t h(q)`."""
+        """Return the maximiser of `-w'A q - t h(q)`."""
         return soft(self.curve, -self.A.rmatvec(w), self.parts, t)
 
     def hessian(self, point: KKTPoint) -> NDArray[np.float64]:
@@ -62,16 +62,15 @@ class Priced:
 class FreeMargin:
     """`min over ||w||_2 <= lam of max over q of -w'x - h(q)`, `x = sum A_k q_k` and `h(q) = sum h_k(q_k)`.
 
-    With weights q of mass 1/2 on each class, h the mean of the conjugates of a loss and the maximum over q
-    written as a minimum over the multipliers of the two masses, it is
-    `min -rho + (1/m) sum l(rho - margin_i)` over w, b and rho: equations (22) and (25) of Ito, Takeda and Toh
-    (2015).
+    Let q have mass 1/2 on each class, and let h be the mean of the conjugates of a loss. By multipliers for
+    the two masses the problem is then `min -rho + (1/m) sum l(rho - margin_i)` over w, b and rho: equations
+    (22) and (25) of Ito, Takeda and Toh (2015).
 
     Attributes
     ----------
-    terms : of all samples, or one of each class with mass 1, where the objective is twice that
+    terms : one term of all samples, or one term of each class with mass 1, whose objective is twice as large
     lam : the bound of the norm
-    unit : what the features are divided by; lam is multiplied by it
+    unit : the divisor of the features and the factor of lam
     """
 
     terms: tuple[Priced, ...]
