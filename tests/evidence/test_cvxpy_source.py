@@ -18,7 +18,7 @@ import ucm
 from ucm import Param, neg, pos
 from ucm.errors import ConvergenceWarning
 from ucm.evidence.expression_text import Text
-from ucm.evidence.majorant import majorant
+from ucm.evidence.reference import majorant
 from ucm.language.models import __all__ as MODELS
 
 X, Y = load("breast_cancer")

@@ -16,7 +16,7 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.errors import ParameterError
-from ucm.evidence.bounds import lower_bound
+from ucm.evidence.sphere import lower_bound
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.trust_region import least_on_sphere

@@ -19,7 +19,7 @@ from ucm import neg, pos
 from ucm.compiler.route import routes
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
-from ucm.evidence.bounds import _in_box
+from ucm.evidence.sphere import _in_box
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -21,8 +21,8 @@ import ucm
 from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp, models
 from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning
-from ucm.evidence.majorant import majorant
 from ucm.evidence.objective import InFeatures, certify_objective, is_unattained
+from ucm.evidence.reference import majorant
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, LinearTerm, Session

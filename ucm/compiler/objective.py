@@ -23,7 +23,6 @@ from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.majorant import dual_problem, majorant, verify_objective
 from ucm.evidence.objective import (
     InFeatures,
     KernelNormal,
@@ -32,8 +31,9 @@ from ucm.evidence.objective import (
     is_local,
     is_unattained,
 )
+from ucm.evidence.reference import dual_problem, majorant
 from ucm.evidence.support import vector_of
-from ucm.evidence.verify import Verification
+from ucm.evidence.verify import Verification, verify_objective
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex

@@ -14,7 +14,7 @@ from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear import Vec
 from ucm.data.row_metadata import Factors
 from ucm.errors import ParameterError
-from ucm.evidence.majorant import majorant
+from ucm.evidence.reference import majorant
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer

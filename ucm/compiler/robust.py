@@ -31,13 +31,18 @@ from ucm.compiler.route import choose, named, refusal, table, verdicts
 from ucm.data.bound import Data, GramSpace, Space
 from ucm.data.linear import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
-from ucm.evidence.bounds import lower_bound
 from ucm.evidence.certificate import at_zero, bracket, certify, fault, is_proven
 from ucm.evidence.inside import INSIDE
 from ucm.evidence.outside import both_sides, broken_rule, member, nearest_member, of_weights
 from ucm.evidence.parameter_range import advice
 from ucm.evidence.reference import linearised, twin
-from ucm.evidence.stationary import at_kink, certify_unit, has_full_rank, proven
+from ucm.evidence.sphere import (
+    at_kink,
+    certify_unit,
+    has_full_rank,
+    lower_bound,
+    proven,
+)
 from ucm.evidence.verify import Verification, verify, verify_stationary
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.errors import SolverError
-from ucm.evidence.reference import linearised, twin
+from ucm.evidence.reference import dual_problem, linearised, majorant, twin
 from ucm.forms.display import digits, sheet
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
+from ucm.language import cvx as cp
+from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.solvers.programs import accuracy, attempt
 
-if TYPE_CHECKING:
-    import cvxpy as cp
-
-__all__ = ["Solved", "Verification", "compared", "solved", "verify", "verify_stationary"]
+__all__ = [
+    "Solved",
+    "Verification",
+    "compared",
+    "solved",
+    "verify",
+    "verify_objective",
+    "verify_stationary",
+]
 
 _AGREED = 1e-6  # relative difference of two objectives that are the same
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
@@ -57,31 +65,32 @@ class Verification:
     def __bool__(self) -> bool:
         return self.agrees
 
+    @property
+    def _points(self) -> str | None:
+        if math.isnan(self.x_distance):
+            return None
+        return f"{self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
+
     def __str__(self) -> str:
         verdict = "agrees with" if self.agrees else "DIFFERS from"
-        lines = [
+        points = [] if self._points is None else [f"  points      {self._points}"]
+        return "\n".join([
             f"The solution {verdict} the CVXPY reference ({self.reference_solver}).",
             f"  objective   {self.objective:.10g}  ({self.status})",
             f"  reference   {self.reference_objective:.10g}  ({self.reference_status})",
             f"  difference  {self.difference:.2g} relative",
-        ]
-        if not math.isnan(self.x_distance):
-            lines.append(
-                f"  points      {self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
-            )
-        lines.append(f"  outside U   {self.violation:.2g} relative")
-        return "\n".join(lines)
+            *points,
+            f"  outside U   {self.violation:.2g} relative",
+        ])  # fmt: skip
 
     def _repr_html_(self) -> str:
-        near = not math.isnan(self.x_distance)
+        values = (self.objective, self.status), (self.reference_objective, self.reference_status)
+        ours, other = (f"{x:.10g}  ({status})".replace("-", "−") for x, status in values)
         facts = {
-            "objective": f"{self.objective:.10g}  ({self.status})".replace("-", "−"),
-            f"by {self.reference_solver}": f"{self.reference_objective:.10g}  "
-            f"({self.reference_status})".replace("-", "−"),
+            "objective": ours,
+            f"by {self.reference_solver}": other,
             "digits in common": digits(self.difference),
-            "points apart": f"{self.x_distance:.2g}, {self.x_allowed:.2g} allowed"
-            if near
-            else None,
+            "points": self._points,
             "outside of the set": f"{self.violation:.2g}, relative",
         }
         return sheet(f"Verification: {'agrees' if self.agrees else 'DIFFERS'}", facts)
@@ -95,31 +104,29 @@ class Solved:
     ----------
     value, status : of the last attempt that did not fail
     solver : name
+    point : of the variable that was asked for; None for none
     """
 
     value: float
     status: str
     solver: str
+    point: Vec | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether the problem has no feasible point."""
+        """True if the problem has no feasible point."""
         return self.status in ("infeasible", "infeasible_inaccurate")
 
 
 def solved(
-    problem: cp.Problem,
-    options: dict[str, Any],
-    keep: cp.Variable | None = None,
-    second: cp.Problem | None = None,
+    problem: cp.Problem, options: dict[str, Any], variable: cp.Variable | None = None
 ) -> Solved:
     """Solve a problem, by Clarabel to tight tolerances where they can be reached, then to its own.
 
     Parameters
     ----------
     options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
-    keep : has the point of the attempt that counts
-    second : another problem with that point, a last chance for Clarabel
+    variable : a variable of the problem whose value is kept
 
     Raises
     ------
@@ -128,22 +135,15 @@ def solved(
     """
     solver = str(options.get("solver", "CLARABEL"))
     own = {name: option for name, option in options.items() if name != "solver"}
-    attempts: list[tuple[cp.Problem, dict[str, float]]] = [(problem, {})]
-    if solver.upper() == "CLARABEL":
-        tight = accuracy("CLARABEL", _TIGHT)
-        attempts = [(problem, tight), (problem, {})]
-        attempts += [(second, tight)] if second is not None else []
-    failed, found, point = "", None, None
-    for tried, tolerances in attempts:
-        failure = attempt(tried, solver.upper(), **{**tolerances, **own})
-        if failure:
-            failed = failure
+    tight = [accuracy("CLARABEL", _TIGHT)] if solver.upper() == "CLARABEL" else []
+    failed, found = "", None
+    for tolerances in (*tight, {}):
+        failure = attempt(problem, solver.upper(), **{**tolerances, **own})
+        if failure or problem.value is None or problem.status == "user_limit":
+            failed = failure or f"it ended with the status {problem.status!r}"
             continue
-        if tried.value is None or tried.status == "user_limit":
-            failed = f"it ended with the status {tried.status!r}"
-            continue
-        found = Solved(float(tried.value), str(tried.status), solver)
-        point = None if keep is None else keep.value
+        point = None if variable is None else variable.value
+        found = Solved(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
         if not found.status.endswith("inaccurate"):
             break
     if found is None:
@@ -151,8 +151,6 @@ def solved(
             f"verify: the reference solver {solver} failed ({failed}); "
             "try verify(solver='SCS'), or scale the features"
         )
-    if keep is not None:
-        keep.value = point
     return found
 
 
@@ -221,23 +219,16 @@ def verify(
     SolverError
         The reference solver failed.
     """
-    import cvxpy as cp
-
-    euclidean, second = model.norm == 2.0, None
     reference = twin(model, data)
-    if euclidean:
-        # tolerances are absolute: without the factor, of a distance 0.1 an error of 4e-6 was left
-        square = cp.Minimize(cp.sum_squares(300.0 * reference.z))
-        second = cp.Problem(square, reference.unit.constraints)
-    found = solved(reference.unit, options, reference.z, second)
-    if reference.z.value is None:
+    found = solved(reference.unit, options, reference.z)
+    if found.point is None:
         return compared(solution, found, tol)
-    x = reference.scale * reference.z.value
+    x = reference.scale * found.point
     norm = data.space.norm(x, model.dual)
     size, apart = 1e-12 * data.scale, math.nan
     if solution.status == "zero_in_set":
         size = max(solution.size, data.scale)
-    elif euclidean:
+    elif model.norm == 2.0:
         apart = data.space.norm(x - solution.x) / max(norm, 1e-300)
     point = replace(found, value=-norm)
     return compared(solution, point, tol, size=size, unit=reference.scale, apart=apart)
@@ -266,3 +257,46 @@ def verify_stationary(
         size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
     value = reference.scale * found.value
     return compared(solution, replace(found, value=value), tol, size=size, unit=reference.scale)
+
+
+def verify_objective(
+    model: Objective,
+    data: Data,
+    solution: Solution,
+    features: Any = None,
+    tol: float = 1e-6,
+    **options: Any,
+) -> Verification:
+    """Solve the CVXPY twin and compare: for a convex objective its optimum, otherwise the optimum of the
+    majorant at the solution, which a critical point attains. Where there is a dual problem too, it is
+    held against the one that is further away; one that its solver fails on is left out.
+
+    Parameters
+    ----------
+    features : (m, r) any root of the Gram matrix, for a solution with a kernel
+    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
+
+    Raises
+    ------
+    SolverError
+        The reference solver failed.
+    """
+    b = solution.b or 0.0
+    X, w = data.X, solution.w
+    if features is not None:
+        X, w = features, features.T @ data.weighing.gathered(solution.coefficients)
+    weighed = data.y, data.weights, data.groups
+    objective = model.value(data.y * (X @ w + b), w, *weighed)
+    problems = [majorant(model, data, w, b, features), dual_problem(model, data, features)]
+    found, failure = [], SolverError("verify: no reference")
+    for problem in problems:
+        try:
+            found += [] if problem is None else [solved(problem, options)]
+        except SolverError as error:
+            failure = error
+    if not found:
+        raise failure
+    worst = max(found, key=lambda end: abs(end.value - objective))
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
+    least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
+    return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -31,7 +31,7 @@ _SAID = {
 
 @dataclass(frozen=True)
 class LowerBoundProof:
-    """The data that prove a lower bound of `UnitNorm`; `evidence.bounds` computes the bound.
+    """The data that prove a lower bound of `UnitNorm`; `evidence.sphere` computes the bound.
 
     Attributes
     ----------

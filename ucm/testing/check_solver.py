@@ -16,10 +16,9 @@ from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
 from ucm.evidence.certificate import certify
-from ucm.evidence.majorant import majorant
 from ucm.evidence.objective import InFeatures, certify_objective, tangent_plane
-from ucm.evidence.reference import linearised, twin
-from ucm.evidence.stationary import certify_unit
+from ucm.evidence.reference import linearised, majorant, twin
+from ucm.evidence.sphere import certify_unit
 from ucm.evidence.verify import solved
 from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
