@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
+from ucm.data.linear import Matrix
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
 from ucm.data.row_metadata import weight_in
 from ucm.data.source import RowSource, as_double, gathered
@@ -47,7 +48,7 @@ class FeatureSampler(ABC):
         check_fields(self, rank=COUNT, seed=SEED)
 
     @abstractmethod
-    def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
+    def of(self, kernel: Kernel, X: Matrix) -> KernelFeatures:
         """Return the features for the samples X.
 
         Raises
@@ -87,7 +88,7 @@ class Nystroem(FeatureSampler):
     Nystroem(rank=20, seed=0) of rbf kernel exp(-0.001 |a - b|^2)
     """
 
-    def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
+    def of(self, kernel: Kernel, X: Matrix) -> KernelFeatures:
         m = X.shape[0]
         chosen = np.sort(np.random.default_rng(self.seed).permutation(m)[: self.rank])
         L = X[chosen]
@@ -131,7 +132,7 @@ class RandomFeatures(FeatureSampler):
     'optimal'
     """
 
-    def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
+    def of(self, kernel: Kernel, X: Matrix) -> KernelFeatures:
         if kernel.name != "rbf":
             raise ParameterError(
                 f"kernel_approx: RandomFeatures are of the rbf kernel, got the {kernel}; take "
@@ -150,7 +151,7 @@ class _Waves:
 
     phases: NDArray[np.float64]
 
-    def __call__(self, X: Any, F: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, X: Matrix, F: NDArray[np.float64]) -> NDArray[np.float64]:
         found = np.asarray(X @ F.T)
         found += self.phases
         np.cos(found, out=found)
@@ -178,7 +179,7 @@ class KernelFeatures:
         C = self.phi.coefficients
         return replace(self.phi, coefficients=W if C is None else C @ W)
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Matrix) -> NDArray[np.float64]:
         """Return phi of the rows of X, (rows, r)."""
         return self.phi.scores(X)
 
@@ -197,7 +198,7 @@ def check_approx(approx: Any) -> None:
     _APPROX.check("compile", "kernel_approx", approx, "write kernel_approx=500")
 
 
-def approximation(approx: Any, kernel: Kernel, X: Any) -> KernelFeatures:
+def approximation(approx: Any, kernel: Kernel, X: Matrix) -> KernelFeatures:
     """Return the features of the option `kernel_approx`: a number is the rank of `Nystroem`; features stay
     as they are.
 
@@ -220,7 +221,7 @@ def approximation(approx: Any, kernel: Kernel, X: Any) -> KernelFeatures:
     return how.of(kernel, X)
 
 
-def _some(X: Any, y: Any, step: int) -> tuple[Any, Any, Any, int]:
+def _some(X: Matrix, y: Any, step: int) -> tuple[Any, Any, Any, int]:
     c = weight_in(y)
     rows = (np.arange(len(y)) if c is None else np.flatnonzero(c > 0))[::step]
     return as_double(X[rows]), rows, None if c is None else c[rows], len(y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, repeat
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
+from ucm.data.linear import Matrix
 from ucm.data.row_metadata import tagged
-from ucm.data.source import BlockSource, Merge, RowSource, block_rows, over_parts, reduced
+from ucm.data.source import BlockSource, Function, Merge, RowSource, block_rows, over_parts, reduced
 from ucm.data.validation import (
     SAID,
     check_column,
@@ -102,7 +103,7 @@ def _table(X: Any) -> NDArray[Any]:
     return np.ascontiguousarray(found)
 
 
-def _cut(X: Any, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
+def _cut(X: Matrix, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
     """Yield a block in parts; an empty block has none."""
     m = X.shape[0]
     if sparse.issparse(X) and block is None:
@@ -131,7 +132,7 @@ def _merged(parts: list[list[Any]], merge: Merge) -> list[Any]:
     return [reduced(found, merge)] if found else []
 
 
-def _rows(X: Any, y: Any) -> int:
+def _rows(X: Matrix, y: Any) -> int:
     return X.shape[0]
 
 
@@ -160,7 +161,7 @@ class _OnWorkers(_OfBlocks):
 
     def map_reduce(
         self,
-        function: Callable[..., Any],
+        function: Function,
         *message: Any,
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,

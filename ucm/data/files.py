@@ -132,9 +132,9 @@ def _parsed(lines: list[str]) -> tuple[Any, NDArray[np.float64]] | str:
     """Return samples and labels, or an error message."""
     from sklearn.datasets import load_svmlight_file
 
-    stream: Any = io.BytesIO("\n".join(lines).encode())
+    load: Any = load_svmlight_file  # its types know neither a stream nor True
     try:
-        X, y = load_svmlight_file(stream, zero_based=True)
+        X, y = load(io.BytesIO("\n".join(lines).encode()), zero_based=True)
     except (ValueError, OverflowError) as error:
         return str(error)
     return (X, y) if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"

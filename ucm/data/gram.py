@@ -12,7 +12,7 @@ from scipy import linalg, sparse
 
 from ucm.data.kernel_sums import KernelSums
 from ucm.data.kernels import MEGABYTE, Kernel
-from ucm.data.linear import Vec
+from ucm.data.linear import Matrix, Vec
 from ucm.errors import DataError, ParameterError
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
@@ -67,7 +67,7 @@ class Gram:
     computed : entries computed so far
     """
 
-    def __init__(self, kernel: Kernel, X: Any, limit: int = 200 * MEGABYTE) -> None:
+    def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
         self.kernel, self.X, self.limit = kernel, X, limit
         self.m = X.shape[0]
         self.computed = 0
@@ -247,7 +247,7 @@ class Expansion:
     m: int
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Any, coefficients: NDArray[np.float64]) -> Expansion:
+    def of(cls, kernel: Kernel, X: Matrix, coefficients: NDArray[np.float64]) -> Expansion:
         """The expansion over the samples whose coefficient (row of them) is not 0."""
         support = np.flatnonzero(
             coefficients if coefficients.ndim == 1 else coefficients.any(axis=1)
@@ -255,7 +255,7 @@ class Expansion:
         samples = None if kernel.name == "precomputed" else X[support]
         return cls(kernel, coefficients[support], samples, support, X.shape[0])
 
-    def scores(self, X: Any) -> NDArray[np.float64]:
+    def scores(self, X: Matrix) -> NDArray[np.float64]:
         """f for the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
 
         Raises
@@ -264,7 +264,7 @@ class Expansion:
             A precomputed X without one column per sample of the fit, or other features than theirs.
         """
         C = self.coefficients
-        if self.samples is None and C is not None:
+        if self.kernel.name == "precomputed":
             if np.ndim(X) != 2 or X.shape[1] != self.m:
                 raise DataError(
                     f'kernel="precomputed": expected k(x, x_i) for all {self.m} samples of the fit, '

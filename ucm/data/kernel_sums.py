@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.kernels import Kernel
-from ucm.data.linear import Vec
+from ucm.data.linear import Matrix, Vec
 from ucm.data.source import processors
 
 __all__ = ["KernelSums"]
@@ -44,7 +43,7 @@ class KernelSums:
     kind : of `native.KINDS`, for float32, in which distances between samples lose less than inner products
     """
 
-    def __init__(self, X: Any, kernel: Kernel) -> None:
+    def __init__(self, X: Matrix, kernel: Kernel) -> None:
         self.kernel = kernel
         filled = (X.nnz if sparse.issparse(X) else np.count_nonzero(X)) >= _FILLED * X.shape[
             0
@@ -59,7 +58,7 @@ class KernelSums:
         self.kind = native.KINDS["rbf by distances" if rbf and far else kernel.name]
 
     @staticmethod
-    def takes(X: Any, kernel: Kernel, limit: int) -> bool:
+    def takes(X: Matrix, kernel: Kernel, limit: int) -> bool:
         """True if the compiled code has the kernel, and `limit` bytes hold the samples."""
         return kernel.name in _KINDS and 8 * X.shape[0] * X.shape[1] <= limit
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import Vec
+from ucm.data.linear import Matrix, Vec
 from ucm.data.options import POSITIVE, OptionSpec, within
 from ucm.data.rows import row_norms
 from ucm.errors import DataError, ParameterError, brief, unknown_option
@@ -76,7 +76,7 @@ class Kernel:
             self.name == "poly" and self.coef0 >= 0.0 and self.degree == int(self.degree)
         )
 
-    def __call__(self, A: Any, B: Any) -> NDArray[np.float64]:
+    def __call__(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
         if self.function is not None:
             return self._called(A, B)
         if self.name == "precomputed":
@@ -97,7 +97,7 @@ class Kernel:
         native.rbf_values(G, a, b, self.gamma)
         return G
 
-    def _called(self, A: Any, B: Any) -> NDArray[np.float64]:
+    def _called(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
         shape = (A.shape[0], B.shape[0])
         try:
             K = np.asarray(self.function(A, B), dtype=np.float64)  # type: ignore[misc]
@@ -117,7 +117,7 @@ class Kernel:
             )
         return K
 
-    def diagonal(self, A: Any) -> Vec:
+    def diagonal(self, A: Matrix) -> Vec:
         """k(a, a) for the rows of A."""
         if self.name == "rbf":
             return np.ones(A.shape[0])
@@ -146,7 +146,7 @@ class Kernel:
         }[self.name]
 
 
-def check_symmetric(kernel: Kernel, X: Any) -> None:
+def check_symmetric(kernel: Kernel, X: Matrix) -> None:
     """Raise `DataError` if k(a, b) and k(b, a) differ for 32 against 32 samples."""
     some = np.linspace(0, X.shape[0] - 1, min(64, X.shape[0])).astype(np.intp)
     A, B = X[some[::2]], X[some[1::2]]
@@ -159,7 +159,7 @@ def check_symmetric(kernel: Kernel, X: Any) -> None:
         )
 
 
-def _variance(X: Any, weights: Vec | None) -> float:
+def _variance(X: Matrix, weights: Vec | None) -> float:
     """Return the variance of all entries of X, with weights of the samples."""
     if weights is not None:
         count = float(weights.sum()) * X.shape[1]
@@ -174,7 +174,7 @@ def _variance(X: Any, weights: Vec | None) -> float:
 
 
 def kernel_of(
-    kernel: Any, X: Any, weights: Vec | None = None, /, **options: Any
+    kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any
 ) -> tuple[Kernel, int]:
     """The kernel that the options of `compile` describe, and the memory limit in bytes.
 

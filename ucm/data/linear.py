@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "LinearMap", "Vec"]
+__all__ = ["CHUNK", "LinearMap", "Matrix", "Vec"]
 
 Vec = NDArray[np.float64]
+Matrix = Any
+"""A dense array or a CSR matrix: their types share no protocol."""
 CHUNK = 1 << 20  # entries of a temporary
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.bound import Data, without_constant
-from ucm.data.linear import Vec
+from ucm.data.linear import Matrix, Vec
 from ucm.data.rows import weighted_sums
 
 __all__ = ["Moments", "known_by", "without_each"]
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
     scatter: NDArray[np.float64]
 
     @classmethod
-    def of(cls, X: Any, weights: Vec | None = None) -> Moments:
+    def of(cls, X: Matrix, weights: Vec | None = None) -> Moments:
         """Compute the moments of the rows of X, at least one."""
         c = np.ones(X.shape[0]) if weights is None else weights
         count = float(c.sum())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear import Matrix, Vec
 from ucm.errors import DataError
 
 __all__ = [
@@ -132,7 +132,7 @@ class Factors:
         return found
 
 
-def kept(X: Any, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
+def kept(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
     """Return the rows of positive weight, labels times weights, and the indices; None for all rows."""
     positive, weight = label_in(y) > 0.0, weight_in(y)
     c = factors.of(positive, group_in(y))

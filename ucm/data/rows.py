@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import CHUNK, Vec
+from ucm.data.linear import CHUNK, Matrix, Vec
 
-__all__ = ["Matrix", "in_double", "row_norms", "weighted_gram", "weighted_sums"]
-
-Matrix = Any  # a dense array or a CSR matrix
+__all__ = ["in_double", "row_norms", "weighted_gram", "weighted_sums"]
 
 
 def _chunks(X: Matrix) -> list[slice]:

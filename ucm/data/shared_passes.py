@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ucm.data.source import Changed, Merge, RowSource, View, processors
+from ucm.data.linear import Matrix
+from ucm.data.source import Changed, Function, Merge, RowSource, View, processors
 
 __all__ = ["SharedPasses"]
 
@@ -29,13 +30,13 @@ class _Call:
     """
 
     place: int
-    function: Callable[..., Any]
+    function: Function
     message: tuple[Any, ...]
     slot: int | None
 
 
 def _answers(
-    X: Any, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_Call]
+    X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_Call]
 ) -> Iterator[tuple[int, Any]]:
     """The places of the calls with their results. Calls over one view share its rows."""
     views: dict[int, tuple[Any, list[_Call]]] = {}
@@ -54,7 +55,7 @@ def _answers(
         yield from _answers(rows, labels, before, after, below)
 
 
-def _every(X: Any, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:
+def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:
     before = state or {}
     after = dict(before)
     found = dict(_answers(X, y, before, after, calls))
@@ -72,7 +73,7 @@ def _merged(a: list[Any], b: list[Any], merges: Sequence[Merge | None]) -> list[
 class _Asked:
     """A pass that a computation waits for."""
 
-    function: Callable[..., Any]
+    function: Function
     message: tuple[Any, ...]
     merge: Merge | None
     states: dict[Any, Any] | None
@@ -125,7 +126,7 @@ class SharedPasses(View):
 
     def map_reduce(
         self,
-        function: Callable[..., Any],
+        function: Function,
         *message: Any,
         merge: Merge | None = None,
         states: dict[Any, Any] | None = None,

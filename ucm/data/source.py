@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.linear import Matrix
 from ucm.data.options import whole
 from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
 from ucm.data.validation import as_double, in_order
@@ -57,6 +58,8 @@ _FOLDS = whole(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 
 Merge = Callable[[Any, Any], Any]
+Function = Callable[..., Any]
+"""A function of blocks, as in the docstring of the module."""
 
 
 class RowSource(ABC):
@@ -81,7 +84,7 @@ class RowSource(ABC):
     @abstractmethod
     def map_reduce(
         self,
-        function: Callable[..., Any],
+        function: Function,
         *message: Any,
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,
@@ -204,11 +207,11 @@ class RowSource(ABC):
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
 
 
-def _distinct(X: Any, y: Any) -> NDArray[Any]:
+def _distinct(X: Matrix, y: Any) -> NDArray[Any]:
     return np.unique(label_in(y))
 
 
-def _copied(X: Any, y: Any) -> tuple[Any, Any]:
+def _copied(X: Matrix, y: Any) -> tuple[Any, Any]:
     return as_double(X), label_in(y)
 
 
@@ -216,7 +219,7 @@ def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
     """Samples and labels of several blocks as one."""
     tables = [X for X, _ in parts]
     if any(sparse.issparse(X) for X in tables):
-        X: Any = sparse.vstack(tables, format="csr")
+        X: Matrix = sparse.vstack(tables, format="csr")
     else:
         X = np.concatenate(tables)
     return X, np.concatenate([np.asarray(y) for _, y in parts])
@@ -233,7 +236,7 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
 
 def over_parts(
     parts: Iterable[tuple[Any, Any]],
-    function: Callable[..., Any],
+    function: Function,
     message: tuple[Any, ...],
     before: Sequence[Any] | None,
 ) -> tuple[list[Any], list[Any]]:
@@ -277,7 +280,7 @@ class BlockSource(RowSource):
         """The number of blocks."""
 
     @abstractmethod
-    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+    def read(self, block: int) -> Iterator[tuple[Matrix, Any]]:
         """Yield the samples and labels of a block, whole or in parts that are the same in every pass.
 
         Raises
@@ -292,7 +295,7 @@ class BlockSource(RowSource):
 
     def map_reduce(
         self,
-        function: Callable[..., Any],
+        function: Function,
         *message: Any,
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,
@@ -332,10 +335,10 @@ class BlockSource(RowSource):
 class Changed:
     """A function of blocks, called with the result of `change(X, y)` for each."""
 
-    function: Callable[..., Any]
+    function: Function
     change: Callable[[Any, Any], tuple[Any, Any]]
 
-    def __call__(self, X: Any, y: Any, *rest: Any) -> Any:
+    def __call__(self, X: Matrix, y: Any, *rest: Any) -> Any:
         return self.function(*self.change(X, y), *rest)
 
 
@@ -361,7 +364,7 @@ class View(RowSource):
 
     def map_reduce(
         self,
-        function: Callable[..., Any],
+        function: Function,
         *message: Any,
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,
@@ -373,7 +376,7 @@ class View(RowSource):
         return self.inner.labels()
 
 
-def _fold_of_rows(X: Any, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+def _fold_of_rows(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
     """The fold of every row of a block: rows of one label in turn, from a fold on that differs between
     blocks, as their first rows do."""
     labels, found = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
@@ -385,19 +388,19 @@ def _fold_of_rows(X: Any, y: Any, count: int, classes: NDArray[Any]) -> NDArray[
     return found
 
 
-def _fold_sizes(X: Any, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+def _fold_sizes(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
     return np.bincount(_fold_of_rows(X, y, count, classes), minlength=count)
 
 
 def _of_fold(
-    X: Any, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool
+    X: Matrix, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool
 ) -> tuple[Any, Any]:
     """The rows of a fold, or all others."""
     rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
 
 
-def _relabelled(X: Any, y: Any, positive: Any, negative: Any) -> tuple[Any, Any]:
+def _relabelled(X: Matrix, y: Any, positive: Any, negative: Any) -> tuple[Any, Any]:
     """Relabel one class +1 and another -1 and drop the other rows; without another, the rest is -1."""
     y = np.asarray(y)
     if negative is not None:
@@ -464,7 +467,7 @@ class Mapped(View):
         return f"{self.inner!r}.mapped({self.mapping})"
 
 
-def _in_features(X: Any, y: Any, transform: Callable[[Any], Any], n: int) -> tuple[Any, Any]:
+def _in_features(X: Matrix, y: Any, transform: Callable[[Any], Any], n: int) -> tuple[Any, Any]:
     found = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
     if found.shape[1] != n:
         raise DataError(
@@ -473,11 +476,11 @@ def _in_features(X: Any, y: Any, transform: Callable[[Any], Any], n: int) -> tup
     return found, y
 
 
-def _weighed(X: Any, y: Any, factors: Factors) -> tuple[Any, Any]:
+def _weighed(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Any]:
     return kept(X, y, factors)[:2]
 
 
-def _counted(X: Any, y: Any, factors: Factors) -> NDArray[np.float64]:
+def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
     rows = kept(np.asarray(y), y, factors)[2]
     found = np.zeros(len(y))
     found[slice(None) if rows is None else rows] = 1.0
@@ -521,12 +524,12 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
     return found
 
 
-def _of_columns(X: Any, transform: Callable[[Any], Any], places: list[int]) -> Any:
+def _of_columns(X: Matrix, transform: Callable[[Any], Any], places: list[int]) -> Any:
     """Apply a map to some columns, in an order of their own."""
     return transform(X[:, places])
 
 
-def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
+def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:
     """Apply a map to rows, dense or CSR.
 
     Raises

@@ -19,8 +19,6 @@ __all__ = ["Spectrum", "known", "psd_root", "spectrum"]
 
 _RANK = 8.0  # of the rounding of eigenvalues: a root has no columns of rounding, which weights could take up
 
-Matrix = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Spectrum:
@@ -33,12 +31,12 @@ class Spectrum:
     vectors : V, in columns
     """
 
-    matrix: Matrix
+    matrix: NDArray[np.float64]
     values: Vec
-    vectors: Matrix
+    vectors: NDArray[np.float64]
 
     @classmethod
-    def of(cls, S: Matrix) -> Spectrum:
+    def of(cls, S: NDArray[np.float64]) -> Spectrum:
         values, vectors = np.linalg.eigh(S)
         values[values <= values.size * np.finfo(float).eps * values[-1]] = 0.0
         return cls(S, values, vectors)
@@ -48,7 +46,7 @@ class Spectrum:
         return float(np.trace(self.matrix))
 
     @functools.cached_property
-    def root(self) -> Matrix:
+    def root(self) -> NDArray[np.float64]:
         """R with `R R' = S`, of as many columns as S has rank."""
         kept = self.values > 0.0
         return self.vectors[:, kept] * np.sqrt(self.values[kept])
@@ -80,7 +78,7 @@ def _plain(A: LinearMap) -> tuple[LinearMap, float]:
     return A, 1.0
 
 
-def psd_root(S: Matrix) -> Matrix:
+def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return F (n, r) with F F' = S for a positive semidefinite S of numerical rank r.
 
     F comes from the eigenvalues of the correlations, so that the rounding of a feature is relative to its own

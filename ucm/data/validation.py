@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import Vec
+from ucm.data.linear import Matrix, Vec
 from ucm.data.row_metadata import (
     Factors,
     group_in,
@@ -170,7 +170,7 @@ def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
         )
 
 
-def first_bad(X: Any) -> tuple[int, int, float] | None:
+def first_bad(X: Matrix) -> tuple[int, int, float] | None:
     """Row, column and value of the first entry that is no finite number."""
     entries = X.data if sparse.issparse(X) else X
     low, high = (float(entries.min()), float(entries.max())) if entries.size else (0.0, 0.0)
@@ -210,7 +210,7 @@ def table(X: Any, rows: Any = None) -> Any:
     return X
 
 
-def scale_hint(X: Any) -> str:
+def scale_hint(X: Matrix) -> str:
     """Return a hint if the ranges of the features, constant ones left out, are so different that a few
     features decide the norms; else an empty text."""
     if 0 in X.shape:
@@ -226,7 +226,7 @@ def scale_hint(X: Any) -> str:
     return f"ranges of features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
 
 
-def as_double(X: Any) -> Any:
+def as_double(X: Matrix) -> Any:
     """A table in double precision, without a copy if it is that already."""
     if sparse.issparse(X):
         return X if X.dtype == np.float64 else X.astype(np.float64)
@@ -261,7 +261,7 @@ class Fingerprint:
     unchecked : whether nobody can have changed them, within one call
     """
 
-    def __init__(self, X: Any, y: Vec) -> None:
+    def __init__(self, X: Matrix, y: Vec) -> None:
         self.X, self.y = X, y
         self.unchecked = False
         self._sums = self._taken()
@@ -558,7 +558,7 @@ class Look(NamedTuple):
     entries: int
 
 
-def look(X: Any, y: Any, factors: Factors | None = None) -> tuple[Look, Any, Vec, Any]:
+def look(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Look, Any, Vec, Any]:
     """Inspect a block: return its `Look`, its rows of positive weight, their labels times weights, groups.
 
     Parameters
