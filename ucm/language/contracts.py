@@ -94,7 +94,7 @@ class Polyhedron:
     most: Vec
 
     def inequalities(self) -> tuple[sparse.csr_array, Vec]:
-        """G and b with the set `{v : G v >= b}`."""
+        """Return G and b with the set `{v : G v >= b}`."""
         eye = sparse.eye_array(self.lower.size)
         G = sparse.csr_array(sparse.vstack([eye, -eye, self.A, -self.A]))
         b = np.concatenate([self.lower, -self.upper, self.least, -self.most])
@@ -129,33 +129,33 @@ class BoundDomain(metaclass=Kind):
 
     @property
     def on_simplex(self) -> bool:
-        """Whether it lies on the simplex, with the masses of the classes."""
+        """True if the domain lies on the simplex, with the masses of the classes."""
         return False
 
     @property
     def groups(self) -> list[MassConstraint] | None:
-        """The mass constraints of a capped simplex, which say everything about it; None for other domains."""
+        """The mass constraints of a capped simplex, which define it; None for other domains."""
         return None
 
     @abstractmethod
     def support(self, g: Vec) -> tuple[float, Vec]:
-        """`max <g, q>` over the domain, and a maximiser. The value may be inf."""
+        """Return `max <g, q>` over the domain, which may be inf, and a maximiser."""
 
     @abstractmethod
     def center(self, dim: int) -> Vec:
-        """A point deep inside."""
+        """Return a point deep inside of the domain."""
 
     @abstractmethod
     def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        """CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
+        """Return CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
         its place."""
 
     def formula(self, notation: Notation) -> str:
-        """The constraints as mathematics."""
+        """Return the constraints as mathematics."""
         return repr(self)
 
     def violation(self, q: Vec) -> float:
-        """0 when q is inside; else how far outside, relative to the size of the domain.
+        """Return the distance of q from the domain, relative to the size of the domain; 0 inside.
 
         By default the distance from the projection."""
         if not isinstance(self, Projectable):
@@ -166,19 +166,19 @@ class BoundDomain(metaclass=Kind):
         return round_violation(float(np.linalg.norm(q - near)) / (size or 1.0))
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        """Why the domain is empty in this dimension, with the admissible range; None if not."""
+        """Return why the domain is empty in this dimension, with the admissible range; None if it is not."""
         return None
 
     def size(self) -> Size | None:
-        """The number that grows or shrinks it; None when there is none."""
+        """Return the number that grows or shrinks the domain; None if there is none."""
         return None
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """The linear inequalities of the domain, for linear programs; None when it is no polyhedron."""
+        """Return the linear inequalities of the domain, for linear programs; None if it is no polyhedron."""
         return None
 
     def own_constraints(self, q: cp.Expression) -> list[cp.Constraint]:
-        """CVXPY constraints for `q in D` at the size that is declared."""
+        """Return CVXPY constraints for `q in D` at the declared size."""
         size = self.size()
         return self.constraints(q, None if size is None else size.number)
 
@@ -189,15 +189,15 @@ class Domain(BoundDomain, RotationInvariant):
     example: ClassVar[str] = "NormBall(0.2)"
 
     def inside_formula(self, notation: Notation) -> str:
-        """The constraints besides those of the simplex, as mathematics."""
+        """Return the constraints apart from the simplex as mathematics."""
         return self.formula(notation)
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """CVXPY constraints for q over samples, apart from the simplex. By default `constraints`."""
+        """Return CVXPY constraints for q over samples, apart from the simplex. By default `constraints`."""
         return self.constraints(q, size)
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
-        """The domain as the weights of bound samples. By default itself.
+        """Return the domain of weights of bound samples. By default the domain itself.
 
         One that lies on the simplex has `on_simplex`; any other is intersected with the simplex.
 
@@ -227,7 +227,7 @@ class Projectable(BoundDomain):
 
     @abstractmethod
     def project(self, v: Vec) -> Vec:
-        """The point of the domain nearest to v, to machine precision."""
+        """Return the point of the domain nearest to v, to machine precision."""
 
 
 class SemiSmooth(Projectable):
@@ -235,7 +235,7 @@ class SemiSmooth(Projectable):
 
     @abstractmethod
     def jacobian(self, v: Vec) -> Jacobian:
-        """An element of the generalised Jacobian of `project` at v."""
+        """Return an element of the generalised Jacobian of `project` at v."""
 
 
 class MassMultipliers(BoundDomain):
@@ -243,7 +243,7 @@ class MassMultipliers(BoundDomain):
 
     @abstractmethod
     def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
-        """For each mass constraint (one; with classes that of +1, then that of -1) the interval
+        """Return for each mass constraint (one; with classes that of +1, then that of -1) the interval
         of multipliers `theta` at a maximiser of `<g, q>`: `g_i - theta` is non-negative where q_i can
         not grow and non-positive where it is 0. An end may be infinite."""
 
@@ -258,11 +258,11 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
 
     @abstractmethod
     def bind(self, samples: SampleWeights) -> BoundSimplex:
-        """The domain over these samples."""
+        """Return the domain of weights of these samples."""
 
     @abstractmethod
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """CVXPY constraints for q in the domain, apart from the simplex."""
+        """Return CVXPY constraints for q over samples, apart from the simplex."""
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         return self.bind(SampleWeights(np.size(g))).support(g)
@@ -352,18 +352,18 @@ class Block:
     parts: tuple[tuple[slice, Block], ...] = ()
 
     def weighing(self, c: float) -> Block:
-        """The same with c times its weights."""
+        """Return the block with its weights multiplied by c."""
         parts = tuple((where, b.weighing(c)) for where, b in self.parts)
         return replace(self, weight=c * self.weight, parts=parts)
 
     @property
     def carries(self) -> bool:
-        """Whether it leads back to samples."""
+        """True if the block determines weights of samples."""
         return self.samples is not None or bool(self.parts)
 
     @property
     def groups(self) -> list[MassConstraint] | None:
-        """The mass constraints where each has one cap; None when `D` is no reduced hull of these."""
+        """The mass constraints of a capped simplex with one cap for each; None for other domains."""
         found = self.domain.groups
         return None if found is None or any(np.ndim(g.cap) for g in found) else found
 
@@ -415,7 +415,7 @@ def exactly_one(what: str, **given: Any) -> Any:
 
 
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
-    """The one dimension among `sizes`; None entries are not known yet."""
+    """Return the common dimension of the operands; None for a dimension that depends on data."""
     known = {d for d in sizes if d is not None}
     if len(known) > 1:
         low, high = min(known), max(known)
@@ -433,34 +433,34 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
 
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:
-        """The dimension of the space it lives in, over samples with n features. None: not known
+        """Return the dimension of the space of the set, over samples with n features. None: not known
         yet. Raises `CompositionError` naming the innermost node that mixes dimensions."""
 
     def infeasibility_reason(self, data: Data) -> str | None:
-        """Why the set is empty, naming the innermost node, with the admissible range. None: it is
+        """Return why the set is empty, naming the innermost node, with the admissible range. None: it is
         not, or only a solver can tell (intersections)."""
         return None
 
     def size(self, data: Data) -> Size | None:
-        """This node's own size, if it has one."""
+        """Return the size of this node; None if it has none."""
         return None
 
     @abstractmethod
     def lower(self, data: Data) -> LoweredSet:
-        """The set as an affine image of simple domains."""
+        """Return the set as an affine image of simple domains."""
 
     @abstractmethod
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        """The point x that the blocks q stand for, from the definition, and how far the q are
+        """Return the point x of the blocks q, from the definition, and how far the q are
         outside. Takes from `q` as many blocks as `lower` made, in its order."""
 
     @abstractmethod
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """The set in CVXPY, straight from its definition, independent of `lower`."""
+        """Return the set in CVXPY, straight from its definition, independent of `lower`."""
 
     @abstractmethod
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """An upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
+        """Return an upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
         closes it; and a maximiser where one is known."""
 
     def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
@@ -468,11 +468,11 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
         return self.support(data, d, splits)[0]
 
     def to_loss(self) -> Any:
-        """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
+        """Return the loss whose generalised nu-SVM has this set: `ucm.language.loss_sets.to_loss`."""
         return OPERATORS["to_loss"](self)
 
     def problem_latex(self) -> str:
-        """The primal and the dual of this set as a classifier in LaTeX, its support function
+        """Return the primal and the dual of this set as a classifier in LaTeX, its support function
         written out: `ucm.language.problem.problem_latex`."""
         return OPERATORS["problem_latex"](self)
 

@@ -45,7 +45,7 @@ __all__ = ["as_loss_ball", "to_loss", "to_set"]
 
 @operator("to_set")
 def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
-    """`Hull(signed, weights=D)` of a loss.
+    """Return the set `Hull(signed, weights=D)` of a loss.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _ball(loss: ConvexLoss, base: ConvexLoss, size: Any) -> Domain:
 
 
 def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Domain:
-    """The ball that passes through q."""
+    """Return the ball whose boundary holds q."""
     total = float(alpha.sum())
     q, slope = alpha / total, loss.slope()
     if slope is not None:
@@ -110,7 +110,7 @@ def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Domain:
 
 @operator("to_loss")
 def to_loss(U: UncertaintySet) -> ConvexLoss:
-    """The loss, up to a positive multiple, whose generalised nu-SVM a set of weights is.
+    """Return the loss, up to a positive multiple, whose generalised nu-SVM has this set.
 
     Raises
     ------

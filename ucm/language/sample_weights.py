@@ -82,7 +82,7 @@ class SampleWeights:
         return np.empty(0) if self.classes is None else np.array(self.classes, dtype=np.float64)
 
     def uniform(self) -> Vec:
-        """The distribution in proportion to the weights, the centre of the simplex."""
+        """Return the distribution in proportion to the weights, the centre of the simplex."""
         q = np.empty(self.dim)
         for (index, mass), total in zip(self.groups, self.totals, strict=True):
             q[index] = (
@@ -91,7 +91,7 @@ class SampleWeights:
         return q
 
     def outside(self, q: Vec) -> float:
-        """The relative error of the masses, and negative mass."""
+        """Return the largest relative error of a mass, or of negative entries."""
         worst = 0.0
         for index, mass in self.groups:
             part = q[index]
@@ -100,22 +100,22 @@ class SampleWeights:
         return float(worst)
 
     def constraints(self, q: cp.Expression) -> list[cp.Constraint]:
-        """The simplex in CVXPY."""
+        """Return CVXPY constraints of the simplex."""
         if self.classes is None:
             return [q >= 0, cp.sum(q) == 1]
         y = np.asarray(self.classes)
         return [q >= 0, (y > 0).astype(float) @ q == 0.5, (y < 0).astype(float) @ q == 0.5]
 
     def density(self, q: cp.Expression) -> cp.Expression:
-        """`N q / c` in CVXPY: its entries are near 1, which conic solvers need."""
+        """Return `N q / c` in CVXPY: its entries are near 1, which conic solvers need."""
         return self.total * q if self.weights is None else cp.multiply(self.total / self.weights, q)
 
     def mean(self, x: cp.Expression) -> cp.Expression:
-        """The mean of x by the weights in CVXPY."""
+        """Return the weighted mean of x in CVXPY."""
         return (cp.sum(x) if self.weights is None else self.weights @ x) / self.total
 
     def missing(self, what: object) -> str | None:
-        """The reason why no distribution exists: a mass without entries."""
+        """Return why no distribution exists, a mass without entries; None if there is one."""
         if min(self.sizes) > 0:
             return None
         where = "there are no entries" if self.classes is None else "one class has no entries"

@@ -39,8 +39,8 @@ def round_violation(violation: float) -> float:
 
 # --- caps ------------------------------------------------------------------------------------------
 def soft_to_mass(v: Vec, mass: float) -> Vec:
-    """The nearest point with `||q||_1 <= mass`: a soft threshold. Its level is the root of a piecewise linear
-    function, by Newton's method: Cominetti, Mascarenhas and Silva (2014), A Newton's method for the
+    """Return the nearest point with `||q||_1 <= mass`: a soft threshold. Its level is the root of a piecewise
+    linear function, by Newton's method: Cominetti, Mascarenhas and Silva (2014), A Newton's method for the
     continuous quadratic knapsack problem."""
     size = np.abs(vector(v))
     if size.sum() <= mass:
@@ -53,7 +53,7 @@ def soft_to_mass(v: Vec, mass: float) -> Vec:
 
 # --- a cap for each entry --------------------------------------------------------------------------
 def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
-    """`sum clip(v - theta, 0, caps)` where it is not linear in theta: the sums, ascending, and theta."""
+    """Return the values of `sum clip(v - theta, 0, caps)` at its kinks in theta, ascending, and the kinks."""
     at = np.concatenate([v, v - caps])
     order = np.argsort(-at, kind="stable")
     slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
@@ -62,7 +62,7 @@ def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
 
 
 def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
-    """`clip(v - theta, 0, caps)` of this mass."""
+    """Return `clip(v - theta, 0, caps)` with the theta at which it has this mass."""
     sums, at = kinks(v, caps)
     k = min(max(int(np.searchsorted(sums, mass)), 1), at.size - 1)
     theta = 0.5 * (at[k - 1] + at[k])
@@ -74,7 +74,7 @@ def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
 
 
 def fill_to_mass(g: Vec, caps: float | Vec, mass: float) -> tuple[Vec, tuple[float, float]]:
-    """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
+    """Return a maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
     proportion to their caps, and the interval of multipliers of the mass there: order statistics of g.
 
     caps is one number, which may be inf, or one for each entry."""
@@ -115,7 +115,7 @@ class Jacobian:
 
 
 def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:
-    """Jacobian of a projection on {h(q) <= r, fixed masses}, h separable and convex.
+    """Return the Jacobian of a projection on {h(q) <= r, fixed masses}, h separable and convex.
 
     With multipliers lam of h and theta of the masses, `q + lam h'(q) = v - theta` where q is free:
 

@@ -29,7 +29,7 @@ __all__ = ["Box"]
 
 
 def _as_bound(x: Any, where: str = "") -> Any:
-    """One bound, or a vector of them; infinite entries are allowed."""
+    """Return one bound, or a vector of bounds; infinite entries are allowed."""
     if isinstance(x, VectorNode) and all(
         isinstance(v, ConstantVector | VectorSum) for v in x.nodes_of_type(VectorNode)
     ):
@@ -51,12 +51,12 @@ def _as_bound(x: Any, where: str = "") -> Any:
 
 
 def _by_entry(x: Any) -> bool:
-    """Whether a bound is a vector."""
+    """True for a vector of bounds."""
     return isinstance(x, tuple | VectorNode)
 
 
 def _number(x: Any) -> Any:
-    """A bound at the present values of its parameters: a number or an array."""
+    """Return a bound at the present values of its parameters: a number or an array."""
     if isinstance(x, VectorSum):
         return sum(value(c) * _number(v) for c, v in x.terms)
     if isinstance(x, ConstantVector):
@@ -206,7 +206,7 @@ class Box(Domain, SemiSmooth):
 
     @property
     def _mirrored(self) -> bool:
-        """Whether the lower bound is minus the upper one for every value of its parameters: at generic
+        """True if the lower bound is minus the upper one for every value of its parameters: at generic
         values of them, since one function can be written in many ways."""
         names, rng = self.params(), np.random.default_rng(0)
         for _ in range(2):

@@ -57,7 +57,7 @@ class Operand:
     place: int
 
     def share(self, q: Any) -> Any:
-        """t, of an array or a CVXPY expression."""
+        """Return the share t of an array or a CVXPY expression q."""
         return q[self.place] / self.unit if self.unit else q[self.parts[0].where].sum()
 
 
@@ -75,11 +75,11 @@ class ConvexCombination(BoundDomain):
         )
 
     def shares(self, q: Any) -> list[Any]:
-        """t_g of every operand, of an array or a CVXPY expression."""
+        """Return the shares t_g of an array or a CVXPY expression q."""
         return [o.share(q) for o in self.operands]
 
     def split(self, q: Vec) -> tuple[Vec, list[list[Vec]]]:
-        """The shares, and the points of the domains; where a share is 0, as they stand in q."""
+        """Return the shares, and the points of the domains; where a share is 0, as they stand in q."""
         t = np.array(self.shares(q))
         points = [
             [q[p.where] / share if share > 0.0 else q[p.where] for p in o.parts]
@@ -88,7 +88,7 @@ class ConvexCombination(BoundDomain):
         return t, points
 
     def join(self, shares: Vec, points: Sequence[Sequence[Vec]]) -> Vec:
-        """The vector of these shares and points, the inverse of `split`; 0 without a share."""
+        """Return the vector of these shares and points, the inverse of `split`; 0 without a share."""
         q = np.zeros(self.dim)
         for o, own, share in zip(self.operands, points, shares, strict=True):
             for p, v in zip(o.parts, own, strict=True):
@@ -138,7 +138,8 @@ class ConvexCombination(BoundDomain):
         return found
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """`G v >= b t` for each domain `{v : G v >= b}`, `sum t = 1`, and the shares t in the coordinates.
+        """Return `G v >= b t` for each domain `{v : G v >= b}`, `sum t = 1`, and the shares t in the
+        coordinates.
 
         The variables are q, t and the further variables of the domains."""
         owned = [(g, p) for g, o in enumerate(self.operands) for p in o.parts]
@@ -261,7 +262,7 @@ def _radius(D: Any) -> float:
 
 
 def _exact(o: Operand) -> bool:
-    """Whether the share of an operand is known in closed form: of a point, a ball and a capped simplex."""
+    """True if the share of an operand has a closed form: of a point, a ball or a capped simplex."""
     if len(o.parts) != 1:
         return not o.parts
     D = o.parts[0].domain
@@ -273,8 +274,8 @@ def _exact(o: Operand) -> bool:
 def convex_combination(
     operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
-    """The convex combinations of operands, each its domains with their dimensions and its rho; with a
-    projection where the share of every operand has a closed form."""
+    """Return the convex combinations of operands, each a list of domains with dimensions, and its rho;
+    with a projection where the share of every operand has a closed form."""
     ends = itertools.accumulate((n for own, _ in operands for _, n in own), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))
     parts = [tuple(Part(D, next(slices)) for D, _ in own) for own, _ in operands]
@@ -288,8 +289,8 @@ def convex_combination(
 
 
 def unit_of(domains: Sequence[BoundDomain], plain: bool) -> float:
-    """rho of an operand: 0 where the entries of its first domain sum to t and nothing else needs t; the
-    radius of a ball, so that all its coordinates are of one size; else 1."""
+    """Return rho of an operand: 0 where the entries of its first domain sum to t and nothing else needs t;
+    the radius of a ball, so that all its coordinates are of one size; else 1."""
     first = domains[0] if domains else None
     if plain and isinstance(first, MassMultipliers):
         return 0.0

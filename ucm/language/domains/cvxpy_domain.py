@@ -26,7 +26,7 @@ class ConicDomain(BoundDomain):
 
     @functools.cached_property
     def _known(self) -> dict[int, Any]:
-        """What programs found, by length."""
+        """Results of `_ends` by dimension."""
         return {}
 
     def support(self, g: Vec) -> tuple[float, Vec]:
@@ -42,7 +42,7 @@ class ConicDomain(BoundDomain):
         return float(g @ q.value), q.value
 
     def violation(self, q: Vec) -> float:
-        """The distance to the nearest point of the domain, relative to the size of the domain."""
+        """Return the distance to the nearest point of the domain, relative to the size of the domain."""
         q = vector(q)
         p = cp.Variable(q.size, value=q)
         own = self.own_constraints(p)
@@ -55,15 +55,15 @@ class ConicDomain(BoundDomain):
         return 0.0 if apart <= _TOLD else apart
 
     def center(self, dim: int) -> Vec:
-        """The mean of points that support it: in its relative interior, but for flat faces."""
+        """Return the mean of four support points: in the relative interior, except for flat faces."""
         return self._ends(dim)[1].copy()
 
     def infeasibility_reason(self, dim: int) -> str | None:
         return self._ends(dim)[0]
 
     def _ends(self, dim: int) -> tuple[str | None, Vec, float]:
-        """Why the domain is of no use, if so; its centre, and its size. Along directions of no meaning and
-        against them: a set with a ray has no bound in one of the two."""
+        """Return why the domain is empty or unbounded, if it is; its centre, and its size. The directions are
+        random, with both signs: a set with a ray is unbounded in one of the two."""
         if dim not in self._known:
             self._known[dim] = self._found(dim)
         return self._known[dim]
@@ -87,7 +87,7 @@ class ConicDomain(BoundDomain):
         return None, np.mean(points, axis=0), float(np.linalg.norm(points, axis=1).max()) or 1.0
 
     def _solve(self, problem: cp.Problem) -> str:
-        """The status: optimal, unbounded or infeasible."""
+        """Solve a program and return its status: optimal, unbounded or infeasible."""
         cp.clarabel(problem)
         status = str(problem.status).removesuffix("_inaccurate")
         if status not in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):

@@ -68,7 +68,7 @@ class Entropy(SeparableFunction):
         return q, q / lam, u / lam
 
     def normal(self, q: Vec) -> Vec:
-        """The gradient; 1 where q is 0."""
+        """Return the gradient; 1 where q is 0."""
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
     def root(
@@ -80,7 +80,7 @@ class Entropy(SeparableFunction):
     def _compiled_root(
         self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
     ) -> KKTPoint | None:
-        """The point by compiled roots, of samples that count once; None where they are not found."""
+        """Return the point by compiled roots, for samples that count once; None if they do not converge."""
         reach = float(np.ptp(v))
         if self.weights is not None or (prox and not reach <= FAR):
             return None
@@ -262,14 +262,15 @@ class LossBall(SimplexDomain):
         return self.radius
 
     def curve(self, samples: SampleWeights) -> ConjugateFunction:
-        """The mean of l* over samples."""
+        """Return the mean of l* over samples as a function of q."""
         return ConjugateFunction(self.loss, samples.total, samples.weights)
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
         return SimplexSublevelSet(self, samples, value(self.bound), self.curve(samples))
 
     def too_flat(self, samples: SampleWeights) -> str | None:
-        """Why no radius gives a weight to every sample, if so: the slope of the loss is too small."""
+        """Return why no radius gives a weight to every sample, a slope that is too small; None if one
+        does."""
         steepest = self.loss.steepest()
         needed = float((samples.uniform() / samples.c).max()) * samples.total
         if needed <= steepest * (1.0 + ROUNDING):

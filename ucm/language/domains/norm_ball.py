@@ -50,7 +50,7 @@ _EPS = float(np.finfo(float).eps)
 
 
 def norm(q: Vec, p: float) -> float:
-    """`||q||_p`, scaled by the largest entry so that no power overflows or vanishes."""
+    """Return `||q||_p`, scaled by the largest entry so that no power overflows or vanishes."""
     top = float(np.abs(q).max(initial=0.0))
     if top == 0.0 or p == math.inf:
         return top
@@ -92,7 +92,7 @@ class PowerFunction(SeparableFunction):
 
     @property
     def euclidean(self) -> bool:
-        """Whether the norm is `||q||_2`, of samples that count once."""
+        """True for the norm `||q||_2` of samples that count once."""
         return self.p == 2.0 and not self.middle and self.weights is None
 
     def ball(self) -> NormBall | None:
@@ -167,9 +167,9 @@ class PowerFunction(SeparableFunction):
         return (_spread if prox else _moved)(v, middle, samples.groups, radius)
 
     def _sphere(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
-        """The point of the ball around 0, as `||q - 1/N||^2 = ||q||^2 - 1/N` for fixed masses; inside of the
-        simplex, where radii may be small, at the distance `radius` from 1/N to rounding: `q - u`, u the
-        uniform vectors of the classes, is orthogonal to `u - 1/N`."""
+        """Return the point of the ball around 0, as `||q - 1/N||^2 = ||q||^2 - 1/N` for fixed masses; inside
+        of the simplex, where radii may be small, at the distance `radius` from 1/N to rounding: `q - u`, u
+        the uniform vectors of the classes, is orthogonal to `u - 1/N`."""
         r = self.r
         around_0 = math.hypot(r, 1.0 / math.sqrt(samples.total))
         h = PowerFunction(2.0, around_0, samples)
@@ -234,15 +234,15 @@ class NormBall(Domain, SemiSmooth):
 
     @property
     def euclidean(self) -> bool:
-        """Whether it is `{||q||_2 <= radius}`, around 0."""
+        """True for `{||q||_2 <= radius}`, around 0."""
         return self.p == 2.0 and self.around is None
 
     def _middle(self, dim: int) -> float:
-        """Each entry of the centre."""
+        """Return the entry of the centre."""
         return 1.0 / dim if self.around else 0.0
 
     def _exponent(self, dim: int) -> float:
-        """p, or inf on a line, where all norms are one and this one is linear."""
+        """Return p, or inf on a line, where all norms are one and this one is linear."""
         return math.inf if dim == 1 else self.p
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
@@ -263,7 +263,7 @@ class NormBall(Domain, SemiSmooth):
         return replace(self, around=None).constraints(cp.multiply(_units(samples, self.p), q), size)
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
-        """The projection; dq/du; and the gradient of the norm where the bound is active."""
+        """Return the projection; dq/du; and the gradient of the norm where the bound is active."""
         p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
         size = np.abs(v)
         length = norm(v, p)
@@ -382,12 +382,12 @@ class NormBall(Domain, SemiSmooth):
 
 
 def _units(samples: SampleWeights, p: float) -> Any:
-    """d where the bound is `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without weights."""
+    """Return d where the bound is `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without weights."""
     return 1.0 if samples.weights is None else samples.weights ** (1.0 / p - 1.0)
 
 
 def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKTPoint:
-    """The nearest point with `sum |q - c| = radius`.
+    """Return the nearest point with `sum |q - c| = radius`.
 
     `q = c + (v - c - a)_+ - min(c, (c - v + b)_+)` in each class. Its mass and its distance t from c say what
     both terms sum to, and so a and b. Two classes have one `a - b`, twice the multiplier of the ball: their
@@ -426,7 +426,7 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KK
 def _distances(
     excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float
 ) -> tuple[Vec, Vec]:
-    """The corners of a class's distance t from c over `a - b`, which ascends."""
+    """Return the corners of a class's distance t from c over `a - b`, which ascends."""
     (more, a), (less, b) = kinks(*up), kinks(*down)
     t = np.concatenate([2.0 * more - excess, 2.0 * less + excess])
     x = np.concatenate(
@@ -437,8 +437,8 @@ def _distances(
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKTPoint:
-    """The maximiser of `<g, q>` with `sum |q - c| = radius`: mass moves from the smallest entries of g to
-    the largest of their class, first what the masses of the classes ask for, then where it gains most."""
+    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`: mass moves from the smallest entries of g
+    to the largest of their class, first what the masses of the classes ask for, then where it gains most."""
     q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
     left = radius
     for index, mass in parts:

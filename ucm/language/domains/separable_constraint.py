@@ -63,40 +63,40 @@ class SeparableFunction(ABC):
     flat: bool = False
 
     def height(self, q: Vec) -> float:
-        """The number that a radius bounds: h(q), or an increasing function of it."""
+        """Return the number that a radius bounds: h(q), or an increasing function of it."""
         return self.value(q)
 
     def rounding(self, q: Vec) -> float:
-        """The rounding error of the height."""
+        """Return the rounding error of the height."""
         return 0.0
 
     def compiled(
         self, v: Vec, samples: SampleWeights, radius: float, prox: bool
     ) -> tuple[Vec, KKTPoint | None] | None:
-        """The nearest point or the maximiser by compiled code, with its multipliers where the radius binds;
-        None where there is no such code."""
+        """Return the nearest point or the maximiser by compiled code, with its multipliers where the radius
+        binds; None where there is no such code."""
         return None
 
     def root(
         self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
     ) -> KKTPoint:
-        """The nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius, above
-        its `least`."""
+        """Return the nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius,
+        above its `least`."""
         return solve(self, v, samples.groups, radius, least, prox=prox)
 
     def smallest(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
-        """The nearest point or the maximiser where the height is `least`: the uniform distribution, which
-        does not move, and has no multiplier."""
+        """Return the nearest point or the maximiser where the height is `least`: the uniform distribution,
+        which does not move, and has no multiplier."""
         q = samples.uniform()
         return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
 
     def ball(self) -> Domain | None:
-        """The sublevel set without the simplex, where it has a projection."""
+        """Return the sublevel set without the simplex, if it has a projection."""
         return None
 
     def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
-        """`prox` or `tilt` of these entries. With `s = q / c` they are `s + (lam / c) h_1'(s) = u / c` and
-        `lam h_1'(s) = u`."""
+        """Return `prox` or `tilt` of these entries. With `s = q / c` they are `s + (lam / c) h_1'(s) = u / c`
+        and `lam h_1'(s) = u`."""
         root = self.prox if prox else self.tilt
         if self.weights is None:
             return root
@@ -114,15 +114,16 @@ class SeparableFunction(ABC):
 
     @abstractmethod
     def value(self, q: Vec) -> float:
-        """h(q)."""
+        """Return h(q)."""
 
     @abstractmethod
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        """q with `q + lam h'(q) = u` (or at a bound), dq/du and h'(q); lam a number or one for each entry."""
+        """Return q with `q + lam h'(q) = u` (or at a bound), dq/du and h'(q); lam a number or one for each
+        entry."""
 
     @abstractmethod
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        """q with `lam h'(q) = u` (or at a bound), dq/du and h'(q)."""
+        """Return q with `lam h'(q) = u` (or at a bound), dq/du and h'(q)."""
 
 
 Equation = Callable[[Vec, float], tuple[Vec, Vec, Vec]]
@@ -137,7 +138,7 @@ def solve(
     *,
     prox: bool,
 ) -> KKTPoint:
-    """The point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
+    """Return the point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
 
     The caller has made sure that lam > 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
     nearly linear in lam (exactly so for the Euclidean norm), its root is found by Brent's method.
@@ -182,7 +183,7 @@ def solve(
 
 
 def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: float) -> KKTPoint:
-    """The maximiser of `<g, q> - lam h(q)` among q with these masses."""
+    """Return the maximiser of `<g, q> - lam h(q)` among q with these masses."""
     equations = [h.equation(False, index) for index, _ in parts]
     tops = [float(g[index].max()) for index, _ in parts]
     with np.errstate(all="ignore"):
@@ -208,7 +209,7 @@ def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, flo
 
 
 def _filled(point: KKTPoint, parts: list[tuple[Any, float]]) -> KKTPoint:
-    """The point with its masses where no theta near rounding came near them."""
+    """Return the point with exact masses, which theta may miss by rounding."""
     q = point.q
     for index, mass in parts:
         total = float(q[index].sum())
@@ -226,7 +227,7 @@ def _unscaled(point: KKTPoint, unit: float) -> KKTPoint:
 
 
 def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> KKTPoint:
-    """The point between both sides of a jump of h."""
+    """Return the point between both sides of a jump of h."""
     high, low = ends
     if high is None or low is None or high is low:
         return next(point for point in ends if point is not None)
@@ -240,7 +241,7 @@ def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> K
 def _multiplier(
     equation: Equation, u: Vec, lam: float, mass: float, x: float, exponent: float | None
 ) -> tuple[float, float]:
-    """The root x of `sum q(u - x) = mass`, a decreasing function; two neighbours where it jumps there.
+    """Return the root x of `sum q(u - x) = mass`, a decreasing function; two neighbours where it jumps there.
 
     Newton's step is taken on the power `exponent` of the sum. Without one it is taken on the logarithm, which
     is exact where q is exponential in u; left of the root and near it, on the sum."""
@@ -299,7 +300,7 @@ def _mix(
     lam: float,
     exponent: float | None,
 ) -> KKTPoint:
-    """The point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
+    """Return the point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
     filled from both sides."""
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
     each = zip(parts, tops, equations, strict=True)
@@ -345,7 +346,8 @@ class SimplexSublevelSet(BoundSimplex):
 
     @functools.cached_property
     def is_point(self) -> bool:
-        """Whether other points than the uniform one are inside by rounding only, however far they are."""
+        """True if the ball holds the uniform distribution only, and others by rounding, however far they
+        are."""
         return self.h.flat and self.radius <= self.least * (1.0 + ROUNDING)
 
     @functools.cached_property
@@ -354,16 +356,16 @@ class SimplexSublevelSet(BoundSimplex):
         return Capped(self.declared, self.samples, self.h.cap)
 
     def _vertex(self, g: Vec) -> Vec:
-        """A maximiser of <g, q> without the ball. Ties are filled in proportion to their weights, where the
-        height is least: that may be the one point that the ball leaves."""
+        """Return a maximiser of <g, q> without the ball. Ties are filled in proportion to their weights,
+        where the height is least: that may be the one point that the ball leaves."""
         c = self.samples.weights
         if c is None or self.h.cap < np.inf:
             return self.simplex.support(g)[1]
         return Capped(self.declared, self.samples, 1.0 / float(c.min())).support(g)[1]
 
     def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
-        """The nearest point (prox) or a maximiser, and its multipliers where the ball binds: the solution
-        without the ball if it is inside, the one point that the least ball leaves, or a root."""
+        """Return the nearest point (prox) or a maximiser, and its multipliers where the ball binds: the
+        solution without the ball if it is inside, the one point that the least ball leaves, or a root."""
         h, radius = self.h, self.radius
         if not self.is_point:
             found = h.compiled(v, self.samples, radius, prox)

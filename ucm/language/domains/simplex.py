@@ -105,13 +105,13 @@ class CappedSimplex(SimplexDomain):
         return Capped(self, samples, self.size().number / self._unit(samples))
 
     def _unit(self, samples: SampleWeights) -> float:
-        """The divisor of the cap."""
+        """Return the divisor of the cap."""
         if self.nu is not None:
             return samples.m
         return samples.total if self.relative else 1.0
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for caps that leave no point: `least` is the least cap that does."""
+        """Return the error message for a cap below the `least` one that leaves a point."""
         unit, total, mass = self._unit(samples), min(samples.totals), samples.groups[0][1]
         entries = "entries" if samples.weights is None else "entries, by their weights,"
         if self.nu is None:
@@ -141,7 +141,7 @@ class CappedSimplex(SimplexDomain):
         return [(q if unit == 1.0 else unit * q) <= size * samples.c]
 
     def largest(self, notation: Notation) -> str:
-        """The largest weight as mathematics."""
+        """Return the largest weight as mathematics."""
         if self.nu is not None:
             return notation.fraction("2", notation.product("m", self.nu))
         cap = notation.scalar(self.given)
@@ -236,7 +236,7 @@ class Capped(BoundSimplex):
         return self.jacobian_at(self.project(v))
 
     def jacobian_at(self, q: Vec) -> Jacobian:
-        """The Jacobian where the projection is q."""
+        """Return the Jacobian where the projection is q."""
         q = q - self._base
         free = q > 0.0
         for g in self._above:

@@ -50,13 +50,13 @@ _ROUNDING = 1e-14  # of an inner product
 
 
 def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
-    """The splits of the nodes under the field `name`, their paths shortened by it."""
+    """Return the splits of the nodes under the field `name`, their paths without it."""
     return {path[1:]: share for path, share in splits.items() if path and path[0] == name}
 
 
 def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
-    """Couplings of an operand as its parent has them: under the field `name`, its blocks `shift`
-    places later."""
+    """Return the couplings of an operand in the numbering of its parent: under the field `name`, its blocks
+    `shift` places later."""
     return tuple(
         Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset)
         for c in couplings
@@ -82,7 +82,7 @@ class CoefficientSpace:
 
     @functools.cached_property
     def pieces(self) -> list[BoundDomain]:
-        """The domains whose intersection this is, those on the simplex first."""
+        """The intersected domains, those on the simplex first."""
         declared = _operands(self.domain)
         if self.bound is None:
             return [*declared]
@@ -91,7 +91,8 @@ class CoefficientSpace:
         return known + [D for D in found if not D.on_simplex]
 
     def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
-        """One block for each piece, the first with the image, and the couplings that make them equal."""
+        """Return one block for each piece, the first with the image, and the couplings that make them
+        equal."""
         weight, nothing = 0.0 if self.samples is None else 1.0, ZeroMap(image.shape[0], self.dim)
         classes = None if self.bound is None else self.bound.classes
         first, *rest = self.pieces
@@ -102,11 +103,11 @@ class CoefficientSpace:
         return blocks, meets
 
     def violation(self, q: Vec) -> float:
-        """How far q is outside, relative, from the definitions."""
+        """Return the largest violation of a domain by q."""
         return max(d.violation(q) for d in self.pieces)
 
     def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """An upper bound of `max <g, q>`; a maximiser unless there is an intersection.
+        """Return an upper bound of `max <g, q>`; a maximiser unless there is an intersection.
 
         For any shares s_k of the pieces D_k but the first, some of them 0:
         `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
@@ -125,12 +126,12 @@ class CoefficientSpace:
         return min(bounds), None
 
     def infeasibility_reason(self) -> str | None:
-        """Why no weights exist; None also when only a solver can tell."""
+        """Return why no weights exist; None also if only a solver can tell."""
         reasons = (d.infeasibility_reason(self.dim) for d in self.pieces)
         return next((why for why in reasons if why is not None), None)
 
     def cvxpy(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
-        """CVXPY constraints, from the declared domains."""
+        """Return CVXPY constraints, from the declared domains."""
         found = []
         for D in _operands(self.domain):
             size = D.size()
@@ -143,7 +144,7 @@ class CoefficientSpace:
 
 
 def _operands(domain: Domain) -> list[Domain]:
-    """The domains of an intersection, in order."""
+    """Return the domains of an intersection, in order."""
     if isinstance(domain, DomainIntersection):
         return _operands(domain.left) + _operands(domain.right)
     return [domain]
@@ -154,10 +155,10 @@ class DomainImage(UncertaintySet):
 
     @abstractmethod
     def space(self, data: Data) -> CoefficientSpace:
-        """D over bound samples."""
+        """Return D over bound samples."""
 
     def bound_space(self, data: Data) -> CoefficientSpace:
-        """`space(data)`, made once."""
+        """Return `space(data)`, computed once."""
         return data.once(("space", self), lambda: self.space(data))
 
     def infeasibility_reason(self, data: Data) -> str | None:
@@ -166,7 +167,7 @@ class DomainImage(UncertaintySet):
 
     @abstractmethod
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        """c and A."""
+        """Return c and A."""
 
     def lower(self, data: Data) -> LoweredSet:
         c, A = self.image(data)
@@ -189,7 +190,7 @@ class DomainImage(UncertaintySet):
         return self._highest(data, d, splits)[0]
 
     def _highest(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """The support, and the weights of its point."""
+        """Return the support, and the weights of its point."""
         c, A = self.image(data)
         space, g = self.bound_space(data), A.rmatvec(d)
         height, q = space.support(g, splits)
@@ -239,7 +240,7 @@ class Point(UncertaintySet, RotationInvariant):
 
 
 def as_linear_map(M: Any, where: str = "a matrix") -> Any:
-    """`M` as a matrix, dense or sparse."""
+    """Return M as a matrix, dense or sparse."""
     if sparse.issparse(M) and M.ndim == 2:
         return M
     if not isinstance(M, np.ndarray | list | tuple) or axes(M, where) != 2 or 0 in np.shape(M):

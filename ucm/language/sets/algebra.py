@@ -30,7 +30,7 @@ __all__ = ["as_set"]
 
 @operator("set")
 def as_set(x: Any, symbol: str) -> UncertaintySet:
-    """A set as it is; vectors and statistics as Points."""
+    """Return a set unchanged, and a vector or a statistic as a Point."""
     if isinstance(x, UncertaintySet):
         return x
     if isinstance(x, VectorNode) or (
@@ -52,7 +52,7 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
 
 
 def _as_ball(term: Term) -> str:
-    """What to write where a loss or a penalty stands among sets."""
+    """Return what to write in place of a loss or a penalty among sets."""
     if isinstance(term, Penalty):
         return f"; a penalty stands beside a loss, or beside a robust margin, RobustMargin(U) + {term!r}"
     return "; a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: loss.to_set(radius)"
@@ -80,7 +80,7 @@ def penalised(a: Any, b: Any) -> RobustMargin:
 
 
 def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
-    """Sets whose support functions add up to c times the penalty, where `||w||_p = 1`."""
+    """Return sets whose support functions add up to c times the penalty, where `||w||_p = 1`."""
     if isinstance(penalty, PenaltySum):
         return [ball for R in penalty.terms for ball in _balls(R, c, p)]
     if isinstance(penalty, ScaledPenalty):
@@ -111,7 +111,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
 
 
 def _in_pairs(sets: list[UncertaintySet]) -> UncertaintySet:
-    """The sum of the sets, as deep as the logarithm of their number."""
+    """Return the sum of the sets as a balanced tree."""
     half = (len(sets) + 1) // 2
     return sets[0] if len(sets) == 1 else Sum(_in_pairs(sets[:half]), _in_pairs(sets[half:]))
 

@@ -294,7 +294,7 @@ def _samples(name: str, given: Any) -> None:
 
 
 def _number(name: str, what: str, given: Any, low: float, high: float, interval: str) -> Scalar:
-    """A scalar in a range, which it keeps under `with_params`; refuses another."""
+    """Return a scalar with its range, which `with_params` checks too."""
     but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
     return within(given, low, high, but, f"{name}: {what}", f"must lie in {interval}")
 

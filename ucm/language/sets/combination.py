@@ -50,7 +50,7 @@ class Combination(UncertaintySet):
 
     @abstractmethod
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
-        """The pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
+        """Return the pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,8 +135,8 @@ class Sum(Combination, RotationInvariant):
         return (self.left, 1.0), (self.right, 1.0)
 
     def _written(self, left: str, right: UncertaintySet) -> tuple[str, UncertaintySet, bool]:
-        """The left operand in text, as `&` and `|` bind weaker than `+`; the right one; whether A - B was
-        written."""
+        """Return the left operand in text, as `&` and `|` bind weaker than `+`; the right one; whether A - B
+        was written."""
         left = in_parentheses(left) if isinstance(self.left, Intersection | ConvexUnion) else left
         if isinstance(right, Scaled) and right.factor == -1.0:
             return left, right.operand, True
@@ -213,7 +213,7 @@ class LinearImage(Combination):
 
 
 def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
-    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
+    """Yield the Minkowski summands, each with the number in front of it, nan under a matrix."""
     if isinstance(U, Combination):
         for V, L in U.terms():
             yield from summands(V, factor * value(L) if is_number(L) else math.nan)
@@ -222,12 +222,12 @@ def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[Uncertain
 
 
 def is_number(L: Any) -> bool:
-    """Whether an L_k is a number or a `Param`, not a matrix."""
+    """True if an L_k is a number or a `Param`, not a matrix."""
     return type(L) is float or isinstance(L, Real | Expression)  # nearly always a float
 
 
 def times(L: Any, x: Any) -> Any:
-    """`L x` for a number, a `Param` or a matrix."""
+    """Return `L x` for a number, a `Param` or a matrix L."""
     if not is_number(L):
         return L @ x
     c = value(L)
@@ -235,7 +235,7 @@ def times(L: Any, x: Any) -> Any:
 
 
 def _moved(L: Any, b: Block) -> Block:
-    """The block of L U of one of U."""
+    """Return the block of L U for a block of U."""
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)

@@ -46,7 +46,7 @@ class _BallImage(DomainImage):
 
     @abstractmethod
     def _map(self, data: Data) -> LinearMap:
-        """A."""
+        """Return A."""
 
     def space(self, data: Data) -> CoefficientSpace:
         return CoefficientSpace(self._domain, self._map(data).shape[1])
@@ -170,7 +170,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
         return self._height(data, d)[0]
 
     def _height(self, data: Data, d: Vec) -> tuple[float, list[Vec]]:
-        """The support, and F_k' d."""
+        """Return the support, and F_k' d."""
         parts = [F.rmatvec(d) for F in self.shape.factors(data)]
         reach = self._domain.size().number * _length(parts)
         return float(self.center.evaluate(data) @ d) + reach, parts
@@ -182,12 +182,12 @@ class Ellipsoid(_BallImage, RotationInvariant):
 
 
 def _length(parts: list[Vec]) -> float:
-    """Of the parts of one vector; summed in this thread."""
+    """Return the length of a vector in parts; BLAS threads would wait for each other."""
     return float(np.sqrt(sum(np.einsum("i,i->", p, p) for p in parts)))
 
 
 def _root(F: LinearMap) -> Any:
-    """A matrix G with G G' = F F', no wider than it needs to be: F itself, or from its QR."""
+    """Return a matrix G with G G' = F F', no wider than it needs to be: F itself, or from its QR."""
     if F.shape[1] <= F.shape[0]:
         return F.matrix()
     M = F.matrix()

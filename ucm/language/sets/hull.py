@@ -23,7 +23,7 @@ __all__ = ["Hull", "ReducedHull"]
 
 
 def _samples(given: SampleNode | NDArray[Any] | list[Any], where: str) -> SampleNode:
-    """Samples, or an array of points."""
+    """Return samples unchanged, and an array as `Points`."""
     if isinstance(given, np.ndarray | list) or sparse.issparse(given):
         return Points(given)
     if not isinstance(given, SampleNode):
@@ -144,7 +144,7 @@ def ReducedHull(
 
 
 def _weights(samples: SampleNode, dim: int, scope: Scope) -> cp.Expression:
-    """q, of a variable whose entries are near 1 where the scope scales variables."""
+    """Return q, of a variable with entries near 1 if the scope scales variables."""
     name = f"q_{samples.tag}"
     return (
         cp.Variable(dim, name=f"{dim} {name}") / dim

@@ -106,7 +106,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return None
 
     def _lowered(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
-        """The operands as they are lowered, and the convex combination of their blocks."""
+        """Return the lowered operands, and the convex combination of their blocks."""
         return data.once(("union", self), lambda: self._lower_operands(data))
 
     def _lower_operands(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
@@ -123,7 +123,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return images, convex_combination(operands)
 
     def combination(self, data: Data) -> ConvexCombination:
-        """The domain of the block that the union lowers to: of all operands and their shares."""
+        """Return the domain of the block of the union: all operands and their shares."""
         return self._lowered(data)[1]
 
     def lower(self, data: Data) -> LoweredSet:
@@ -147,7 +147,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return LoweredSet(np.zeros(n), (whole,), tuple(meets))
 
     def _coupled(self, g: int, c: Coupling, domain: ConvexCombination) -> Coupling:
-        """`offset + sum_j B_j q_j = 0` of the operand g, times its share."""
+        """Return `offset + sum_j B_j q_j = 0` of the operand g, times its share."""
         own, height = dict(c.terms), c.offset.size
         maps: list[LinearMap] = []
         for k, o in enumerate(domain.operands):
@@ -202,8 +202,8 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
 
 def _bounded(U: UncertaintySet, data: Data, image: LoweredSet) -> bool:
-    """Whether the domains of U, or else U, reach to infinity neither along a direction without meaning nor
-    against it: no direction of recession is orthogonal to such a one."""
+    """True if the domains of U, or else U, are bounded along a random direction and against it: no direction
+    of recession is orthogonal to a random one."""
 
     def both_ways(n: int) -> Iterator[Vec]:
         d = np.random.default_rng(0).standard_normal(n)

@@ -67,14 +67,14 @@ class Statistic(Arithmetic[Any]):
 
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:
-        """Its length or order over samples with n features."""
+        """Return its length or order over samples with n features."""
 
     @abstractmethod
     def evaluate(self, data: Data) -> NDArray[np.float64]:
-        """The vector (n,), or the matrix itself, dense (n, n)."""
+        """Return the vector (n,), or the matrix, dense (n, n)."""
 
     def times(self, c: Scalar) -> Statistic:
-        """The multiple `c v`."""
+        """Return the multiple `c v`."""
         return _linear_combination((c, self))
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
@@ -91,7 +91,7 @@ class Statistic(Arithmetic[Any]):
 
     @abstractmethod
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
-        """`a symbol b` for a symbol other than `*` and `/`."""
+        """Return `a symbol b` for a symbol other than `*` and `/`."""
 
 
 class ConstantStatistic(Statistic):
@@ -152,8 +152,8 @@ def coefficient(c: Any, node: Node) -> Scalar:
 
 
 def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
-    """The sum of the terms: those of sums in it taken out, without zero vectors, and all constants as one in
-    the place of the first. Constants of other sizes stay, to be refused."""
+    """Return the sum of the terms, without nested sums and zero vectors, and with all constants as one in the
+    place of the first. Constants of other sizes stay, to be refused."""
     vectors = isinstance(terms[0][1], VectorNode)
     constant, whole = (ConstantVector, VectorSum) if vectors else (ConstantMatrix, MatrixSum)
     flat: list[tuple[Scalar, Any]] = []
@@ -169,7 +169,7 @@ def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
 
 
 def _signed(terms: list[tuple[Scalar, str]], times: str, number: Callable[[Scalar], str]) -> str:
-    """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
+    """Return `a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
     text = ""
     for c, word in terms:
         minus = isinstance(c, float) and c < 0.0
@@ -187,7 +187,7 @@ class VectorNode(Statistic):
     """A vector of feature space: a mean, a constant, or a linear combination of these."""
 
     def cvxpy(self, data: Data, scope: Scope) -> Any:
-        """The vector in CVXPY: its parameters are those of the problem."""
+        """Return the vector in CVXPY, with the parameters of the problem."""
         return self.evaluate(data)
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
@@ -228,7 +228,7 @@ class ConstantVector(ConstantStatistic, VectorNode):
 
 
 class Origin(VectorNode, RotationInvariant):
-    """The zero vector, of whatever dimension is wanted."""
+    """The zero vector of any dimension."""
 
     def dimension(self, n: int | None) -> int | None:
         return n
@@ -253,7 +253,7 @@ class VectorSum(StatisticSum, VectorNode, RotationInvariant):
 
 
 def _vector_term(x: Any) -> VectorNode | None:
-    """x as a vector, or None when another operand has the say (a set)."""
+    """Return x as a vector; None if it is none, but perhaps a set."""
     if isinstance(x, VectorNode):
         return x
     given: Any = x  # `as_vector` says what is wrong with a number or a sparse matrix
@@ -263,14 +263,14 @@ def _vector_term(x: Any) -> VectorNode | None:
 
 
 def offset(center: VectorNode, rest: str, notation: Notation) -> str:
-    """`c + rest`, or `rest` alone around the origin."""
+    """Return `c + rest`, or `rest` alone around the origin."""
     return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
 
 
 def as_vector(
     x: VectorNode | NDArray[Any] | Sequence[float] | Literal[0], where: str = "a vector"
 ) -> VectorNode:
-    """A statistic, an array, or 0 as a vector of feature space."""
+    """Return a statistic, an array, or 0 as a vector of feature space."""
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, Node):
@@ -289,7 +289,7 @@ def as_vector(
 
 @operator("parameter * array of 1 axes")
 def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
-    """`c v` of a scalar with parameters and an array of one axis."""
+    """Return `c v` of a scalar with parameters and an array of one axis."""
     return _linear_combination((c, ConstantVector(np.asanyarray(v))))
 
 
@@ -303,10 +303,10 @@ class MatrixNode(Statistic):
 
     @abstractmethod
     def factors(self, data: Data) -> list[LinearMap]:
-        """Maps F_k with `sum_k F_k F_k'` the matrix."""
+        """Return maps F_k with `sum_k F_k F_k'` the matrix."""
 
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
-        """Pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
+        """Return pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
         return [(1.0, F) for F in self.factors(data)]
 
     def times(self, c: Scalar) -> Statistic:
@@ -377,7 +377,7 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 def as_matrix(
     x: MatrixNode | NDArray[Any] | Sequence[Sequence[float]], where: str = "a matrix"
 ) -> MatrixNode:
-    """A covariance or an array as a positive semidefinite matrix."""
+    """Return a covariance or an array as a positive semidefinite matrix."""
     if isinstance(x, MatrixNode):
         return x
     if isinstance(x, Node) or axes(x, where) != 2:
@@ -389,7 +389,7 @@ def as_matrix(
 
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
-    """F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
+    """Return F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
     implicitly; with a kernel always those, which lead back to coefficients."""
     few = min(data.m, _ORDER)
     if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
@@ -400,5 +400,5 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
 
 @operator("parameter * array of 2 axes")
 def _scaled_matrix(c: Scalar, S: Any) -> MatrixNode:
-    """`c S` of a scalar with parameters and a square array."""
+    """Return `c S` of a scalar with parameters and a square array."""
     return c * ConstantMatrix(S)

@@ -53,31 +53,31 @@ class SampleNode(Arithmetic[Any]):
 
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:
-        """Their length, over samples with n features."""
+        """Return their length, over samples with n features."""
 
     def rows(self, data: Data) -> NDArray[np.intp] | None:
-        """Indices of the bound samples that they are; None where they are none of these."""
+        """Return their indices among the bound samples; None for given points."""
         return None
 
     @abstractmethod
     def map(self, data: Data) -> LinearMap:
-        """`q -> sum_i q_i x_i`."""
+        """Return the map `q -> sum_i q_i x_i`."""
 
     @abstractmethod
     def average(self, data: Data) -> Vec:
-        """Their mean, (n,)."""
+        """Return their mean, (n,)."""
 
     @abstractmethod
     def covariance_factor(self, data: Data) -> LinearMap:
-        """F with F F' their covariance."""
+        """Return F with F F' their covariance."""
 
     def covariance(self, data: Data) -> NDArray[np.float64]:
-        """Their covariance, dense (n, n)."""
+        """Return their covariance, dense (n, n)."""
         F = self.covariance_factor(data)
         return F.weighted_gram(np.ones(F.shape[1]))
 
     def bound(self, data: Data) -> SampleWeights:
-        """Their weights and classes, as a domain of distributions over them is bound to."""
+        """Return their weights and classes, for `Domain.bind`."""
         return SampleWeights(self.map(data).shape[1], whole=_whole(data))
 
     @property
@@ -87,15 +87,15 @@ class SampleNode(Arithmetic[Any]):
 
     @abstractmethod
     def subscript(self, notation: Notation) -> str:
-        """What tells their statistics apart."""
+        """Return the subscript of their statistics."""
 
     def index(self, notation: Notation) -> str:
-        """What a sum over them runs over."""
+        """Return the index of a sum over them."""
         return "i"
 
     @abstractmethod
     def each(self, notation: Notation) -> str:
-        """One of them, `x_i` or `y_i x_i`."""
+        """Return one of them, `x_i` or `y_i x_i`."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
@@ -109,7 +109,7 @@ class SampleNode(Arithmetic[Any]):
 
 
 def _whole(data: Data) -> tuple[float, float, float]:
-    """The number of all samples, and the sum of the weights of each class."""
+    """Return the number of all samples, and the sum of the weights of each class."""
     return data.total, data.count("pos"), data.count("neg")
 
 
@@ -152,7 +152,7 @@ class Samples(SampleNode, RotationInvariant):
             )
 
     def group(self, label: str | float) -> Samples:
-        """Those samples whose group is `label`: of the labels `subgroup` that `ucm.compile` and
+        """Return the samples whose group is `label`: of the labels `subgroup` that `ucm.compile` and
         `Classifier.fit` are given.
 
         Raises
@@ -176,7 +176,7 @@ class Samples(SampleNode, RotationInvariant):
         return Samples(self.kind, label)
 
     def among(self, y: Vec, subgroup: Any) -> NDArray[np.bool_]:
-        """(m,) which of the samples with the labels y they are.
+        """Return the mask (m,) of these among samples with the labels y.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Samples(SampleNode, RotationInvariant):
 
 
 def kinds_of(node: Node) -> set[str]:
-    """Which of "pos", "neg" and "signed" a declaration takes samples of."""
+    """Return the kinds of samples in a declaration, among "pos", "neg" and "signed"."""
     return {s.kind for s in node.walk() if isinstance(s, Samples)}
 
 
