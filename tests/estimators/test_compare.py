@@ -166,6 +166,7 @@ def test_several_sizes_classes_and_jobs() -> None:
         ({"cv": 1}, ucm.ParameterError, "cv is a number of folds"),
         ({"scoring": "colour"}, ucm.ParameterError, "scoring"),
         ({"scoring": ["accuracy"]}, ucm.ParameterError, "scoring"),
+        ({"tune": "grid"}, ucm.ParameterError, "tune is True or False"),
         ({"n_values": 0}, ucm.ParameterError, "positive whole number"),
     ],
 )

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.grid import candidates, chosen_names, simple_first
 from ucm.data.bound import Data, bind
+from ucm.data.options import one_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief
@@ -165,11 +166,8 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
         began = time.perf_counter()
-        if self.selection not in ("best", "1se"):
-            raise ParameterError(
-                f'ClassifierCV: selection is "best" or "1se", got {brief(self.selection)}; '
-                'leave it out for "best"'
-            )
+        remedy = 'leave it out for "best"'
+        one_of("best", "1se").check("ClassifierCV", "selection", self.selection, remedy)
         if hasattr(self.estimator, "fit") and not isinstance(self.estimator, Classifier):
             raise ParameterError(
                 f"ClassifierCV: expected a model or a Classifier, got a {type(self.estimator).__name__}; put "

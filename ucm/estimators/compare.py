@@ -30,7 +30,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound import bind
 from ucm.data.first_pass import refuse_gathering
-from ucm.data.options import options_of
+from ucm.data.options import COUNT, FLAG, OptionSpec, options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
 from ucm.data.validation import read_groups, read_weights, refuse_unsound, scale_hint
@@ -61,6 +61,10 @@ __all__ = ["Compared", "Comparison", "compare"]
 
 INNER = 3  # folds of the training part, on which parameters are chosen
 LEVEL = 0.05  # of the tests
+_SCORE = OptionSpec(
+    "None, the name of one score or a function",
+    lambda x: x is None or isinstance(x, str) or callable(x),
+)
 _FORMATS = {
     "score": ".4f", "error": ".4f", "seconds": ".2g", "gap": ".1e", "features": ".4g", "samples": ".4g",
 }  # fmt: skip
@@ -312,15 +316,9 @@ def compare(
     if unknown:
         raise unknown_option("compare", unknown, options_of(compare))
     named = _estimators(models)
-    if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
-        raise ParameterError(
-            f"compare: scoring is None, the name of one score or a function, got {brief(scoring)}; "
-            'write "roc_auc"'
-        )
-    if not isinstance(n_values, int | np.integer) or n_values < 1:
-        raise ParameterError(
-            f"compare: n_values is a positive whole number, got {brief(n_values)}; write n_values=10"
-        )
+    _SCORE.check("compare", "scoring", scoring, 'write "roc_auc"')
+    COUNT.check("compare", "n_values", n_values, "write n_values=10")
+    FLAG.check("compare", "tune", tune, "leave it out for False")
     fold: Callable[..., _Fold]
     if is_stored(X):
         source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)

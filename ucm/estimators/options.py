@@ -8,8 +8,8 @@ from ucm.compiler.compile import check_no_options, features_of, row_features
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear import Vec
+from ucm.data.options import one_of, optional
 from ucm.data.source import RowSource
-from ucm.errors import ParameterError
 from ucm.forms.monitor import check_time_limit, limit_from
 
 __all__ = ["check_options", "kernel_options", "solve_options"]
@@ -20,17 +20,13 @@ _OF_KERNELS = ("gamma", "degree", "coef0")
 def check_options(classifier: Any) -> None:
     """Refuse invalid values of `time_limit`, `read_as`, `multi_class` and `decision_function_shape`."""
     check_time_limit(classifier.time_limit, "Classifier")
-    for name, known in (
-        ("read_as", (None, "pos", "neg")),
-        ("multi_class", ("ovo", "ovr")),
-        ("decision_function_shape", ("ovr", "ovo")),
+    for name, wanted, default in (
+        ("read_as", optional(one_of("pos", "neg")), None),
+        ("multi_class", one_of("ovo", "ovr"), "ovo"),
+        ("decision_function_shape", one_of("ovr", "ovo"), "ovr"),
     ):
-        got = getattr(classifier, name)
-        if got not in known:
-            raise ParameterError(
-                f"Classifier: {name} is one of {', '.join(map(repr, known))}, got {got!r}; leave it out for "
-                f"{known[0]!r}"
-            )
+        remedy = f"leave it out for {default!r}"
+        wanted.check("Classifier", name, getattr(classifier, name), remedy)
 
 
 def kernel_options(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.compile import solve
+from ucm.data.options import one_of
 from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -96,10 +97,7 @@ class ConvergenceDisplay(Display):
                 f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}; "
                 "give the answer of ucm.solve"
             )
-        if x not in _WORK:
-            raise ParameterError(
-                f"ConvergenceDisplay: x is among {', '.join(_WORK)}, got {x!r}; leave it out for the first"
-            )
+        one_of(*_WORK).check("ConvergenceDisplay", "x", x, 'leave it out for "passes"')
         runs, status, distances = {}, {}, set()
         best = min((s.objective for s in named.values() if s.status == "optimal"), default=None)
         for name, s in named.items():

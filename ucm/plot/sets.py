@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ucm.compiler.recover import feature_normal
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import one_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.plot.labels import Labels, line_in_view, resampled, settle
@@ -217,10 +218,7 @@ class SetDisplay(Display):
         ParameterError
             `panels` is unknown, or U is not in the space of the samples.
         """
-        if panels not in ("both", *PANELS):
-            raise ParameterError(
-                f'SetDisplay: panels is "both", "classes" or "set", got {panels!r}; leave it out for "both"'
-            )
+        one_of("both", *PANELS).check("SetDisplay", "panels", panels, 'leave it out for "both"')
         if panels == "classes" and not len(self.points):
             raise ParameterError(
                 "SetDisplay: U is in another space than the samples, so that the classes have no panel; "
