@@ -89,16 +89,10 @@ class ErrorCurve:
     def best(self) -> tuple[float, float, float]:
         """The least error, with the ends of the widest interval that has this error."""
         least = float(self.errors.min())
-        low = high = float(self.edges[0])
-        start = None
-        for k, error in enumerate([*self.errors.tolist(), math.inf]):
-            if error == least and start is None:
-                start = float(self.edges[k])
-            elif error != least and start is not None:
-                if float(self.edges[k]) - start >= high - low:
-                    low, high = start, float(self.edges[k])
-                start = None
-        return least, low, high
+        inside = np.concatenate([[False], self.errors == least, [False]])
+        first, last = self.edges[np.flatnonzero(np.diff(inside))].reshape(-1, 2).T
+        widest = np.flatnonzero(last - first == (last - first).max())[-1]
+        return least, float(first[widest]), float(last[widest])
 
     def __repr__(self) -> str:
         least, low, high = self.best
