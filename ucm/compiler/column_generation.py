@@ -98,7 +98,8 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
     ) -> None:
         source: Any = moments.source
         self.model, self.moments, self.asked, self.source = model, moments, asked, source
-        self.X, self.y, self.places = None, np.zeros(0), np.zeros(0, dtype=np.int64)
+        self.X: Any = None
+        self.y, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
         self.uncounted = 0
         self._sample(_SAMPLE)
 

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.data.row_metadata import magnitudes
 from ucm.data.source import RowSource, as_double
 
-__all__ = ["bins_of_least_error", "scores_near_least_error"]
+__all__ = ["scores_near_least_error"]
 
 _BINS = 1 << 16
 
@@ -23,14 +22,10 @@ def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray
 
 
 def _histograms(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
-    positive, (_, bins) = np.asarray(y) > 0.0, _bins(X, normal, first, width)
-    c = magnitudes(y)
-    weights = [None if c is None else c[rows] for rows in (positive, ~positive)]
-    counts = [
-        np.bincount(bins[rows], v, _BINS)
-        for rows, v in zip((positive, ~positive), weights, strict=True)
-    ]
-    return np.array(counts, dtype=np.float64)
+    """Return (2, bins) weights of class +1 and of class -1."""
+    y, (_, bins) = np.asarray(y, dtype=np.float64), _bins(X, normal, first, width)
+    classes = np.maximum(y, 0.0), np.maximum(-y, 0.0)
+    return np.array([np.bincount(bins, c, _BINS) for c in classes])
 
 
 def _scores_in_bins(
@@ -41,8 +36,8 @@ def _scores_in_bins(
     return scores[rows], np.asarray(y)[rows]
 
 
-def bins_of_least_error(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
-    """Return the range of bins that can contain the least error, an error, and the least known error.
+def _bins_of_least_error(P: Vec, N: Vec) -> tuple[int, int, float]:
+    """Return the range of bins that can contain the least error, and an error.
 
     The error is that with all bins from the first on called positive. At the lower end of a bin the error is
     exact; inside it is less by at most the cost of class -1 in the bin. The range has one more bin on
@@ -52,12 +47,12 @@ def bins_of_least_error(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, flo
     ----------
     P, N : the costs of class +1 and class -1 in every bin, in order
     """
-    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
+    error = np.cumsum(P - N) - (P - N) + N.sum()  # at the lower ends
     filled = np.flatnonzero(N + P)
     least = float(error[filled].min()) + 1e-12 * float(P.sum() + N.sum())
     near = np.flatnonzero((error - N)[filled] <= least)
     first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
-    return int(first), int(last), float(error[first]), least
+    return int(first), int(last), float(error[first])
 
 
 def scores_near_least_error(
@@ -75,7 +70,7 @@ def scores_near_least_error(
     width = 16.0 * max(spread, 1e-280) / _BINS
     first = center - 0.5 * _BINS * width
     counts = source.map_reduce(_histograms, normal, first, width, merge=operator.add)
-    low, high, before, _ = bins_of_least_error(costs[0] * counts[0], costs[1] * counts[1])
+    low, high, before = _bins_of_least_error(costs[0] * counts[0], costs[1] * counts[1])
     blocks = source.map_reduce(_scores_in_bins, normal, first, width, low, high)
-    scores = np.concatenate([s for s, _ in blocks])
-    return scores, np.concatenate([p for _, p in blocks]), before
+    scores, labels = (np.concatenate(own) for own in zip(*blocks, strict=True))
+    return scores, labels, before

@@ -49,7 +49,7 @@ class OutOfCoreLowering(Lowering[Form]):
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
 
-    def lazily(self, weights: Callable[[], Vec]) -> LazyVector:
+    def lazily(self, weights: Callable[[], Vec]) -> Any:
         """Return the weights of all rows, computed at the first access."""
         return lazy_weights(self.rows.source, weights)
 
@@ -61,7 +61,7 @@ class OutOfCoreLowering(Lowering[Form]):
         return found.rows.written((X[::step], y[::step]))
 
 
-def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> LazyVector:
+def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> Any:
     """Return the weights of all given rows, from the weights of the rows of positive sample weight."""
     return LazyVector(given_rows(source), partial(spread, source, weights))
 

@@ -25,7 +25,7 @@ from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
-from ucm.evidence.row_hulls import HullProof, hulls_proven
+from ucm.evidence.row_hulls import hulls_proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -332,7 +332,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         model, data = self._reference(answer_of(solution).rows)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
-    def _reference(self, found: HullProof) -> tuple[RobustMargin, Data]:
+    def _reference(self, found: Any) -> tuple[RobustMargin, Data]:
         """Return the set over the rows that are written out, and their data.
 
         The other rows keep their weights, so that a part of the masses and of the radii is left.

@@ -15,7 +15,7 @@ from ucm.data.linear import Vec
 from ucm.data.row_metadata import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.reference import majorant
-from ucm.evidence.row_losses import LossProof, losses_proven
+from ucm.evidence.row_losses import losses_proven
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -177,8 +177,9 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         found = proof.answer.rows
-        known = found is not None and found.slopes is not None
-        weights = self.lazily(found.rows.weights) if known else None
+        if found is None or found.slopes is None:
+            return Recovered(proof.w, proof.b, None, None, "variable")
+        weights = self.lazily(found.rows.weights)
         return Recovered(proof.w, proof.b, None, weights, "variable")
 
     # --- the reference -----------------------------------------------------------------------------
@@ -197,7 +198,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             least=min(loss.lowest() for loss, _ in self.form.losses),
         )
 
-    def _others(self, found: LossProof) -> tuple[Data, tuple[Vec, float, float]]:
+    def _others(self, found: Any) -> tuple[Data, tuple[Vec, float, float]]:
         """Return the data of the rows that are written out, and the bound of the other rows by their slopes:
         its slopes in w and b, and its value at 0."""
         form = self.form

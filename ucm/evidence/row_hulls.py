@@ -4,9 +4,9 @@ With the sums of `ucm.forms.rows.RowHulls.support` any w, mu and t bound the opt
 `min over the set of w'x / ||w||_2 >= -support / ||w||_2`, so that no vector with an entry for each row is
 needed. For caps and t = 1 the bound is
 
-    sum_c { mass_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },    theta = -mu;
+    sum_c { mass_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },    theta = -mu.
 
-the best theta_c is an order statistic, another weakens the bound and never breaks it.
+The best theta_c is an order statistic; with any other theta_c the bound is valid but weaker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ucm.language.simplex_projection import round_violation
 __all__ = ["PASS", "HullProof", "hulls_proven"]
 
 PASS = fault("the pass over the rows")
-"""What is to blame if its bounds contradict each other."""
+"""The probable cause of bounds that contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class HullProof:
     w, mu, t : (n,), (2,) and one for each ball
     losses : the sums of `share c_i l(v_i)`
     points : (2, n) the sums of q_i x_i; None if no weights are known yet
-    violation : how far the weights are outside of the set
+    violation : the relative distance of the weights from the set
     rows : the weights of all rows
     heights : the sums of `share c_i l*(q_i / (share c_i))`, of weights in balls
     """
@@ -59,7 +59,7 @@ class HullProof:
 
 
 def hulls_proven(form: RowHulls, proof: HullProof) -> Certificate:
-    """The certificate of a pass."""
+    """Return the certificate of a pass."""
     norm = float(np.linalg.norm(proof.w))
     support = form.support(proof.mu, proof.t, proof.losses)
     primal = support / norm if norm > 0.0 else np.inf

@@ -36,11 +36,11 @@ class LossProof:
     ----------
     w, b : normal and bias
     loss : the sum of all losses
-    slopes, gains, points : by class A, `O - B` and V; None where no slopes are known yet
-    rows : what knows the slopes, where they are
-    tail : the sum of the losses that are subtracted
-    rest : by class the sums of their slopes g_i, and of `g_i x_i`; None where nothing is subtracted
-    near : the distance of the margins from the kink of what is subtracted
+    slopes, gains, points : by class A, `O - B` and V; None if no slopes are known yet
+    rows : the slopes of all rows
+    tail : the sum of the subtracted losses
+    rest : by class the sums of their slopes g_i, and of `g_i x_i`; None without subtracted losses
+    near : the least distance of a margin from the kink of the subtracted loss
     """
 
     w: Vec
@@ -65,7 +65,7 @@ class LossProof:
 
 
 def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
-    """The certificate of a pass."""
+    """Return the certificate of a pass."""
     primal = form.penalty.value(proof.w) + float(proof.loss) - float(proof.tail)
     primal -= sum(h.value(proof.w) for h in form.taken)
     dual, missed = _lower_bound(form, proof)
@@ -74,21 +74,21 @@ def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
 
 
 def _balance(A: Vec) -> Vec:
-    """The largest parts of both of a pair for which they are the same; 0 where they have two signs."""
+    """Return the largest parts f <= 1 with `f_1 A_1 = f_2 A_2`; 0 for two signs."""
     return A[np.abs(A).argmin()] / A if A[0] * A[1] > 0.0 else np.zeros(2)
 
 
 def _lower_bound(form: RowLosses, proof: LossProof) -> tuple[float, float]:
-    """The lower bound of the convex problem in which what is subtracted is its tangent at w and b, and by how
-    much its dual point misses the domain of R*.
+    """Return the lower bound of the convex problem with the tangent at w and b of the subtracted terms, and
+    the distance of its dual point from the domain of R*.
 
-    With `g_i` the slopes of the losses that are subtracted, which the one that is left can have, and parts
-    f_c of `a_i - g_i` for which `y'(a - g) = 0`,
+    With `g_i` the slopes of the subtracted loss, which the other loss can have too, and parts f_c of
+    `a_i - g_i` for which `y'(a - g) = 0`,
 
         sum_i o g_i + sum_c f_c (O_c - B_c + Z_c - o sum_i g_i) - Z_c
         -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent at 0,
 
-    u a subgradient of h at w; where something is subtracted, losses have straight sides and `B = Z = 0`.
+    u a subgradient of h at w; with subtracted terms the losses are piecewise linear and `B = Z = 0`.
     """
     offset, w = form.losses[0][0].offset, proof.w
     slopes, points, gains = np.zeros(2), np.zeros((2, form.n)), np.zeros(2)
@@ -116,7 +116,7 @@ def _lower_bound(form: RowLosses, proof: LossProof) -> tuple[float, float]:
     height, share, missed = form.penalty.conjugate_bound(z, u, size, w)
     least = offset * float(own.sum()) - float(np.sum(at_zero))
     bound = least + share * float(f @ gains) - height
-    # f = 0 is a dual point too, as penalties are not negative
+    # f = 0 is a dual point too, because penalties are not negative
     if not form.taken and (missed > INSIDE or not bound > least):
         bound, missed = least, 0.0
     tangent = proof.tangent + sum(h.value(w) for h in form.taken) - float(u @ w)
@@ -124,8 +124,8 @@ def _lower_bound(form: RowLosses, proof: LossProof) -> tuple[float, float]:
 
 
 def tangent_gap(form: RowLosses, at: LossProof, proof: LossProof) -> float:
-    """Return the gap of w and b in the convex problem in which what is subtracted
-    is its tangent at others, relative.
+    """Return the relative gap of w and b in the convex problem with the tangent of the subtracted terms at
+    another point.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A vector that is computed when something looks at it."""
+"""A vector that is computed at the first access to its entries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ __all__ = ["LazyVector"]
 
 
 class LazyVector(NDArrayOperatorsMixin):
-    """A vector of known length whose entries are computed once, at the first look at them. It computes,
-    compares and indexes like an array; pickles keep what is known by then, and else its length alone."""
+    """A vector of known length whose entries are computed once, at the first access.
+
+    It computes, compares and indexes like an array. A pickle holds the entries that are known by then, else
+    only the length.
+    """
 
     def __init__(self, size: int, make: Callable[[], Any] | None) -> None:
         self.size, self.shape, self.ndim = size, (size,), 1
@@ -21,15 +24,13 @@ class LazyVector(NDArrayOperatorsMixin):
 
     @property
     def known(self) -> bool:
-        """Whether the entries are computed."""
+        """True if the entries are computed."""
         return self._found is not None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._found is None:
             if self._make is None:
-                raise AttributeError(
-                    "the rows that these weights are of were left out of the pickle"
-                )
+                raise AttributeError("the pickle of these weights was made without their rows")
             self._found, self._make = self._make(), None
         found = self._found if dtype is None else self._found.astype(dtype, copy=False)
         return found.copy() if copy else found

@@ -1,4 +1,4 @@
-"""Hulls of weighted samples, and losses, over samples that are read block by block."""
+"""Standard forms over samples that are read block by block: hulls of weighted samples, and losses."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ __all__ = ["OverRows", "RowHulls", "RowLosses"]
 
 @dataclass(frozen=True)
 class OverRows:
+    """A form over the samples of a row source.
+
+    Attributes
+    ----------
+    data : the source, and its statistics from the first pass
+    """
+
     data: RowData
 
     @property
@@ -45,7 +52,6 @@ class RowHulls(OverRows):
 
     Attributes
     ----------
-    data : where the samples are, and what one pass over them told
     factors, masses, shares : of class +1 and class -1
     balls : l_k and radius_k
     of : the ball of class +1 and of class -1
@@ -59,7 +65,7 @@ class RowHulls(OverRows):
 
     @property
     def capped(self) -> bool:
-        """Whether the weights are below caps, which are `shares`."""
+        """True if the weights are below caps, which are `shares`."""
         return all(loss == Hinge() for loss, _ in self.balls)
 
     @functools.cached_property
@@ -68,8 +74,7 @@ class RowHulls(OverRows):
 
     @functools.cached_property
     def rooms(self) -> Vec:
-        """By ball, its radius less the height of the uniform weights; 0 if that is rounding: the ball is one
-        point."""
+        """By ball its radius less the height of the uniform weights; 0 for rounding, if it is one point."""
         found = self.radii.copy()
         sizes = np.maximum(np.abs(found), 1.0)
         for c, k in enumerate(self.of):
@@ -84,7 +89,7 @@ class RowHulls(OverRows):
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
 
     def support(self, mu: Vec, t: Vec, losses: Vec) -> float:
-        """For any mu_c and t_k > 0 a bound of `max over the set of -w'x`,
+        """Return, for any mu_c and t_k > 0, a bound of `max over the set of -w'x`:
 
             sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i c_i l_k(v_i)),
 
@@ -97,11 +102,10 @@ class RowHulls(OverRows):
         return float(np.dot(self.masses, mu) + t @ self.radii + t[list(self.of)] @ losses)
 
     def within(self, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
-        """By class a factor and a summand that turn weights into weights of the set.
+        """Return by class a factor and a summand that turn weights into weights of the set.
 
-        A mean with weights that are all the same, 0 or larger ones, gives them their mass, one with the
-        uniform weights brings them into their ball; the heights of means are no more than the means of
-        heights.
+        The convex combination with equal weights, 0 or larger than the uniform weights, has the mass of the
+        class. A convex combination with the uniform weights lies in the ball, as heights are convex.
 
         Parameters
         ----------
@@ -129,17 +133,16 @@ Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 @dataclass(frozen=True)
 class RowLosses(OverRows):
     """`min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class
-    c, which weigh c_i; less such a sum of other losses.
+    c, less such a sum of other losses; c_i is the weight of a sample.
 
     Attributes
     ----------
-    data : where the samples are, and what one pass over them told
     losses : l_k, and its weights C_k of class +1 and class -1
-    penalties : whose sum is R
-    minus : the losses that are subtracted
-    taken : the penalties whose sum is h
+    penalties : the terms of R
+    minus : the subtracted losses
+    taken : the terms of h
     start : the penalties of the convex problem to start from
-    unit : mu, where the losses are ramps of one mu < 1; else 1
+    unit : mu of ramp losses with one mu < 1; else 1
     """
 
     losses: Weighed
@@ -160,7 +163,7 @@ class RowLosses(OverRows):
 
     @property
     def lam(self) -> float | None:
-        """Of `lam ||w||_2^2`, where that is all of the penalty."""
+        """The factor of the penalty `lam ||w||_2^2`; None for other penalties."""
         return self.penalty.square if self.convex else None
 
     @functools.cached_property
@@ -173,13 +176,13 @@ class RowLosses(OverRows):
 
     @property
     def kinked(self) -> bool:
-        """Whether one loss with straight sides is left, and one such loss at most is subtracted."""
+        """True for one piecewise linear loss, less at most one such loss."""
         every = (*self.losses, *self.minus)
         single = len(self.losses) == 1 and len(self.minus) <= 1
         return single and all(loss.slope() is not None for loss, _ in every)
 
     def sides(self) -> tuple[ConvexLoss, Vec, ConvexLoss | None, Vec]:
-        """Of such losses the one that is left, its steepest slopes by class, and of that subtracted."""
+        """Return the loss and its steepest slopes by class, then the subtracted loss and its slopes."""
         (loss, C), *_ = self.losses
         tail, D = self.minus[0] if self.minus else (None, (0.0, 0.0))
         steep = 0.0 if tail is None else tail.slope() or 0.0

@@ -67,8 +67,9 @@ class NewtonRows(Solver[RowHulls | RowLosses]):
         self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         def run() -> Answer:
-            balls = isinstance(form, RowHulls)
-            return solve_balls(form, monitor) if balls else _solve_losses(form, monitor)
+            if isinstance(form, RowHulls):
+                return solve_balls(form, monitor)
+            return _solve_losses(form, monitor)
 
         return by_rounds(run, form.data.stored, monitor)
 
