@@ -16,6 +16,7 @@ from ucm.compiler.free_margin import FreeMarginLowering
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
 from ucm.compiler.out_of_core_hulls import (
+    InMemoryHullsLowering,
     OutOfCoreHullsLowering,
     hull_factors,
     is_translation_invariant,
@@ -33,7 +34,7 @@ from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, choose, named, refusal
 from ucm.data.approx import KernelFeatures, approximation, some_of
 from ucm.data.bound import Data, bind
-from ucm.data.first_pass import FEATURES, RowData, first_pass, in_memory, refuse_gathering
+from ucm.data.first_pass import FEATURES, RowData, first_pass, refuse_gathering
 from ucm.data.gram import Gram, check_gram
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear import Vec
@@ -179,8 +180,7 @@ def _compile_within(
     began = time.perf_counter()
     data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
     if kernel is None and solver == "auto" and _out_of_core(declared, data):
-        lowering = OutOfCoreHullsLowering(declared, in_memory(data), "auto", data)  # type: ignore[arg-type]
-        return Plan.of((lowering,), began)
+        return Plan.of((InMemoryHullsLowering(declared, data),), began)  # type: ignore[arg-type]
     return plan_of(declared, data, gram, solver, time_limit, began)
 
 

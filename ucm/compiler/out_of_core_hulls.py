@@ -16,7 +16,7 @@ from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, translation_factors
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound import Data, refuse_squares
-from ucm.data.first_pass import OutOfCoreMap, RowData, refuse_gathering, rows_here
+from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 from ucm.data.row_metadata import Factors
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = [
+    "InMemoryHullsLowering",
     "OutOfCoreHullsLowering",
     "hull_factors",
     "is_translation_invariant",
@@ -177,34 +178,17 @@ def _kind(A: LinearMap) -> tuple[str, float]:
 
 
 class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
-    """`min ||x||_2` over two reduced hulls of rows that are read block by block.
-
-    Parameters
-    ----------
-    whole : the same samples, if they are in memory; other forms and rules of the bias use them
-    """
+    """`min ||x||_2` over two hulls of rows that are read block by block."""
 
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
 
     def __init__(
-        self,
-        model: RobustMargin,
-        rows: RowData,
-        asked: str | Solver[Any] = "auto",
-        whole: Data | None = None,
+        self, model: RobustMargin, rows: RowData, asked: str | Solver[Any] = "auto"
     ) -> None:
-        self.model, self.asked, self.rows = model, asked, rows
-        self.data = rows if whole is None else whole
+        self.model, self.asked, self.data, self.rows = model, asked, rows, rows
         self.form = row_hulls(model, rows)
-        if whole is None:
-            refuse_squares(rows.scale, "hulls of rows")
-        self.bias_rules = _RULES if whole is None else BIAS_RULES
-
-    @functools.cached_property
-    def memory(self) -> DistanceLowering | None:
-        """The lowering over samples in memory."""
-        return None if self.data is self.rows else DistanceLowering(self.model, self.data)
+        refuse_squares(rows.scale, "hulls of rows")
 
     def describe_form(self) -> str:
         data, form = self.rows, self.form
@@ -220,15 +204,6 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         )
         return f"min ||x||_2 over hulls of rows, {hulls}"
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        if self.data is self.rows:
-            return None
-        if proof is None:  # an observer sees the iterations of a solver in memory
-            watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
-            return self.memory if watched or monitor.max_iter is not None else None
-        done = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
-        return None if done or monitor.late else self.memory
-
     def certify(self, answer: Answer, tol: float) -> Proof:
         found = answer.rows
         if found is None:
@@ -241,11 +216,6 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         x = np.array(self.form.factors) @ points
         known = Proof(answer, certificate, math.nan, answer.w, None, x, size)
         return proof_of_distance(known, norm, tol, self.data.space.resolution, float)
-
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
-        if self.memory is None:
-            return super().certify_external(given)
-        return self.memory.certify_external(given)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.certificate.kind == "none":
@@ -267,14 +237,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         if found is None or points is None or w is None or not w.any():
             return Recovered(w, None, proof.x, None, "none")
         weights = self.lazily(functools.partial(found.rows.weights, form.factors))
-        weights = weights if self.data is self.rows else np.asarray(weights)
         parts = functools.partial(self._parts, points)
-        if bias_rule not in _RULES and self.memory is not None:
-            image = self.memory.image
-            b, rule, _ = bias(
-                bias_rule, self.model.set, image, self.data, of_weights(image, weights), w
-            )
-            return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts)
         if bias_rule in ("auto", "multipliers"):
             alpha, beta = self._levels(found, points, w)
             b, rule, rho = -0.5 * (alpha + beta), "multipliers", 0.5 * (alpha - beta)
@@ -322,13 +285,9 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        if self.memory is not None:
-            return self.memory.reference(at, scaled)
         return twin(*self._reference(answer_of(at).rows), scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        if self.memory is not None:
-            return self.memory.verify(solution, tol, **options)
         model, data = self._reference(answer_of(solution).rows)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
@@ -359,6 +318,54 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
         center = np.array(form.factors) @ found.points - A @ s
         return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
+
+
+class InMemoryHullsLowering(OutOfCoreHullsLowering):
+    """`min ||x||_2` over two reduced hulls of many samples in memory, which are read block by block.
+
+    The lowering of the same samples in memory takes over where 0 lies in U, where a solve is observed, and
+    for certificates and references.
+    """
+
+    bias_rules = BIAS_RULES
+
+    def __init__(self, model: RobustMargin, data: Data) -> None:
+        self.model, self.asked, self.data, self.rows = model, "auto", data, in_memory(data)
+        self.form = row_hulls(model, self.rows)
+
+    @functools.cached_property
+    def memory(self) -> DistanceLowering:
+        """The lowering over samples in memory."""
+        return DistanceLowering(self.model, self.data)
+
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        if proof is None:  # an observer sees the iterations of a solver in memory
+            watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
+            return self.memory if watched or monitor.max_iter is not None else None
+        done = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
+        return None if done or monitor.late else self.memory
+
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        return self.memory.certify_external(given)
+
+    def recover(self, proof: Proof, bias_rule: str) -> Recovered:
+        known = bias_rule in _RULES
+        found = super().recover(proof, bias_rule if known else "zero")
+        if found.weights is None or found.w is None:
+            return found
+        found = replace(found, weights=np.asarray(found.weights))
+        if known:
+            return found
+        image, set_ = self.memory.image, self.model.set
+        q = of_weights(image, found.weights)
+        b, rule, _ = bias(bias_rule, set_, image, self.data, q, found.w)
+        return replace(found, b=b, bias_rule=rule)
+
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return self.memory.reference(at, scaled)
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return self.memory.verify(solution, tol, **options)
 
 
 def _kinds(U: UncertaintySet) -> Iterator[str]:

@@ -30,7 +30,7 @@ class LazyVector(NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._found is None:
             if self._make is None:
-                raise AttributeError("the pickle of these weights was made without their rows")
+                raise AttributeError("the rows of these weights were left out of the pickle")
             self._found, self._make = self._make(), None
         found = self._found if dtype is None else self._found.astype(dtype, copy=False)
         return found.copy() if copy else found
