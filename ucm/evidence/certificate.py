@@ -24,13 +24,13 @@ from ucm.language.robust import RobustMargin
 
 __all__ = ["Certified", "at_zero", "bracket", "certify", "fault", "interval", "is_proven"]
 
-_ROUNDING = 1e-14  # of the largest terms of a sum: what their cancellation leaves
-_CLEAR = 1e-6  # of the unit: a larger contradiction is none of rounding
+_ROUNDING = 1e-14  # rounding left by cancellation, relative to the largest terms of a sum
+_CLEAR = 1e-6  # of the unit: rounding explains no larger contradiction
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 
 class Certified(NamedTuple):
-    """A certificate, and the answer that it is of.
+    """A certificate and the answer that it bounds.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ def fault(what: str, *declared: Node) -> str:
 
     Parameters
     ----------
-    what : of this library, such as "the conjugate of a term"
-    declared : what was declared; its classes of one's own are to blame before the library is
+    what : a part of this library, such as "the conjugate of a term"
+    declared : the declaration; its custom classes are blamed before the library is
     """
     own = {
         type(part).__name__
@@ -84,7 +84,7 @@ def bracket(
     curved: float = 0.0,
     kind: str = "global",
 ) -> Certificate:
-    """The certificate of two bounds, `dual <= optimum <= primal`.
+    """Return the certificate of two bounds, `dual <= optimum <= primal`.
 
     The lower one is -inf where its point misses the constraints by more than `INSIDE`. Where the bounds cross
     by more than `CROSSED`, both move apart by the rounding of their terms; where that does not explain it,
@@ -92,7 +92,7 @@ def bracket(
 
     Parameters
     ----------
-    unit : what the gap is relative to
+    unit : the unit of the relative gap
     rounding : of the terms of both bounds
     size : of the points, to tell an overflow
     wrong : the `fault` where bounds contradict each other; None where they may
@@ -131,7 +131,7 @@ def interval(
     size: float = 0.0,
     wrong: str = _LOWERING,
 ) -> Certificate:
-    """Return what a dual vector and a point of a set prove: `-norm <= optimum <= primal`, as `bracket`.
+    """Return the certificate of a dual vector and a point of a set, `-norm <= optimum <= primal`.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def interval(
 
 
 def is_proven(certificate: Certificate, tol: float) -> bool:
-    """Whether the bounds prove the optimum to a relative gap: `-CROSSED <= gap <= tol`, and no less."""
+    """True if the bounds prove the optimum to a relative gap: `-CROSSED <= gap <= tol`."""
     proven = -CROSSED <= certificate.relative_gap <= tol
     return proven and certificate.kind == "global" and certificate.violation <= INSIDE
 
@@ -192,7 +192,7 @@ def certify(
     ----------
     model : the declared problem
     q : blocks of the lowered set
-    w : a dual vector of any length besides that of x; the one with the smaller gap is taken
+    w : a dual vector of any length; the dual vector of x is taken where its gap is smaller
     splits : shares of the direction at intersections, for `||w||_p = 1`
     tol : relative gap at which w is enough and x is not looked at
     size : as for `interval`

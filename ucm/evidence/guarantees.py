@@ -52,13 +52,13 @@ class Guarantee:
     Attributes
     ----------
     what : the quantity that is bounded
-    of : the samples it is about
+    of : the samples concerned
     value : the bound, at the fitted (w, b)
-    lower : whether the quantity is at least the value, not at most
+    lower : True if the quantity is at least the value; False if it is at most the value
     formula : how the value is computed
-    assumption : what it holds for
+    assumption : the distributions or samples for which the bound holds
     source : paper
-    probability : with which it holds; None: it is no probability statement
+    probability : the probability of the bound; None if it is no probability statement
     """
 
     what: str
@@ -72,7 +72,7 @@ class Guarantee:
 
     @property
     def holds(self) -> str:
-        """With which probability, in words."""
+        """The probability of the bound, in words."""
         if self.probability is None:
             return "no probability statement"
         return f"probability {self.probability:.4g}"
@@ -89,7 +89,7 @@ class Guarantees(Sequence[Guarantee]):
     Attributes
     ----------
     rows : the bounds
-    note : what is to be said of all of them
+    note : a remark on all bounds
     """
 
     rows: tuple[Guarantee, ...]

@@ -97,7 +97,7 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
 
 
 def _interior(rows: Any, low: Vec, high: Vec, rest: Vec) -> bool:
-    """Whether `rest + rows' s = 0` for slopes s in the interior of `[low, high]`: the largest
+    """True if `rest + rows' s = 0` for slopes s in the interior of `[low, high]`: the largest
     margin e with `low + e (high - low) <= s <= high - e (high - low)` by a linear program."""
     k, width = low.size, high - low
     # s = low + width r, with e <= r <= 1 - e

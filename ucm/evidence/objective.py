@@ -45,10 +45,10 @@ _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rou
 
 # --- the normal: in features, or with a kernel ---------------------------------------------------
 class Normal(ABC):
-    """The normal w, with what a certificate asks of it."""
+    """The normal w, with the operations that a certificate needs."""
 
     indefinite = False
-    """Whether the square of its norm may be negative."""
+    """True if the square of its norm may be negative."""
 
     @functools.cached_property
     def scores(self) -> Vec:
@@ -128,7 +128,7 @@ class KernelNormal(Normal):
 
     @property
     def indefinite(self) -> bool:  # type: ignore[override]
-        """Whether the kernel is."""
+        """True if the kernel is indefinite."""
         return not self.gram.kernel.definite
 
     def _products(self) -> Vec:
@@ -175,7 +175,7 @@ def _multiple(R: CombinedPenalty) -> float:
 # --- the certificate -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Tangent:
-    """The tangent plane at a point of what a split subtracts: `H >= height + <margin, t> + <normal, w>`.
+    """The tangent plane of the subtracted function H at a point: `H >= height + <margin, t> + <normal, w>`.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tan
 def certify_objective(
     model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None
 ) -> Certificate:
-    """Bound what can be gained at (w, b), from the declaration and a dual point.
+    """Bound the possible gain at (w, b), from the declaration and a dual point.
 
     The split G - H of the declaration is majorised at (w, b) by G minus the tangent plane of H. Fenchel's
     inequality bounds this convex problem from below: for a convex objective (H = 0) the gap bounds the
@@ -348,7 +348,7 @@ def _shares(
 
 
 def _apart(losses: Sequence[_Counted]) -> bool:
-    """Whether no sample counts in two of them."""
+    """True if no sample counts in two losses."""
     counts = [loss.counts for loss in losses if loss.counts is not None]
     if len(counts) < len(losses):
         return len(losses) == 1
@@ -390,9 +390,9 @@ def _balance(signed: Vec) -> Vec:
     return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
 
 
-# --- what else a point can be ----------------------------------------------------------------------
+# --- unattained and local minima ----------------------------------------------------------------------
 def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
-    """Why no minimum is attained near (w, b); None where this is not known.
+    """Return why no minimum is attained near (w, b); None where this is not known.
 
     A loss that falls for every margin (logistic, exponential) tends to 0 along s (w, b), s to infinity, when
     (w, b) separates the samples, and along s (0, b) when the losses count one class. With a bounded penalty
@@ -419,7 +419,7 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
 
 
 def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) -> bool:
-    """Whether H is affine near (w, b): a critical point is then a local minimum, as the objective is
+    """True if H is affine near (w, b): a critical point is then a local minimum, as the objective is
     convex there. Theorem 3.1 (IV) of Ong and Le Thi (2013), with its conditions `|w_j| != a` and
     `t_i != -mu^2`."""
     H = model.dc()[1]

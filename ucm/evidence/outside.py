@@ -43,7 +43,7 @@ def both_sides(
     unit : w with `||w||_p = 1`; None for that of x
     x : a point of U; None for none, which leaves the lower bound infinite
     violation : how far x is outside of U; one that is, is no bound
-    broken : what to say of it then
+    broken : the message about a point outside of U
     """
     primal, size = np.inf, 0.0
     if x is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -148,7 +149,7 @@ def _with_direct_parameter(size: Size, name: str) -> Size:
 
 
 def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
-    """Why the sets do not grow or shrink with the parameter in a known way; None if they do."""
+    """Return why the sets do not grow or shrink with the parameter in a known way; None if they do."""
     sizes = sizes_of(model, data, name)
     factors = [L for _, L in _multiplied(model, name)]
     for scalar in (*(size.declared for size in sizes), *factors):
@@ -348,14 +349,13 @@ def intervals_of_sizes(
     else:
         how_empty = "the smallest sizes with a point"
         large = max(1.0, smallest_feasible(together, data, present, listed))
-        others, least = dict.fromkeys(names, large), {}
-        for n in names:
-            least[n] = smallest_feasible(
-                lambda t, n=n: at({**others, n: t}),
-                data,
-                large,
-                n,  # type: ignore[misc]
+        least = {
+            n: smallest_feasible(
+                functools.partial(lambda n, t: at({**dict.fromkeys(names, large), n: t}), n),
+                data, large, n,
             )
+            for n in names
+        }  # fmt: skip
     start = 1.0 if any(least.values()) else 0.0
     solves = _SOLVES if alone else _SOLVES_OF_SEVERAL
     found = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
@@ -365,10 +365,10 @@ def intervals_of_sizes(
         how_zero = "one w separates 0 from U at every size"
     elif not found.proven and (monitor.late or not alone):
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
-        others = "" if alone else ", or give one of them as a number"
+        remedy = "" if alone else ", or give one of them as a number"
         raise SolverError(
             f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
-            f"{others}"
+            f"{remedy}"
         )
     elif not found.proven:
         end, how_zero = _program(model, data, name, True, monitor.left)

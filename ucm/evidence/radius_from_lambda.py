@@ -40,7 +40,7 @@ _GAP = 1e-6  # of the distance: where an end is none
 
 
 def by_lam(node: Any) -> bool:
-    """Whether it is a ball whose radius is that of a lam."""
+    """True if the node is a ball whose radius follows from a lam."""
     return isinstance(node, LossBall) and node.lam is not None
 
 

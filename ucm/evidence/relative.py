@@ -192,7 +192,7 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
 
     Where some are relative already, these alone. Else every `Param` that is the size of a set, or the factor
     of a penalty (the first one where there is no such factor). Without any `Param`, the sizes that are
-    numbers, equal ones of the same kind together, or a factor `lam` of the whole penalty.
+    numbers (equal numbers of one kind share a `Param`), or a factor `lam` of the whole penalty.
     """
     if model.relative_names():
         return model.as_fractions(model.relative_names())

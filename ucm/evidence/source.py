@@ -100,7 +100,7 @@ def _called(size: Size, text: Any) -> Any:
 
 
 class _Example:
-    """A made-up data set for a declaration, with names for what a program computes from it.
+    """A made-up data set for a declaration, with names for the arrays that a program computes from it.
 
     Attributes
     ----------

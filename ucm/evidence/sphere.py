@@ -83,12 +83,12 @@ def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
 
 
 def at_kink(form: UnitNorm, w: Vec) -> bool:
-    """Whether the norm has a kink at w."""
+    """True if the norm has a kink at w."""
     return any(points.shape[0] > 1 for points in form.normals(form.lower(w))[1])
 
 
 def has_full_rank(form: UnitNorm, w: Vec) -> bool:
-    """Whether `{z_i - z_j : i, j tied in one group}` has the rank n - 1 that a local minimum needs.
+    """True if `{z_i - z_j : i, j tied in one group}` has the rank n - 1 that a local minimum needs.
 
     Below that, a direction orthogonal to the ties and to the normal descends on both sides.
     """
@@ -152,7 +152,7 @@ def _points(
 
 def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
     """x0 and the columns of M from the declaration, at u = 0 and at the units; that the rule stays in its
-    domains between them by what is known of each."""
+    domains between these points follows from the rules of each domain."""
     V, blocks = witness.slopes, form.image.blocks
     shapes = [(b.map.shape[1], form.rank) for b in blocks]
     if len(witness.points) != 1 or [S.shape for S in V] != shapes or form.image.couplings:

@@ -30,9 +30,9 @@ __all__ = [
     "verify_stationary",
 ]
 
-_AGREED = 1e-6  # relative difference of two objectives that are the same
+_AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
-_REDUCED = 5e-5  # and what it calls inaccurate
+_REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 
 
 @dataclass(frozen=True)

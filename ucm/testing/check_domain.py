@@ -113,8 +113,8 @@ def check_domain(
 def _bound_cases(
     domain: Domain, dims: tuple[int, ...], tol: float, rng: np.random.Generator
 ) -> Iterator[_Case]:
-    """The domain over samples of one and of two classes, which count once, or as often as their weights say;
-    those that differ from the domain alone."""
+    """The domain bound to samples of one and of two classes, with and without weights, where binding changes
+    the domain."""
     for dim in dims:
         y = np.where(np.arange(dim) % 3 == 1, -1.0, 1.0)
         c = np.resize([1.0, 2.0, 3.0, 1.0], dim)

@@ -39,7 +39,7 @@ from ucm.testing.checker import Checker
 __all__ = ["check_solver"]
 
 _METHODS = ("refuse", "predicted_passes", "solve")
-_CLARABEL = 1e-7  # what its own answer may be off, relative
+_CLARABEL = 1e-7  # relative error of the answer of Clarabel
 
 
 def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> None:
@@ -54,17 +54,17 @@ def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> No
 
     Parameters
     ----------
-    solver
-        Of `MinNorm`, `UnitNorm` or `Composite`.
-    seed
-        Of the samples and the starts.
-    tol
-        Relative gap that the solver is asked for, and held to.
+    solver : Solver
+        A solver of `MinNorm`, `UnitNorm` or `Composite`.
+    seed : int
+        For the samples and the starts.
+    tol : float
+        The relative gap that the solver must reach.
 
     Raises
     ------
     AssertionError
-        Names the form, the law and the numbers; a method that is missing is named.
+        A law is broken; the message names the form, the law and the numbers, or the missing method.
 
     Examples
     --------

@@ -114,7 +114,7 @@ def check_jacobian(
     tol: float = 1e-4,
 ) -> None:
     """J is a Jacobian of a proximal map or a projection at v: symmetric, between 0 and I, and the derivative
-    in every direction in which the map has the same slope on both sides of v."""
+    in every direction in which the slopes of the map on both sides of v agree."""
     judge.at_most("the slope of the proximal map is symmetric", np.abs(J - J.T), 1e-9)
     eigenvalues = np.linalg.eigvalsh(0.5 * (J + J.T))
     judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)
