@@ -196,7 +196,8 @@ class _OnWorkers(_OfBlocks):
             A task fails, or none is finished for too long.
         """
         distributed = import_module("distributed")
-        every, done = [*self.futures, *found], 0
+        every = [*self.futures, *found]
+        done = sum(future.done() for future in every)
         try:
             while True:
                 try:
