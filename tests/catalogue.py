@@ -117,6 +117,7 @@ DOMAINS = [
     Box(),
     Box(-1.0, Param("upper", 0.5)),
     Box(0.0, math.inf),
+    Box(0.05, Param("upper", 0.4)),
     Box([0.0, -1.0, -math.inf, 0.5, 2.0], [1.0, math.inf, 0.0, 0.5, 3.0]),
     NormBall(0.7) & Box(0.0, 0.5),
     Simplex() & Box(0.0, 0.6) & NormBall(0.8),

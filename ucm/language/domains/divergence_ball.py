@@ -189,8 +189,8 @@ def check_slopes(loss: ConvexLoss, where: str) -> None:
     """Raise a `CompositionError` for a loss whose slopes are no weights of all samples."""
     if loss.counted is not None:
         raise CompositionError(
-            f"{where}: expected a loss of all samples, got the loss of one class {brief(loss)}; drop `on`, and "
-            "name the class in the hull, as Hull(pos, weights=...)"
+            f"{where}: expected a loss of all samples, got the loss of one class {brief(loss)}; drop `on`, "
+            "and name the class in the hull, as Hull(pos, weights=...)"
         )
     if loss.lowest() < 0.0:
         raise CompositionError(
