@@ -95,6 +95,15 @@ def test_numpy_takes_the_square_root_of_a_parameter() -> None:
             wrong()
 
 
+def test_parameters_are_immutable_and_have_no_order() -> None:
+    doubled = NU
+    doubled *= 2
+    assert doubled == NU * 2 and NU.value == 0.5 and NU != doubled
+    with pytest.raises(CompositionError, match=r"np\.less of .*declare a Param"):
+        _ = NU < 1.0
+    assert "ranges" not in repr(ucm.CVaR(pos, NU)) and list((2 * NU).walk()) == [2 * NU, NU]
+
+
 def test_operands_that_are_no_numbers_have_the_say() -> None:
     assert 2 * NU * Hull(pos) == Hull(pos) * (2 * NU)
     assert (2 * NU) * L1() == L1() * (2 * NU)

@@ -278,9 +278,9 @@ class Node(metaclass=Kind):
             frozen = _freeze(kept, f"{where}: {name}", self._kinds[name])
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
-        for name, hint in _hints(type(self)).items():
+        for name, (hint, classes) in _hints(type(self)).items():
             x = getattr(self, name)
-            if not _admits(hint, x):
+            if not isinstance(x, classes) and not _admits(hint, x):
                 raise CompositionError(
                     f"{where}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
                 )
@@ -503,13 +503,19 @@ class RotationInvariant(Node):
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
-def _hints(cls: type[Node]) -> dict[str, Any]:
-    """Return the annotations of the fields, without `Any`."""
+def _hints(cls: type[Node]) -> dict[str, tuple[Any, tuple[type, ...]]]:
+    """Return the annotations of the fields, without `Any`, and classes whose instances they admit."""
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
         return {}
-    return {name: hints[name] for name in cls._names if hints.get(name, Any) is not Any}
+    known = {name: hints[name] for name in cls._names if hints.get(name, Any) is not Any}
+    return {name: (hint, _classes(hint)) for name, hint in known.items()}
+
+
+def _classes(hint: Any) -> tuple[type, ...]:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(k for k in kinds if type(k) in (type, Kind) and k is not int)  # True is an int
 
 
 def _admits(hint: Any, x: Any) -> bool:
