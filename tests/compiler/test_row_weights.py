@@ -81,7 +81,7 @@ def test_a_path_over_weighed_rows() -> None:
     ("change", "match"),
     [
         ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 numbers, .*got 3;"),
-        ({"sample_weight": np.full(900, "a")}, "sample_weight: expected (900 )?finite"),
+        ({"sample_weight": np.full(900, "a")}, "sample_weight: expected finite"),
         ({"sample_weight": np.r_[np.ones(899), -1.0]}, "got -1.0 for sample 899; a weight"),
         ({"sample_weight": np.r_[np.ones(850), np.nan, np.ones(49)]}, "nan for sample 850"),
         ({"sample_weight": np.zeros(900)}, "zeros for all of class"),

@@ -25,7 +25,7 @@ def _histograms(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDAr
     """Return (2, bins) weights of class +1 and of class -1."""
     y, (_, bins) = np.asarray(y, dtype=np.float64), _bins(X, normal, first, width)
     classes = np.maximum(y, 0.0), np.maximum(-y, 0.0)
-    return np.array([np.bincount(bins, c, _BINS) for c in classes])
+    return np.array([np.bincount(bins, c, _BINS) for c in classes], dtype=np.float64)
 
 
 def _scores_in_bins(

@@ -353,13 +353,11 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         found = super().recover(proof, bias_rule if known else "zero")
         if found.weights is None or found.w is None:
             return found
-        found = replace(found, weights=np.asarray(found.weights))
-        if known:
-            return found
-        image, set_ = self.memory.image, self.model.set
-        q = of_weights(image, found.weights)
-        b, rule, _ = bias(bias_rule, set_, image, self.data, q, found.w)
-        return replace(found, b=b, bias_rule=rule)
+        weights, b, rule = np.asarray(found.weights), found.b, found.bias_rule
+        if not known:
+            q = of_weights(self.memory.image, weights)
+            b, rule, _ = bias(bias_rule, self.model.set, self.memory.image, self.data, q, found.w)
+        return replace(found, weights=weights, b=b, bias_rule=rule)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.memory.reference(at, scaled)

@@ -1,4 +1,4 @@
-"""Newton's method in w and both thresholds for two reduced hulls of rows whose band is too large.
+"""Newton's method in w and both thresholds for two reduced hulls of rows whose active set is too large.
 
 The masses are dualised, so that the domain of the weights becomes a box: for a width delta > 0
 
@@ -25,7 +25,7 @@ __all__ = ["smoothed_newton"]
 
 _LIMIT = 60  # steps
 _FALL = 0.2  # ratio of successive widths
-_BESIDE = 1.5  # widths on either side of the middle of the zone that the band covers
+_BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
 _LEAST = 1e-9  # of the first width
 _NEAR = 1e-3  # of F, the least gain of a step at one width
 
