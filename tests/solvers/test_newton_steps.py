@@ -13,7 +13,7 @@ from scipy import sparse
 import ucm
 from ucm.forms.steps import MOST, SHRINK, Stall, accuracy, growth, line_search
 from ucm.language.domains import LossBall
-from ucm.solvers.augmented_lagrangian import Lagrangian, WeightedSum, ridge_solve, run
+from ucm.solvers.augmented_lagrangian import Lagrangian, ridge_solve, run
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 
 
@@ -80,26 +80,6 @@ def test_a_ridge_solves_numerically_singular_systems() -> None:
     d = ridge_solve(H, H @ g)
     np.testing.assert_allclose(H @ d, H @ g, atol=1e-6)
     np.testing.assert_allclose(ridge_solve(H + np.eye(6), g), np.linalg.solve(H + np.eye(6), g))
-
-
-def test_a_sum_follows_its_weights() -> None:
-    generator = np.random.default_rng(1)
-    Z = generator.standard_normal((50, 4))
-    asked = []
-
-    def form(d: np.ndarray) -> np.ndarray:
-        asked.append(np.count_nonzero(d))
-        return (Z * d[:, None]).T @ Z
-
-    follower = WeightedSum(form, 4, 50, squares=50.0 * 8.0)
-    d = generator.random(50)
-    assert follower.follow(d) == 400.0
-    assert follower.follow(3.0 * d) == 0.0  # a multiple
-    d = 3.0 * d
-    rest = np.argsort(d)[:2]
-    d[rest] = 0.0, 1.5
-    assert follower.follow(d) == 16.0 and asked == [50, 1, 1]
-    np.testing.assert_allclose(follower.value, (Z * d[:, None]).T @ Z, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "two tables"])

@@ -20,12 +20,11 @@ from scipy import linalg
 from ucm.data.linear import Vec
 from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, growth, line_search
 
-__all__ = ["Lagrangian", "WeightedSum", "ridge_solve", "run"]
+__all__ = ["Lagrangian", "ridge_solve", "run"]
 
 Matrix = NDArray[np.float64]
 _REFUSED = 8  # trial points in a row
 _LOST = 3  # line searches in a row that end by their number of trials
-_SAME = 1e-14  # of the largest weight: less is rounding
 
 
 class Lagrangian(ABC):
@@ -161,45 +160,6 @@ class _Counted:
     def __call__(self, t: float, ahead: Any) -> float:
         self.count += 1
         return self.at.slope(t, ahead)
-
-
-class WeightedSum:
-    """`sum_i d_i z_i z_i'` for the latest weights d, which change little from one Newton step to the next:
-    formed once, and then kept up to date by the terms whose weight has changed.
-
-    Parameters
-    ----------
-    form : gives the sum for weights that are not negative; terms without weight cost nothing
-    n, m : the order of the matrix, and the number of terms
-    squares : multiplications in the sum of all terms
-    """
-
-    def __init__(self, form: Callable[[Vec], Matrix], n: int, m: int, squares: float) -> None:
-        self.form, self.squares = form, squares
-        self.d = np.zeros(m)
-        self.value: Matrix = np.zeros((n, n))
-
-    def follow(self, d: Vec) -> float:
-        """Go over to d; answers the multiplications it took.
-
-        Where d is, but for some terms, a multiple of the weights before, these terms suffice.
-        """
-        top, old = float(d.max(initial=0.0)), float(self.d.max(initial=0.0))
-        scale = top / old if old > 0.0 else 0.0
-        change = d - scale * self.d
-        change[np.abs(change) <= _SAME * top] = 0.0
-        changed = np.count_nonzero(change)
-        if changed < np.count_nonzero(d):
-            self.d = scale * self.d + change
-            self.value *= scale
-            if changed:
-                self.value += self.form(np.maximum(change, 0.0))
-                if change.min() < 0.0:
-                    self.value -= self.form(np.maximum(-change, 0.0))
-        else:
-            changed = np.count_nonzero(d)
-            self.d, self.value = d.copy(), self.form(d)
-        return float(self.squares * changed / max(1, d.size))
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:

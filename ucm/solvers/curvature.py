@@ -1,9 +1,8 @@
 """Newton systems of proximal terms, `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`.
 
-J_k is the Jacobian of a projection, diagonal plus low rank. The matrices `A_k diag(d_k) A_k'` follow the
-columns whose weight has changed. Where they would be too large, conjugate gradients take their place,
-preconditioned by the eigenvalues that the systems before have shown: if `A J A' ~ Y diag(t) Y'` with
-orthonormal columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
+J_k is the Jacobian of a projection, diagonal plus low rank. Where the matrix would be too large, conjugate
+gradients take its place, preconditioned by the eigenvalues that the systems before have shown: if
+`A J A' ~ Y diag(t) Y'` with orthonormal columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import VStack
 from ucm.language.contracts import Jacobian
-from ucm.solvers.augmented_lagrangian import WeightedSum, ridge_solve
+from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.conjugate_gradients import conjugate_gradients
 
 __all__ = ["ConjugateGradients", "Formed", "Step", "Systems"]
@@ -53,18 +52,15 @@ class Formed(Systems):
     """
 
     def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
-        self.terms = []
-        for stacked in maps:
-            A, places = _repeated(stacked)
-            self.terms.append((A, places, WeightedSum(A.weighted_gram, *A.shape, A.squares)))
+        self.terms = [_repeated(stacked) for stacked in maps]
         self.stored = max(1, stored)
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
-        """d, by forming what has changed."""
+        """d, by a Cholesky factor."""
         H, work = np.diag(ridge), 0.0
-        for (A, places, diagonal), jacobian, factor in zip(self.terms, J, s, strict=True):
-            work += diagonal.follow(jacobian.d)
-            own = factor * diagonal.value
+        for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
+            work += A.squares * np.count_nonzero(jacobian.d) / max(1, jacobian.d.size)
+            own = factor * A.weighted_gram(jacobian.d)
             if jacobian.U.shape[1]:
                 AU = A.matmat(jacobian.U)
                 work += float(A.entries) * jacobian.U.shape[1]
