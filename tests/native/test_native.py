@@ -228,61 +228,6 @@ def test_entropy_balls_of_nothing_and_of_nan() -> None:
     )
 
 
-# --- powers ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("e", [0.3, 0.5, 1.0, 1.7, 2.0, 5.0])
-@pytest.mark.parametrize("n", [1, 8, 50])
-def test_the_power_equation_against_brent(n: int, e: float) -> None:
-    rng = np.random.default_rng(n)
-    u, c = rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 2, n), 10.0 ** rng.uniform(-2, 2, n)
-    out = np.empty(n)
-    for k in (c, c[:1], np.zeros(1)):
-        native.power_root(u, k, e, out)
-        for x, ui, ki in zip(out, u, np.broadcast_to(k, n)):
-            if ui <= 0.0:
-                assert x == 0.0
-            else:
-                root = brentq(lambda t: t + ki * t**e - ui, 0.0, ui, xtol=1e-300, rtol=1e-15)  # noqa: B023
-                assert x == pytest.approx(root, rel=1e-12)
-    native.power_root(np.array([np.nan, np.inf]), np.ones(1), e, out := np.empty(2))
-    assert out[0] == 0.0 and not out[1] < 1e300
-    native.power_root(NONE, np.ones(1), e, NONE.copy())
-
-
-@pytest.mark.parametrize("p", [1.1, 1.5, 2.0, 3.0, 8.0])
-@pytest.mark.parametrize("n", [1, 2, 30])
-def test_the_projection_on_a_ball_of_a_p_norm_against_its_conditions(n: int, p: float) -> None:
-    rng = np.random.default_rng(n)
-    u, c = rng.uniform(1.0, 4.0, n), rng.uniform(0.3, 2.0, n)
-    q, w, normal = (np.empty(n) for _ in range(3))
-    native.project_power(u, c, p, q, w, normal)
-    assert np.sum(c * (q / c) ** p) == pytest.approx(1.0, abs=1e-12)
-    lam = (u - q) / (q / c) ** (p - 1.0)  # one multiplier
-    assert lam.min() > 0.0 and np.ptp(lam) <= 1e-9 * lam.max()
-    assert_allclose(normal, (q / c) ** (p - 1.0), rtol=1e-12)
-
-    def moved(v: np.ndarray) -> np.ndarray:
-        """The entries at this multiplier."""
-        out = np.empty(n)
-        native.power_root(v / c, lam.mean() / c, p - 1.0, out)
-        return c * out
-
-    h = 1e-6 * u
-    assert_allclose(w, (moved(u + h) - moved(u - h)) / (2.0 * h), rtol=1e-5, atol=1e-8)
-
-
-@pytest.mark.parametrize("p", [1.001, 1.01, 1.5, 3.0, 30.0])
-@pytest.mark.parametrize("n", [2, 4, 50, 3000])
-def test_points_on_a_sphere_but_for_rounding_stay(n: int, p: float) -> None:
-    for u in (np.full(n, n ** (-1.0 / p)), np.random.default_rng(n).uniform(0.1, 1.0, n)):
-        u /= np.sum(u**p) ** (1.0 / p)
-        for beyond in (-1e-14, 0.0, 1e-16, 2e-16, 4e-16, 1e-15, 1e-14):
-            q, w, normal = (np.empty(n) for _ in range(3))
-            native.project_power((1.0 + beyond) * u, np.ones(n), p, q, w, normal)
-            assert_allclose(q, u, rtol=1e-13)
-            assert_allclose(normal, u ** (p - 1.0), rtol=1e-12)
-            assert_allclose(w, 1.0, rtol=1e-9)
-
-
 # --- checksums -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("kind", [np.int64, np.int32])
 @pytest.mark.parametrize("n", [0, 1, 2, 9, 1000])

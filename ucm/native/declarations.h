@@ -15,10 +15,6 @@ void project_ball_simplex(int64_t n, const double *v, int64_t labelled, const do
 void project_entropy(int64_t n, const double *v, int64_t labelled, const double *classes, double radius, double least, double lam, double *out, double *found);
 void support_entropy(int64_t n, const double *g, int64_t labelled, const double *classes, double radius, double least, double *out, double *found);
 
-/* power.c */
-void power_root(int64_t n, const double *u, int64_t many, const double *c, double e, double *out);
-void project_power(int64_t n, const double *u, const double *c, double p, double *q, double *w, double *normal, double *work);
-
 /* checksum.c */
 void checksum_long(int64_t n, const int64_t *words, int64_t *found);
 void checksum_short(int64_t n, const int32_t *words, int64_t *found);

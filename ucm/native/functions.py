@@ -17,11 +17,9 @@ __all__ = [
     "exponentials",
     "kernel_sums",
     "leave_one_out",
-    "power_root",
     "project_ball_simplex",
     "project_capped",
     "project_entropy",
-    "project_power",
     "rbf_values",
     "support_entropy",
     "threshold",
@@ -108,23 +106,6 @@ def support_entropy(
     library.support_entropy(g.size, g, classes.size, classes, radius, least, out, found)
     lam, pos, neg = found.tolist()
     return lam, pos, neg
-
-
-def power_root(u: Vector, c: Vector, e: float, out: Vector) -> None:
-    """`q >= 0` with `q + c q^e = max(u, 0)` elementwise, e > 0.
-
-    Parameters
-    ----------
-    u, out : (n,)
-    c : (1,) or (n,), not negative
-    """
-    library.power_root(u.size, u, c.size, c, e, out)
-
-
-def project_power(u: Vector, c: Vector, p: float, q: Vector, w: Vector, normal: Vector) -> None:
-    """The q nearest to `u >= 0` with `sum c (q / c)^p = 1`, 1 < p < inf, u outside; w is dq of a change of
-    `u - lam normal`, and `normal = (q / c)^(p-1)`. All are (n,)."""
-    library.project_power(u.size, u, c, p, q, w, normal, np.empty(2 * u.size))
 
 
 # --- reduced hulls --------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from ucm.language.domains.separable_constraint import (
 from ucm.language.domains.simplex import Capped
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
+from ucm.language.power import power_root, project_power
 from ucm.language.simplex_projection import (
     ROUNDING,
     clip_to_mass,
@@ -113,8 +114,7 @@ class PowerFunction(SeparableFunction):
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         p, c, away = self.p, lam / self.r, u - self.middle
-        sign, x = np.sign(away), np.empty_like(u)
-        native.power_root(np.abs(away) / self.r, np.atleast_1d(c), p - 1.0, x)
+        sign, x = np.sign(away), power_root(np.abs(away) / self.r, c, p - 1.0)
         q = self.middle + self.r * sign * x
         # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
         if p >= 2.0:
@@ -283,8 +283,7 @@ class NormBall(Domain, SemiSmooth):
             return q, (q != 0.0).astype(float), sign
         # scaled to the unit ball; h'' and h' are those of the scaled point
         far = size * (FAR / length) if length > FAR * radius else size / radius
-        q, w, normal = np.empty_like(far), np.empty_like(far), np.empty_like(far)
-        native.project_power(far, np.ones(v.size), p, q, w, normal)
+        q, w, normal = project_power(far, p)
         return radius * sign * q, w, sign * normal
 
     def project(self, v: Vec) -> Vec:

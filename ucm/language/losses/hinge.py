@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm import native
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, restricted
 from ucm.language.parameter import Scalar, Scope, value
+from ucm.language.power import power_root
 from ucm.language.statistics.samples import Samples
 from ucm.language.term_sums import multiple, multiplied
 from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
@@ -51,13 +51,11 @@ class _PowerHinge(SubsetLoss, ConvexLoss):
         return np.where(s >= 0.0, power, np.inf)
 
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
-        v = np.ascontiguousarray(v, dtype=float)
+        v = np.atleast_1d(np.asarray(v, dtype=float))
         if self.p == 1.0:
             return np.clip(v, 0.0, 1.0)
         e = 1.0 / (self.p - 1.0)  # the derivative of l* is (s/p)^e
-        s = np.empty_like(v)
-        native.power_root(v, np.atleast_1d(t * self.p**-e), e, s)
-        return s
+        return power_root(v, t * self.p**-e, e)
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         if self.p == 1.0:

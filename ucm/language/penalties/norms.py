@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import native
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
@@ -16,6 +15,7 @@ from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
 from ucm.language.node import Node, Notation, RotationInvariant, restricted, source
 from ucm.language.parameter import Scalar, Scope, within
+from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
 from ucm.language.term_sums import PenaltySum, multiplied, summed
@@ -302,10 +302,8 @@ class Lp(ProximalPenalty):
         return float((np.abs(w) ** self.p).sum())
 
     def prox(self, v: Vec, t: float) -> Vec:
-        size = np.ascontiguousarray(np.abs(v), dtype=float)
-        root = np.empty_like(size)
-        native.power_root(size, np.array([t * self.p]), self.p - 1.0, root)  # x + t p x^(p-1) = |v|
-        return np.sign(v) * root
+        # x + t p x^(p-1) = |v|
+        return np.sign(v) * power_root(np.abs(v), t * self.p, self.p - 1.0)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         x = np.abs(self.prox(v, t))
