@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import load_shared
+from scipy import sparse
 
 import ucm
 from ucm import neg, pos
@@ -201,3 +203,14 @@ def test_convex_problems_in_a_series_stay_with_the_fallback() -> None:
     with pytest.warns(ConvergenceWarning):
         alone = ucm.solve(model, X, y, solver=DCA(WithFallback(Stuck(), ProxNewton(), most=1)))
     assert alone.status == "stalled"
+
+
+def test_short_steps_of_a_squared_hinge_shift_the_matrix() -> None:
+    """Few samples have a curvature where classes are almost separated."""
+    X, y = load_shared("usps")
+    dense = X.toarray() if sparse.issparse(X) else np.asarray(X)
+    X = dense[:3000]
+    X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-12)
+    solution = ucm.solve(ucm.Hinge(2) + 0.01 * ucm.L1(), X, y[:3000], max_iter=300)
+    assert solution.status == "optimal"
+    assert solution.stats.solver == "prox-newton"

@@ -53,6 +53,10 @@ _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
+_SHORT, _SHORTS = 0.25, 2  # so many steps in a row that are so short add
+_SHIFT = (
+    1e-2  # of the mean diagonal entry to the next matrix, as where few samples have a curvature
+)
 _ROUNDING = 1e-14  # of the objective
 _WIDE = 200  # features, below which they give the systems even of fewer samples
 _NEW = 32  # features that may enter at once, beside as many as are not 0
@@ -145,6 +149,7 @@ class Step:
     over : by how much each slope leaves its walls
     gain, before : what the last step was foretold to gain, and the one before it
     damping : the curvature of samples that have none, in that of a parabola with their slope
+    short, shift : how many steps in a row were short, and what is added to the matrix for that
     follows : whether it goes on from the last iterate of another problem over the same samples
     pulled : slopes with their tilt, and `Z'` times them, as last computed
     foretold : the slopes that the last model expected after its step, where it was a whole one
@@ -178,6 +183,7 @@ class Step:
         self.t = last.t if last is not None and here else form.margins(self.w, self.b)
         self.restart()
         self.large, self.damping = False, 1.0
+        self.short, self.shift = 0, 0.0
         self.gap = self.missed = np.inf
         self.foretold: Vec | None = None
         self.stale = False
@@ -263,12 +269,7 @@ class Step:
         last, form = self.model, self.form
         if last and last.again and not (self.stale or anew) and last.holds(features):
             return last
-        known = last is not None and (
-            np.array_equal(last.features, features)
-            if last.features is not None and features is not None
-            else last.features is features
-        )
-        X = last.X if last and known else (form.X if features is None else form.X[:, features])
+        X = form.X if features is None else form.X[:, features]
         h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
@@ -281,9 +282,7 @@ class Step:
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if by_columns:
-            columns = last.columns if last and known else None
-            if columns is None:
-                columns = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
+            columns = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
             mean = np.asarray(X.T @ h) / mass
             self.model = _Model(features, X, _NONE, mean, mass, h, columns=columns)
             self.monitor.passes += 0.5 * self.cost
@@ -348,7 +347,13 @@ class Step:
             max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         )
         exact = model.columns is None and self.losses is self.form
-        self.foretold = self.slopes - model.h * move if a == 1.0 and exact else None
+        sure = a == 1.0 and exact and self.shift == 0.0
+        self.foretold = self.slopes - model.h * move if sure else None
+        self.short = self.short + 1 if a <= _SHORT else 0
+        if self.short >= (1 if self.shift > 0.0 else _SHORTS):
+            self.shift = max(10.0 * self.shift, _SHIFT)
+        elif a == 1.0:
+            self.shift = 0.1 * self.shift if self.shift > _SHIFT * 1e-3 else 0.0
         gained = value < self.value - slack
         if model.features is None:
             self.w = new
@@ -377,6 +382,9 @@ class Step:
         ridge, H = 2.0 * self.c, model.H
         if self.walls:
             new = w.copy()
+            if self.shift > 0.0 and model.columns is None:
+                H = H.copy()
+                H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             near = self.follows or self.before <= _SECOND * abs(self.value)
             if near and model.columns is None:  # else so exact a step costs more than another one
