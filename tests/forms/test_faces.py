@@ -1,5 +1,7 @@
 """Sums of reduced hulls from one direction, against counting, filling and a scalar search."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -11,8 +13,8 @@ def largest(s: np.ndarray, c: np.ndarray, mass: float) -> float:
     """The largest <q, s>, one sample after another."""
     value = 0.0
     for k in np.argsort(-s):
-        q = min(c[k], mass)
-        value, mass = value + q * s[k], mass - q
+        q = float(min(c[k], mass))
+        value, mass = value + q * float(s[k]), mass - q
     return value
 
 
@@ -49,7 +51,7 @@ def test_the_least_support_along_a_line(n: int) -> None:
         d = -d
     for first in (1e-3, 1.0, 1e3):
         t = hulls.line_minimum(hulls.scores(w), w, d, first)
-        best = minimize_scalar(
+        best: Any = minimize_scalar(
             value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10}
         )
         assert t > 0.0

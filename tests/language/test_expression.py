@@ -645,7 +645,9 @@ def test_printed_conjugates_equal_those_of_the_losses(loss: Any) -> None:
             f, g = loss.value([p]) + a * p, loss.value([q]) + a * q
             low, high = (low, q) if f <= g else (p, high)
         least = loss.value([low]) + a * low
-        assert _evaluate(loss_dual(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(least, abs=1e-6)
+        assert _evaluate(loss_dual(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(
+            least, abs=1e-6
+        )
 
 
 def test_printed_support_functions_equal_those_of_the_sets() -> None:

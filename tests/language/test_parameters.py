@@ -98,7 +98,7 @@ def test_numpy_takes_the_square_root_of_a_parameter() -> None:
 def test_parameters_are_immutable_and_have_no_order() -> None:
     doubled = NU
     doubled *= 2
-    assert doubled == NU * 2 and NU.value == 0.5 and NU != doubled
+    assert doubled == NU * 2 and NU.value == 0.5 and doubled != NU
     with pytest.raises(CompositionError, match=r"np\.less of .*declare a Param"):
         _ = NU < 1.0
     assert "ranges" not in repr(ucm.CVaR(pos, NU)) and list((2 * NU).walk()) == [2 * NU, NU]

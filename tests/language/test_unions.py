@@ -470,7 +470,7 @@ def test_the_shares_of_a_convex_combination_against_a_search(seed: int) -> None:
         rest = nearest_in_simplex(b, other * s, s) if s > 0.0 else 0.0 * b
         return first + np.sum((rest - b) ** 2)
 
-    best = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
+    best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
     second = ball_share(radius, unit, length, at) if ball else simplex_share(b, other)
     found = shares([simplex_share(a, cap), second])
     theta, most, t = found[0]
