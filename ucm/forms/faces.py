@@ -200,12 +200,13 @@ class SumOfHulls:
         """Return the step t > 0 with the least `max over x in U of -(w + t d)'x`; `first` is a guess."""
         move, offset = self.scores(d), (-float(self.center @ w), -float(self.center @ d))
         groups = [slice(a, b) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
+        orders = [np.argsort(-scores[g]) for g in groups]  # a step nearby changes few places
 
         def at(t: float) -> tuple[float, float, float]:
             value, slope = offset[0] + t * offset[1], offset[1]
-            for g, mass in zip(groups, self.masses, strict=True):
+            for k, (g, mass) in enumerate(zip(groups, self.masses, strict=True)):
                 own, speed, caps = scores[g] + t * move[g], move[g], self.caps[g]
-                order = np.argsort(-own, kind="stable")
+                order = orders[k] = orders[k][np.argsort(-own[orders[k]], kind="stable")]
                 q = np.clip(mass - (np.cumsum(caps[order]) - caps[order]), 0.0, caps[order])
                 value, slope = value + float(q @ own[order]), slope + float(q @ speed[order])
             return t, value, slope
