@@ -27,6 +27,7 @@ from ucm.data import datasets
 from ucm.data.files import read
 from ucm.data.readers import SUFFIXES, feature_rows, open_rows
 from ucm.data.source import Labelled, RowSource
+from ucm.data.validation import scale_hint
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.out_of_core import scored
 from ucm.estimators.validation import normal_in_features
@@ -108,9 +109,11 @@ def _models(options: argparse.Namespace) -> int:
     rows = []
     for name in model_names():
         arguments = [w if x is None else f"{w}={x}" for w, x in defaults(name).items()]
-        meaning = (getattr(models, name).__doc__ or "").partition("\n")[0]
+        meaning = (getattr(models, name).__doc__ or "").partition("\n")[0].replace("`", "")
         model = f"{name}({', '.join(arguments)})"
-        rows.append({"model": model, "set": declare(name).formula(TEXT), "meaning": meaning})
+        rows.append(
+            {"model": model, "mathematics": declare(name).formula(TEXT), "meaning": meaning}
+        )
     return _listed(options, rows, "ucm.models")
 
 
@@ -150,6 +153,8 @@ def _fit(options: argparse.Namespace) -> int:
             f"fit: --save: expected a direction to classify by, got w = 0 or no b ({solution.status}: "
             f"{_one_line(solution.message)}); take other parameters, or leave --save out"
         )
+    if not by_blocks and (hint := scale_hint(plan.data.X)):
+        print(f"ucm: {hint}, and mostly improves it", file=sys.stderr)
     check = plan.verify() if options.verify else None
     numbers = plan.model if model.relative_names() else model
     answer = _answer(options, samples, numbers, solution, check)
@@ -215,7 +220,7 @@ def _print_answer(
         "labels -1, +1": ", ".join(answer["labels"].values()),
         "status": answer["status"],
         "objective": f"{answer['objective']:.9g}",
-        "gap, relative": f"{certificate['gap']:.3g}, {certificate['relative_gap']:.3g}",
+        "gap, relative gap": f"{certificate['gap']:.3g}, {certificate['relative_gap']:.3g}",
         "training accuracy": f"{answer['training_accuracy']:.4f}",
         "solver": f"{stats['solver']}, {stats['iterations']} iterations",
         "seconds": f"{stats['setup_time'] + stats['solve_time']:.3g}",
@@ -359,7 +364,8 @@ def _two_labels(file: str, labels: Any) -> list[str]:
     text = _as_text(labels)
     if len(text) != 2:
         some = ", ".join(text[:5]) + (", ..." if len(text) > 5 else "")
-        raise DataError(f"{file}: {len(text)} different labels ({some}); expected two")
+        remedy = "; ucm.Classifier in Python takes several classes" if len(text) > 2 else ""
+        raise DataError(f"{file}: {len(text)} different labels ({some}); expected two{remedy}")
     return text
 
 

@@ -76,7 +76,10 @@ def data_errors(where: str) -> Iterator[None]:
     except (ValueError, OverflowError) as error:
         text = str(error)
         if "\n" not in text:  # the longer ones say what to do
-            text = f"{text.rstrip('.')}; give a table of finite numbers, one label per row"
+            remedy = "give a table of finite numbers, one label per row"
+            if where != "fit":
+                remedy = "give samples with the features of the fit"
+            text = f"{text.rstrip('.')}; {remedy}"
         raise DataError(f"Classifier.{where}: {text}") from error
 
 
