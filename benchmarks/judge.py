@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Row
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.data.gram import Gram
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.source import RowSource
 from ucm.estimators.out_of_core import scored
 from ucm.evidence.certificate import certify

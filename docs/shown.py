@@ -19,7 +19,7 @@ import numpy as np
 
 import ucm
 from ucm import Param, pos
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.plot.outline import projection_outline
 from ucm.plot.support import Frame, Projection
 

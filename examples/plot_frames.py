@@ -22,16 +22,16 @@ import ucm
 
 rng = np.random.default_rng(0)
 m = 3000
-late = rng.random(m) < 0.08
+timed_out = rng.random(m) < 0.08
 frame = pd.DataFrame(
     {
-        "amount": np.exp(rng.normal(6.0 + 0.9 * late, 0.8)),
-        "age": rng.normal(45.0 - 6.0 * late, 12.0),
+        "amount": np.exp(rng.normal(6.0 + 0.9 * timed_out, 0.8)),
+        "age": rng.normal(45.0 - 6.0 * timed_out, 12.0),
         "region": rng.choice(["north", "south", "west"], m),
     }
 )
 frame.loc[rng.random(m) < 0.05, "age"] = np.nan
-label = np.where(late, "late", "paid")
+label = np.where(timed_out, "late", "paid")
 X, X_test, y, y_test = train_test_split(frame, label, stratify=label, random_state=0)
 
 # %%

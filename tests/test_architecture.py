@@ -128,7 +128,7 @@ def test_the_package_has_no_loose_module() -> None:
 
 def test_domains_know_only_the_contracts_and_the_kernels() -> None:
     vectors = "ucm.language.statistics.affine"  # a vector of sizes is one
-    allowed = {"ucm.errors", "ucm.data.linear", "ucm.language", vectors}
+    allowed = {"ucm.errors", "ucm.data.linear_map", "ucm.language", vectors}
     for file in (PACKAGE / "language" / "domains").rglob("*.py"):
         for node, module, _, _ in imports(tree_of(file)):
             if internal(module) and unit(module) != "native":

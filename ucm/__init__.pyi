@@ -8,8 +8,8 @@ from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
-from .data.approx import Nystroem as Nystroem
-from .data.approx import RandomFeatures as RandomFeatures
+from .data.kernel_features import Nystroem as Nystroem
+from .data.kernel_features import RandomFeatures as RandomFeatures
 from .data.readers import open_rows as open_rows
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
@@ -24,11 +24,11 @@ from .estimators.classifier_cv import ClassifierCV as ClassifierCV
 from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare
+from .evidence.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
 from .evidence.guarantees import Guarantee as Guarantee
 from .evidence.guarantees import Guarantees as Guarantees
 from .evidence.parameter_range import Interval as Interval
-from .evidence.relative import admissible as admissible
-from .evidence.source import to_cvxpy_source as to_cvxpy_source
+from .evidence.relative_sizes import admissible as admissible
 from .evidence.support import support as support
 from .evidence.support import worst_case as worst_case
 from .evidence.verify import Verification as Verification

@@ -5,7 +5,7 @@ Classes of one's own are checked by `ucm.testing`.
 
 from __future__ import annotations
 
-from ucm.data.linear import LinearMap
+from ucm.data.linear_map import LinearMap
 from ucm.data.maps import MatrixMap
 from ucm.data.source import BlockSource, RowSource
 from ucm.forms.answer import Answer

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
 from ucm.evidence.support import vector_of
 from ucm.language.contracts import Domain

@@ -14,7 +14,7 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.recover import BIAS_RULES, class_points, feature_normal, least_error
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ParameterError
 
 

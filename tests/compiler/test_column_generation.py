@@ -78,8 +78,8 @@ def test_vertices_have_limits_and_paths() -> None:
     large = ucm.solve(ucm.models.coherent_mm_mpm(3.0), blocks(X, y, 400))
     assert large.status == "zero_in_set"
     with pytest.warns(ucm.ConvergenceWarning):
-        late = ucm.solve(model, blocks(X, y, 400), time_limit=1e-6)
-    assert late.status == "time_limit"
+        timed_out = ucm.solve(model, blocks(X, y, 400), time_limit=1e-6)
+    assert timed_out.status == "time_limit"
     again = ucm.solve(model, blocks(X, y, 400))
     path = ucm.path(ucm.models.coherent_mm_mpm(0.5), blocks(X, y, 400), kappa=[0.3, 0.6])
     assert path[1].objective == pytest.approx(again.objective, rel=2e-6)

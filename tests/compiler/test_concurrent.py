@@ -18,7 +18,7 @@ import pytest
 import ucm
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.maps import SampleMap

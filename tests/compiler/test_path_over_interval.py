@@ -13,7 +13,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.evidence.interval import CappedHull, Ends, proven
+from ucm.evidence.interval import CappedHull, CapSolution, proven
 from ucm.language.models import nu_svm
 
 ETA = ucm.Param("eta", 0.1)
@@ -131,7 +131,7 @@ def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
     hulls = [CappedHull(9, 1.0, 1.0), CappedHull(7, 0.5, 2.0)]
     x, w = rng.standard_normal((2, 3)), rng.standard_normal((2, 3))
     scores = [rng.standard_normal(9), rng.standard_normal(7)]
-    ends = [Ends.of(c, x[k], w[k], scores) for k, c in enumerate((0.13, 0.7))]
+    ends = [CapSolution.of(c, x[k], w[k], scores) for k, c in enumerate((0.13, 0.7))]
     for c in np.linspace(0.13, 0.7, 40):
         least = 0.0
         for hull, a in zip(hulls, scores, strict=True):
@@ -247,7 +247,7 @@ def test_a_value_is_a_number(value: Any, samples: Any) -> None:
 
 
 def test_a_path_without_proof_to_eps_raises(samples: Any, monkeypatch: Any) -> None:
-    def loose(hulls: Any, one: Ends, other: Ends) -> Any:
+    def loose(hulls: Any, one: CapSolution, other: CapSolution) -> Any:
         return replace(proven(hulls, one, other), gap=0.02)
 
     monkeypatch.setattr("ucm.compiler.interval.proven", loose)

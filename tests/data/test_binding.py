@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.data.bound import Space, bind
+from ucm.data.bound_data import Space, bind
 from ucm.data.spectrum import psd_root
 from ucm.errors import DataError, ParameterError
 

@@ -461,8 +461,8 @@ def test_limits_and_interrupts_end_between_rounds(
     X *= np.abs(np.random.default_rng(0).standard_t(1.5, (20_000, 1)))
     plan = ucm.compile(ucm.models.nu_svm(0.6), *lazy(X, y, 3000))
     with pytest.warns(ucm.ConvergenceWarning):
-        late = plan.solve(time_limit=1e-6)
-    assert late.status == "time_limit" and late.certificate.primal < 0.0
+        timed_out = plan.solve(time_limit=1e-6)
+    assert timed_out.status == "time_limit" and timed_out.certificate.primal < 0.0
     with pytest.warns(ucm.ConvergenceWarning):
         stopped = plan.solve(callback=lambda record: True)
     assert stopped.status == "interrupted" and stopped.certificate.relative_gap < 0.1

@@ -20,7 +20,7 @@ from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import CompositionError, DataError, EmptySetError, ParameterError
 
 X, Y = load("breast_cancer")

@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.data.bound import bind
-from ucm.data.linear import LinearMap
+from ucm.data.bound_data import bind
+from ucm.data.linear_map import LinearMap
 from ucm.data.maps import (
     CenteredMap,
     ComposedMap,

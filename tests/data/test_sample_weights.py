@@ -22,7 +22,7 @@ from typed import scikit, untyped
 
 import ucm
 from ucm import models, neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.data.kernels import kernel_of
 from ucm.errors import CompositionError, DataError, EmptySetError, SolverError
 from ucm.testing import check_loss

@@ -18,9 +18,9 @@ from sklearn.svm import SVC
 
 import ucm
 from ucm import Ball, Param, models, neg, pos
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.estimators.compare import corrected_t_test
-from ucm.evidence.relative import with_relative_sizes
+from ucm.evidence.relative_sizes import with_relative_sizes
 
 RNG = np.random.default_rng(5)
 Y = np.repeat([-1, 1], 30)

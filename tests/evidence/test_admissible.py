@@ -17,7 +17,7 @@ from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos, signed
-from ucm.data.bound import Data, bind
+from ucm.data.bound_data import Data, bind
 from ucm.errors import CompositionError, EmptySetError
 from ucm.evidence.parameter_range import (
     Interval,

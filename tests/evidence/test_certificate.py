@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import ucm
 from ucm import neg, pos
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.certificate import certify, interval
 from ucm.forms.answer import Answer

@@ -16,7 +16,7 @@ from typed import known, scikit
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.language.parameter import Numbers
 
 X, Y = scikit.load_breast_cancer(return_X_y=True)

@@ -21,7 +21,7 @@ from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.trust_region import least_on_sphere
 from ucm.solvers import Facets
-from ucm.solvers.sphere.affine_rules import Parts, _centred, majorised, quick_rule
+from ucm.solvers.sphere.affine_rules import PointsAndBalls, _centred, majorised, quick_rule
 from ucm.solvers.sphere.best_affine_rule import best_rule, long_rule
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
@@ -122,7 +122,7 @@ def affine(X: np.ndarray, y: np.ndarray, eta: float) -> float:
 def test_the_best_rule_is_that_of_the_program(seed: int, n: int, eta: float) -> None:
     X, y = drawn(seed, 40, n, 0.1)
     found = sphere_of(hulls(eta), X, y)
-    parts = Parts.of(found.form)
+    parts = PointsAndBalls.of(found.form)
     points = known(parts.hulls)
     rule = best_rule(points, majorised(points, Monitor()), Monitor())
     bound, most = proven(found, parts.completed(rule, Monitor())), affine(X, y, eta)

@@ -12,7 +12,7 @@ from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import CompositionError
 from ucm.language.sets import LinearImage, Scaled, Sum
 from ucm.language.statistics.affine import MatrixNode, VectorNode

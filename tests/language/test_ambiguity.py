@@ -216,7 +216,7 @@ def test_names_are_lines_of_the_language() -> None:
         ),
     ]
     rng = np.random.default_rng(0)
-    from ucm.data.bound import bind
+    from ucm.data.bound_data import bind
 
     data = bind(X, y)
     for one, other in same:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ucm
 import ucm.language.domains
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, EmptySetError
 from ucm.language.contracts import (
     BoundDomain,

@@ -28,7 +28,7 @@ from scipy.sparse import csr_matrix
 import ucm
 import ucm.language.domains
 from ucm import Param, neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import CompositionError
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.node import LATEX, Node, registered

@@ -10,7 +10,7 @@ from catalogue import SETS
 
 import ucm
 from ucm import Param, neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.extend import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.parameter import Numbers, Parameters, Size

@@ -22,7 +22,7 @@ def test_the_power_equation_against_brent(n: int, e: float) -> None:
             else:
                 root = brentq(
                     lambda t: t + ki * t**e - ui, 0.0, ui, xtol=1e-300, rtol=np.float64(1e-15)
-                )  # noqa: B023
+                )
                 assert x == pytest.approx(root, rel=1e-12)
     out = power_root(np.array([np.nan, np.inf]), 1.0, e)
     assert out[0] == 0.0

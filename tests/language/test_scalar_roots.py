@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.contracts import SampleWeights
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.domains.divergence_ball import ConjugateFunction

@@ -16,8 +16,8 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.data.bound import Data, bind
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data, bind
+from ucm.data.linear_map import Vec
 from ucm.data.maps import IdentityMap
 from ucm.errors import CompositionError, EmptySetError
 from ucm.language.contracts import Block, LoweredSet, Scope, Size, Splits, UncertaintySet

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import ucm
 from ucm import Param
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.testing import check_loss, check_penalty
 
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 
 import ucm
 from ucm import Param, neg, pos, signed
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import CompositionError, ParameterError
 from ucm.evidence.parameter_range import interval_of
 from ucm.extend import SampleWeights

@@ -29,7 +29,7 @@ from ucm import (
     pos,
     signed,
 )
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 
 mpl = pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
 

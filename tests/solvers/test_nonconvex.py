@@ -17,7 +17,7 @@ from typed import known
 import ucm
 from ucm import neg, pos
 from ucm.compiler.route import routes
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ParameterError, SolverError
 from ucm.evidence.sphere import _in_box
 from ucm.forms.answer import Answer, LowerBoundProof

@@ -19,9 +19,9 @@ from typed import known, untyped
 
 import ucm
 from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp, models
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning
-from ucm.evidence.objective import InFeatures, certify_objective, is_unattained
+from ucm.evidence.objective import FeatureNormal, certify_objective, is_unattained
 from ucm.evidence.reference import majorant
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -466,7 +466,7 @@ def test_a_critical_point_is_where_the_next_problem_gains_nothing() -> None:
     assert again.objective == pytest.approx(solution.objective, rel=1e-12)
     assert again.stats.iterations <= 2
     # a random step from it is not critical, and the certificate says so
-    normal = InFeatures(X, solution.w + 0.3)
+    normal = FeatureNormal(X, solution.w + 0.3)
     moved = certify_objective(model, plan.data, normal, known(solution.b), solution.answer.slopes)
     assert moved.relative_gap > 1e-3
 
@@ -514,7 +514,7 @@ def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
         best = majorant(objective, data, w, b).solve(solver="CLARABEL")
         height = objective.value(y * (X @ w + b), w, y, data.factors)
         for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):
-            found = certify_objective(objective, data, InFeatures(X, w), b, slopes)
+            found = certify_objective(objective, data, FeatureNormal(X, w), b, slopes)
             assert found.primal == pytest.approx(height, rel=1e-14)
             assert found.violation == 0.0
             assert found.dual <= best + 1e-6 * abs(best) <= found.primal + 2e-6 * abs(best)

@@ -240,8 +240,8 @@ def test_rows_that_overflow_are_named() -> None:
 def test_balls_end_between_rounds() -> None:
     X, y = samples(20_000)
     with pytest.warns(ucm.ConvergenceWarning):
-        late = ucm.solve(BALLS["kl"], blocks(X, y, 4000), time_limit=1e-6)
-    assert late.status == "time_limit"
+        timed_out = ucm.solve(BALLS["kl"], blocks(X, y, 4000), time_limit=1e-6)
+    assert timed_out.status == "time_limit"
     with pytest.warns(ucm.ConvergenceWarning):
         one = ucm.solve(BALLS["kl"], blocks(X, y, 4000), tol=1e-12, callback=lambda _: True)
     assert one.status == "interrupted" and 0.0 <= one.certificate.relative_gap < 1.0

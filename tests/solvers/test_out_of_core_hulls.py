@@ -148,8 +148,8 @@ def test_limits_and_callbacks_end_between_rounds() -> None:
     X, y = samples(20_000, part=0.5)
     model, seen = ucm.models.nu_svm(0.4), []
     with pytest.warns(ucm.ConvergenceWarning):
-        late = ucm.solve(model, blocks(X, y), time_limit=1e-6)
-    assert late.status == "time_limit" and late.certificate.primal < 0.0
+        timed_out = ucm.solve(model, blocks(X, y), time_limit=1e-6)
+    assert timed_out.status == "time_limit" and timed_out.certificate.primal < 0.0
     X *= np.abs(np.random.default_rng(0).standard_t(1.5, (20_000, 1)))
     with pytest.warns(ucm.ConvergenceWarning):
         stopped = ucm.solve(

@@ -15,7 +15,7 @@ from ucm import neg, pos
 from ucm.compiler.compile import plan_of_rows
 from ucm.data.first_pass import first_pass
 from ucm.evidence.row_losses import LossProof, losses_proven
-from ucm.forms.rows import RowLosses
+from ucm.forms.out_of_core import RowLosses
 from ucm.solvers import OutOfCoreActiveSet, ProxALM
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
 from ucm.solvers.out_of_core.row_sums import row_sums
@@ -265,9 +265,9 @@ def test_losses_end_between_rounds() -> None:
     X, y = samples(20_000)
     for name in ("svm", "p = 2"):
         with pytest.warns(ucm.ConvergenceWarning):
-            late = ucm.solve(LOSSES[name], blocks(X, y, 4000), time_limit=1e-6)
-        assert late.status == "time_limit"
-        assert late.certificate.primal >= late.certificate.dual >= 0.0
+            timed_out = ucm.solve(LOSSES[name], blocks(X, y, 4000), time_limit=1e-6)
+        assert timed_out.status == "time_limit"
+        assert timed_out.certificate.primal >= timed_out.certificate.dual >= 0.0
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         ucm.solve(LOSSES["svm"], blocks(X, y), solver=OutOfCoreActiveSet(ProxALM(), budget=2000))
     with pytest.raises(ucm.DataError, match="gather"):

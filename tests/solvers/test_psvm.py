@@ -18,10 +18,10 @@ from sklearn.svm import SVC, LinearSVC
 from typed import known, scikit
 
 import ucm
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
-from ucm.evidence.objective import InFeatures, KernelNormal, certify_objective
+from ucm.evidence.objective import FeatureNormal, KernelNormal, certify_objective
 from ucm.language.models import psvm
 from ucm.native.binding import library
 from ucm.solvers import PSMO, SMO, ProxALM
@@ -200,7 +200,7 @@ def test_the_certificate_of_a_kernel_equals_that_in_feature_space() -> None:
             slopes[y > 0] *= slopes[y < 0].sum() / slopes[y > 0].sum()
             c = slopes * y / (2.0 * lam) + away * rng.standard_normal(y.size)
             behind = certify_objective(model, data, KernelNormal(gram, c), 0.1, slopes)
-            plain = certify_objective(model, data, InFeatures(root, root @ c), 0.1, slopes)
+            plain = certify_objective(model, data, FeatureNormal(root, root @ c), 0.1, slopes)
             assert_allclose(
                 [behind.primal, behind.dual], [plain.primal, plain.dual], rtol=1e-9, atol=1e-9
             )

@@ -16,7 +16,7 @@ from typed import known, untyped
 import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.route import routes, verdicts
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -335,7 +335,7 @@ def test_the_message_says_how_iterations_ended() -> None:
 def test_tolerance_and_zero_are_relative(tol: float) -> None:
     """A norm of 0 does not depend on the tolerance; a negative gap proves nothing, nor does NaN."""
     monitor = Monitor(tol)
-    assert monitor.zero == 1e-9 == Monitor(tol, least=1e-9).zero
+    assert monitor.zero == 1e-9 == Monitor(tol, zero_tol=1e-9).zero
     assert monitor.reached(0.5 * tol) and monitor.reached(0.0) and monitor.reached(-1e-10)
     assert not any(map(monitor.reached, (0.6 * tol, -1e-8, -2.0 * tol, np.nan, np.inf, -np.inf)))
     assert monitor.reached(tol, tol) and not monitor.reached(1.1 * tol, tol)
@@ -665,9 +665,9 @@ def test_a_start_near_0_is_no_unit_of_length(name: str) -> None:
     U = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), r))
     end = ucm.admissible(U, X, y)["r"].upper
     forms = [ucm.compile(U.with_params(r=end * (1.0 + t)), X, y).form for t in (-1e-6, 1e-6)]
-    start = SSNAL().solve(forms[0], Monitor(1e-2, least=1e-12))
+    start = SSNAL().solve(forms[0], Monitor(1e-2, zero_tol=1e-12))
     assert 0.0 < np.linalg.norm(forms[0].matvec(start.q)) <= 1e-5 * forms[0].largest
-    monitor = Monitor(1e-2, least=1e-12)
+    monitor = Monitor(1e-2, zero_tol=1e-12)
     answer = SSNAL().solve(forms[1], monitor, start)
     assert answer.status == "converged" and monitor.systems <= 20
     assert np.linalg.norm(forms[1].matvec(answer.q)) <= 1e-12 * forms[1].largest

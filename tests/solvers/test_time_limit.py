@@ -15,7 +15,7 @@ import pytest
 import ucm
 from ucm import neg, pos
 from ucm.compiler import robust
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ConvergenceWarning, ParameterError
 from ucm.forms import sphere
 from ucm.forms.distance import MinNorm
@@ -69,13 +69,13 @@ CUT = {  # a model, and a solver of it that needs longer
 
 def test_no_limit_is_never_late() -> None:
     monitor = Monitor()
-    assert not monitor.late and monitor.left == np.inf
+    assert not monitor.timed_out and monitor.seconds_left == np.inf
 
 
 def test_a_problem_inside_has_the_time_of_both() -> None:
     monitor = Monitor(time_limit=1e-9)
-    part = monitor.below(1e-3, 7)
-    assert part.late and part.max_iter == 7
+    part = monitor.child(1e-3, 7)
+    assert part.timed_out and part.max_iter == 7
     assert monitor.report(1, 0.0, 0.0)
 
 

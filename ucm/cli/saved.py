@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.columns import weights_of
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import DataError
 from ucm.language.node import Node
 from ucm.language.serialize import from_json, to_json

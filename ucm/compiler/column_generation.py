@@ -17,9 +17,9 @@ import numpy as np
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
 from ucm.compiler.out_of_core import lazy_weights
 from ucm.compiler.robust import DistanceLowering
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, refuse_gathering
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
 from ucm.data.source import as_double, gathered
 from ucm.evidence.certificate import certify
@@ -34,7 +34,7 @@ from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
-from ucm.solvers.out_of_core.by_rounds import by_rounds
+from ucm.solvers.out_of_core.passes import by_rounds
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -53,7 +53,7 @@ def of_vertices(U: Node) -> bool:
         return False
     if isinstance(U, Mean | Covariance | Hull):
         return isinstance(U.samples, Samples) and U.samples.label is None
-    return not isinstance(U, SampleNode) and all(map(of_vertices, U.below()))
+    return not isinstance(U, SampleNode) and all(map(of_vertices, U.children()))
 
 
 def _beyond(X: Any, y: Any, D: Any, sides: Vec, tops: Vec) -> tuple[Any, Vec, Any, int]:
@@ -156,7 +156,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         self._count(monitor)
         answer, limit = Answer(), monitor.limit(_LIMIT)
         for k in range(limit):
-            own = monitor.below(_COARSE * monitor.tol)
+            own = monitor.child(_COARSE * monitor.tol)
             answer = self.inner.answer(solver, own, start)
             monitor.passes += 1.0 + own.passes * self.data.stored / self.source.m / self.source.n
             monitor.reads += 1
@@ -175,7 +175,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
             stop = monitor.report(k, proof.certificate.dual, gap)
             if monitor.reached(gap) or not answer.q or (proof.w is not None and not proof.w.any()):
                 return answer
-            if stop or monitor.late or answer.status == "interrupted":
+            if stop or monitor.timed_out or answer.status == "interrupted":
                 return answer.interrupted()
             if stalled:
                 return answer

@@ -32,23 +32,23 @@ from ucm.compiler.out_of_core_losses import (
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.compiler.route import check_asked, choose, named, refusal
-from ucm.data.approx import KernelFeatures, approximation, some_of
-from ucm.data.bound import Data, bind
-from ucm.data.first_pass import FEATURES, RowData, first_pass, refuse_gathering
-from ucm.data.gram import Gram, check_gram
-from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
-from ucm.data.linear import Vec
-from ucm.data.options import options_of
-from ucm.data.readers import is_stored, open_rows
-from ucm.data.row_metadata import Factors, members
-from ucm.data.row_moments import of_moments
-from ucm.data.source import RowSource, signed_rows
-from ucm.data.weighing import (
+from ucm.data.bound_data import Data, bind
+from ucm.data.effective_weights import (
     SAMPLE_OPTIONS,
     ClassWeight,
     by_sign,
     check_class_weight,
 )
+from ucm.data.first_pass import FEATURES, RowData, first_pass, refuse_gathering
+from ucm.data.gram import Gram, check_gram
+from ucm.data.kernel_features import KernelFeatures, approximation, some_of
+from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
+from ucm.data.linear_map import Vec
+from ucm.data.options import options_of
+from ucm.data.readers import is_stored, open_rows
+from ucm.data.row_metadata import Factors, members
+from ucm.data.row_moments import of_moments
+from ucm.data.source import RowSource, signed_rows
 from ucm.errors import (
     CompositionError,
     EmptySetError,
@@ -57,7 +57,7 @@ from ucm.errors import (
     unknown_option,
 )
 from ucm.evidence.radius_from_lambda import by_lam, radius_from_lambda
-from ucm.evidence.relative import with_numbers
+from ucm.evidence.relative_sizes import with_numbers
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import check_time_limit, limit_from
 from ucm.forms.nearest import NearestPoint
@@ -377,7 +377,7 @@ def features_of(
 ) -> KernelFeatures:
     """Return the approximate kernel features of the option `kernel_approx` for the samples X.
 
-    Raises as `with_kernel` and `ucm.data.approx.approximation`.
+    Raises as `with_kernel` and `ucm.data.kernel_features.approximation`.
     """
     others = {name: x for name, x in options.items() if name != "kernel_approx"}
     resolved, _ = _kernel(kernel, X, weights, others)

@@ -16,10 +16,10 @@ from ucm.compiler.lowering import (
 )
 from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.errors import ParameterError
 from ucm.evidence.free_margin import Bounds, bounds, free_margin_twin, verify_free_margin
-from ucm.evidence.radius_from_lambda import KnownRadius, hulls_by_lam, posed
+from ucm.evidence.radius_from_lambda import KnownRadius, hulls_by_lam, penalised_problem
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.free_margin import FreeMargin
@@ -57,7 +57,7 @@ class FreeMarginLowering(Lowering[FreeMargin]):
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.declared, self.data, self.asked = known.model, declared, data, asked
-        self.form = posed(declared, data)[1]
+        self.form = penalised_problem(declared, data)[1]
 
     @property
     def regime(self) -> Regime:

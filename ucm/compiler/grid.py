@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.parameter_range import Interval, interval_of, sizes_of

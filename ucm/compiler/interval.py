@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError, brief
-from ucm.evidence.interval import CappedHull, Ends, Proven, proven
+from ucm.evidence.interval import CappedHull, CapSolution, ProvenInterval, proven
 from ucm.evidence.parameter_range import size_of
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -109,7 +109,7 @@ class _Knot:
     value: float
     c: float
     q: list[Vec]
-    ends: Ends
+    ends: CapSolution
 
 
 class IntervalPath(Sequence[Solution]):
@@ -123,7 +123,7 @@ class IntervalPath(Sequence[Solution]):
     """
 
     def __init__(
-        self, hulls: _Hulls, breaks: list[_Knot], pieces: list[Proven], eps: float
+        self, hulls: _Hulls, breaks: list[_Knot], pieces: list[ProvenInterval], eps: float
     ) -> None:
         self._hulls, self.breaks, self.pieces, self.eps = hulls, breaks, pieces, eps
         self._solutions: dict[int, Solution] = {}
@@ -310,7 +310,7 @@ class _Hulls:
         caps, mass, sizes = np.array(found, dtype=float).reshape(-1, 3).T
         return caps, mass, sizes
 
-    def ends(self, c: float, q: list[Vec], w: Vec) -> Ends:
+    def ends(self, c: float, q: list[Vec], w: Vec) -> CapSolution:
         """Return the proof at one c, computed from the samples of the declared sets and the weights."""
         for h, part in zip(self.members, q, strict=True):
             cap, total = h.share * c, float(part.sum())
@@ -323,7 +323,7 @@ class _Hulls:
         parts = zip(self.maps, self.blocks(q), strict=True)
         x = sum((factor * A.matvec(v) for (A, factor), v in parts), start=np.zeros(w.size))
         pulls = [factor * A.rmatvec(w) for A, factor in self.maps]
-        return Ends.of(c, x, w, [pulls[k][entries] for k, entries in self.places])
+        return CapSolution.of(c, x, w, [pulls[k][entries] for k, entries in self.places])
 
     def blocks(self, q: list[Vec]) -> list[Vec]:
         """Return the weights of the blocks for the weights of the hulls."""
@@ -351,7 +351,7 @@ def path_over_interval(
     low, high = hulls.least, hulls.most
     if between is not None:
         low, high = _ends(hulls, between)
-    monitor = Monitor(_EACH * eps, time_limit=time_limit, least=_ZERO)
+    monitor = Monitor(_EACH * eps, time_limit=time_limit, zero_tol=_ZERO)
     chain = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
 
     def known(c: float, w: Vec) -> _Knot | None:
@@ -374,7 +374,7 @@ def path_over_interval(
         over = IntervalPath(hulls, breaks, pieces, eps)
         step = 0.5 * math.sqrt(eps)
         while current.c < high * (1.0 - 1e-12):
-            if monitor.late:
+            if monitor.timed_out:
                 raise SolverError(
                     f"path: the time limit came at {name}={current.value:.6g}; raise time_limit or eps"
                 )

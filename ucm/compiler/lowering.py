@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.compiler.recover import BIAS_RULES
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
+from ucm.data.effective_weights import EffectiveWeights
 from ucm.data.gram import Expansion, Gram
-from ucm.data.linear import Vec
-from ucm.data.weighing import SampleWeights
+from ucm.data.linear_map import Vec
 from ucm.errors import DataError, ParameterError, SolverError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
-from ucm.forms.answer import Answer, Posed, checked
+from ucm.forms.answer import Answer, StandardForm, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
@@ -51,7 +51,7 @@ __all__ = [
 _SAME = 1e-9  # relative difference of equal minima
 _OUTSIDE = 1e-2  # relative violation of an invalid answer
 
-Form = TypeVar("Form", bound=Posed)
+Form = TypeVar("Form", bound=StandardForm)
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,15 @@ class Recovered:
         expansion = Expansion.of(gram.kernel, gram.X, c)
         return replace(self, w=None, x=None, coefficients=c, expansion=expansion)
 
-    def over(self, weighing: SampleWeights) -> Recovered:
+    def over(self, weighing: EffectiveWeights) -> Recovered:
         """Return the result over all given samples, those of weight 0 included."""
-        if weighing.kept is None:
+        if weighing.nonzero is None:
             return self
         expansion = self.expansion
         if expansion is not None:
-            support = weighing.kept[expansion.support]
-            expansion = replace(expansion, support=support, m=weighing.given)
-        weights, c = weighing.spread(self.weights), weighing.spread(self.coefficients)
+            support = weighing.nonzero[expansion.support]
+            expansion = replace(expansion, support=support, m=weighing.n_input)
+        weights, c = weighing.scatter(self.weights), weighing.scatter(self.coefficients)
         return replace(self, weights=weights, coefficients=c, expansion=expansion)
 
 
@@ -167,7 +167,7 @@ class ExternalAnswer:
         DataError
             It is none of this length, or not 0 for a sample of weight 0.
         """
-        v, kept = self.vector(name, data.given), data.weighing.kept
+        v, kept = self.vector(name, data.given), data.weighing.nonzero
         if v is None or kept is None:
             return v
         left_out = np.setdiff1d(np.flatnonzero(v), kept)
@@ -335,17 +335,17 @@ def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) 
             "take another solver."
         )
         verdict = Verdict(proof.answer.status, message, warns=True)
-    return verdict._replace(message=verdict.message + monitor.told)
+    return verdict._replace(message=verdict.message + monitor.fallback_note)
 
 
 def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
     """Return the answer with the reason for which the monitor stopped the solver, if it did."""
     if answer.status != "interrupted":
         return answer
-    if monitor.late:
+    if monitor.timed_out:
         limit = f"the time limit of {monitor.time_limit:g} s came first"
         return answer.ended("time_limit", limit)
-    who = "Ctrl-C" if monitor.broken else "the callback"
+    who = "Ctrl-C" if monitor.interrupted else "the callback"
     return answer.ended("interrupted", f"stopped by {who}")
 
 

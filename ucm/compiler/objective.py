@@ -17,14 +17,14 @@ from ucm.compiler.lowering import (
     Verdict,
     warm_start_error,
 )
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.objective import (
-    InFeatures,
+    FeatureNormal,
     KernelNormal,
     Normal,
     certify_objective,
@@ -35,9 +35,9 @@ from ucm.evidence.reference import dual_problem, majorant
 from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification, verify_objective
 from ucm.forms.answer import Answer
+from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.forms.pair import HingeDual, slacks
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
@@ -63,7 +63,7 @@ class _PenalizedLowering(Lowering[Form]):
 
     def normal_by_kernel(self, c: Vec) -> Normal:
         """Return the normal of the coefficients of the samples."""
-        return InFeatures(self.data.X, self.data.X.T @ c)
+        return FeatureNormal(self.data.X, self.data.X.T @ c)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:
         """Return minus the slopes of the convex losses for the weights of the samples."""
@@ -73,7 +73,7 @@ class _PenalizedLowering(Lowering[Form]):
         if self.hidden is None:
             given.refuse("there are features; give w and b", "x", "coefficients")
             w, b = normal_of(given, self.data)
-            normal: Normal = InFeatures(self.data.X, w)
+            normal: Normal = FeatureNormal(self.data.X, w)
         else:
             given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
             c, b = normal_of(given, self.data, "coefficients")
@@ -164,12 +164,12 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
     def _proof(self, answer: Answer) -> Proof:
         w, b = answer.plane
         certificate = certify_objective(
-            self.model, self.data, InFeatures(self.data.X, w), b, answer.slopes
+            self.model, self.data, FeatureNormal(self.data.X, w), b, answer.slopes
         )
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:
-        if self.split.convex or not isinstance(normal, InFeatures):
+        if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
         margin = self.data.y * (normal.scores + b)
         return weights - self.split.tilt(margin, normal.w).margin
@@ -283,7 +283,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.weights is None or warm.weights.size != self.data.given:
             raise warm_start_error("over the same samples")
-        weights: Any = self.data.weighing.gathered(warm.weights)
+        weights: Any = self.data.weighing.gather(warm.weights)
         return Answer(slopes=weights / self.factor)
 
     def certify(self, answer: Answer, tol: float) -> Proof:
@@ -291,7 +291,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         a = np.zeros(form.m) if answer.slopes is None else answer.slopes
         c = a * data.y
         w = None if X is None else np.asarray(X.T @ c).ravel()
-        normal = KernelNormal(form.gram, c) if w is None else InFeatures(X, w)
+        normal = KernelNormal(form.gram, c) if w is None else FeatureNormal(X, w)
         f = normal.scores
         biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
         loss = self.model.loss

@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering
 from ucm.data.first_pass import RowData, refuse_gathering
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.source import RowSource, given_rows, spread
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.lazy import LazyVector
-from ucm.forms.rows import OverRows
+from ucm.forms.lazy_vector import LazyVector
+from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solution import Certificate, Solution
 
 __all__ = ["OutOfCoreLowering", "answer_of", "lazy_weights"]
 
 _WRITTEN = 1000  # rows in a reference problem without an active set
 
-Form = TypeVar("Form", bound=OverRows)
+Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
 class OutOfCoreLowering(Lowering[Form]):

@@ -15,21 +15,21 @@ from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Ve
 from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, translation_factors
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
-from ucm.data.bound import Data, refuse_squares
+from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 from ucm.data.row_metadata import Factors
 from ucm.data.source import of_all_groups
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.outside import of_weights
-from ucm.evidence.reference import twin
+from ucm.evidence.external_certificate import of_weights
+from ucm.evidence.reference import reference_problem
 from ucm.evidence.row_hulls import hulls_proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import RowHulls
+from ucm.forms.out_of_core import RowHulls
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import SimplexDomain, UncertaintySet
@@ -64,7 +64,7 @@ def of_statistics(U: Node) -> bool:
     """True if the samples of a set stand under means and covariances only."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples)
-    return not isinstance(U, SampleNode) and all(map(of_statistics, U.below()))
+    return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
 
 
 def is_translation_invariant(U: UncertaintySet) -> bool:
@@ -285,7 +285,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return twin(*self._reference(answer_of(at).rows), scaled).problem
+        return reference_problem(*self._reference(answer_of(at).rows), scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         model, data = self._reference(answer_of(solution).rows)
@@ -343,7 +343,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
             watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
             return self.memory if watched or monitor.max_iter is not None else None
         done = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
-        return None if done or monitor.late else self.memory
+        return None if done or monitor.timed_out else self.memory
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         return self.memory.certify_external(given)

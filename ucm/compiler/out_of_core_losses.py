@@ -9,9 +9,9 @@ import numpy as np
 
 from ucm.compiler.lowering import Proof, Recovered, Regime, Verdict
 from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, rows_here
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.reference import majorant
@@ -20,7 +20,7 @@ from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import unit_of, weighed
-from ucm.forms.rows import RowLosses, Weighed
+from ucm.forms.out_of_core import RowLosses, WeightedRows
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.node import Node
@@ -97,7 +97,7 @@ def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], .
 def _form(terms: Terms, data: RowData) -> RowLosses:
     ends = Data(np.zeros((2, data.n)), np.array([1.0, -1.0]), data.weighing)  # one of each class
 
-    def by_kind(losses: tuple[ConvexLoss, ...]) -> Weighed:
+    def by_kind(losses: tuple[ConvexLoss, ...]) -> WeightedRows:
         found: dict[ConvexLoss, Vec] = {}
         for loss, C in zip(*weighed(losses, ends), strict=True):
             c, base = split_scalar(loss)

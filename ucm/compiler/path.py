@@ -11,20 +11,20 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.along import along
+from ucm.compiler.batched_path import along
 from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, shared_interval, simple_first
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
 from ucm.compiler.plan import Plan
-from ucm.data.bound import Data, bind
+from ucm.data.bound_data import Data, bind
+from ucm.data.effective_weights import SAMPLE_OPTIONS
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.options import COUNT, options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.validation import table
-from ucm.data.weighing import SAMPLE_OPTIONS
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.evidence.relative import intervals_of
+from ucm.evidence.relative_sizes import intervals_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import TimeLimit, check_time_limit, limit_from

@@ -22,7 +22,7 @@ from ucm.compiler.lowering import (
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.robust import SphereLowering
 from ucm.compiler.route import choose, fallback, fallbacks, label, table, unknown, verdicts
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
 from ucm.data.validation import scale_hint
@@ -271,7 +271,11 @@ class Plan:
                 further = lowering.other_form(proof, monitor)
                 if further is None:
                     solver, proof = self._run_fallbacks(solver, proof, monitor)
-                    ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
+                    ends = (
+                        [each.objective for each in proofs]
+                        if len(proofs) > 1
+                        else monitor.start_objectives
+                    )
                     return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
         # the solution of another lowering refers to its plan
         second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
@@ -298,8 +302,8 @@ class Plan:
             try:
                 answers = lowering.run(solver, monitor, start, starts)
             except SolverError:
-                goes_on = lowering.asked == "auto" and not monitor.late
-                following = fallback(lowering.form, solver) if goes_on else None
+                may_continue = lowering.asked == "auto" and not monitor.timed_out
+                following = fallback(lowering.form, solver) if may_continue else None
                 if following is None:
                     raise
                 solver = following
@@ -316,8 +320,8 @@ class Plan:
         lowering, tried = self.lowering, solver
         while (
             lowering.asked == "auto"
-            and monitor.goes_on
-            and not monitor.late
+            and monitor.may_continue
+            and not monitor.timed_out
             and proof.answer.status not in _DONE
             and not is_proven(proof.certificate, monitor.tol)
             and (following := fallback(lowering.form, tried)) is not None
@@ -330,7 +334,7 @@ class Plan:
                 continue
             gaps = [abs(each.certificate.relative_gap) for each in (proof, again)]
             if answer.status == "infeasible" or gaps[1] < gaps[0]:
-                monitor.went_on(tried.name, solver.name)
+                monitor.record_fallback(tried.name, solver.name)
                 solver, proof = tried, again
         return solver, proof
 
@@ -375,7 +379,7 @@ class Plan:
                 float(monitor.passes),
                 int(monitor.kernel_operations),
                 int(monitor.systems),
-                float(monitor.forming),
+                float(monitor.hessian_passes),
                 int(monitor.reads),
             ),
             history=monitor.history,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.error_histogram import scores_near_least_error
-from ucm.data.bound import Data, GramSpace
+from ucm.data.bound_data import Data, GramSpace
 from ucm.data.gram import Gram
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.source import RowSource
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
@@ -70,7 +70,7 @@ def _matrix_chains(
         for U, L in node.terms():
             yield from _matrix_chains(U, chain if is_number(L) else (*chain, L))
     else:
-        for x in node.below():
+        for x in node.children():
             yield from _matrix_chains(x, chain)
 
 
@@ -259,7 +259,7 @@ def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, floa
             if not known or each[0][kind]:
                 yield kind, factor * each[0][kind] if known else math.nan
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
-        below = list(x.below())
+        below = list(x.children())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
             yield from translation_factors(y, factor)
 

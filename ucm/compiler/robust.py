@@ -28,14 +28,20 @@ from ucm.compiler.recover import (
     summand_points,
 )
 from ucm.compiler.route import choose, named, refusal, table, verdicts
-from ucm.data.bound import Data, GramSpace, Space
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data, GramSpace, Space
+from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.certificate import at_zero, bracket, certify, fault, is_proven
-from ucm.evidence.inside import INSIDE
-from ucm.evidence.outside import both_sides, broken_rule, member, nearest_member, of_weights
+from ucm.evidence.external_certificate import (
+    both_sides,
+    broken_rule,
+    member,
+    nearest_member,
+    of_weights,
+)
+from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.parameter_range import advice
-from ucm.evidence.reference import linearised, twin
+from ucm.evidence.reference import linearised, reference_problem
 from ucm.evidence.sphere import (
     at_kink,
     certify_unit,
@@ -239,9 +245,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     def _known_regime(self, monitor: Monitor) -> Regime | None:
         """Return the regime; None if the time is over first."""
-        if self._cached_regime is None and not monitor.late:
+        if self._cached_regime is None and not monitor.timed_out:
             regime = self._regime(monitor)
-            self._cached_regime = None if monitor.late else regime
+            self._cached_regime = None if monitor.timed_out else regime
         return self._cached_regime
 
     def _regime(self, monitor: Monitor) -> Regime:
@@ -267,10 +273,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        ray_in = radial(unit, monitor.below(1e-6))
+        ray_in = radial(unit, monitor.child(1e-6))
         ray = ray_in(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
-        if ray is not None and ray.s >= 0.0 and form.missed(middle) > INSIDE:
+        if ray is not None and ray.s >= 0.0 and form.coupling_violation(middle) > INSIDE:
             # a centre that misses the couplings is not in U; the point of the ray is
             middle = ray.q
             center = form.matvec(middle)
@@ -334,7 +340,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             known = wanted and not self.by_rows and self.extends
             regime = self._known_regime(monitor) if known else None
             return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
-        if monitor.late and (self.by_rows or self.form.n > _SPANNED):
+        if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
             return None
         zero, left = self._zero_in_set(proof), self._ended_unproven(proof, monitor)
         if proof.answer.status == "infeasible" or not (zero or left) or not self.extends:
@@ -352,7 +358,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         """True if the solver ended at its best accuracy without a proof."""
         done = self._zero_in_set(proof) or is_proven(proof.certificate, monitor.tol)
         ended = proof.answer.status in ("infeasible", "interrupted")
-        return not done and not ended and monitor.goes_on
+        return not done and not ended and monitor.may_continue
 
     def _beyond_resolution(self, proof: Proof) -> bool:
         """True if inner products of the kernel cannot distinguish U from a set with 0 on its boundary.
@@ -441,7 +447,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             raise EmptySetError(f"{self.model.set!r}: empty, {proof.answer.message}. {hint}")
         if not self._zero_in_set(proof):
             return None
-        if monitor.late and (self.form.n > _SPANNED or self.extends):
+        if monitor.timed_out and (self.form.n > _SPANNED or self.extends):
             limit = f"the time limit of {monitor.time_limit:g} s came first"
             return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
         if self._beyond_resolution(proof):
@@ -469,7 +475,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return max(columns, default=0.0)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return twin(self.model, self.data.by_spectrum, scaled).problem
+        return reference_problem(self.model, self.data.by_spectrum, scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
@@ -528,7 +534,9 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         answers = [self.answer(solver, monitor, start)]
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
             self._bound(quick_rule(form, monitor))
-        while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
+        while (
+            len(answers) < starts and answers[-1].status != "interrupted" and not monitor.timed_out
+        ):
             if self._bound_is_tight(
                 self.certify(answers[-1], monitor.tol).certificate, monitor.tol
             ):
@@ -554,7 +562,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         form, w, best = self.form, None, known.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
-            answer = self.answer(polytope, monitor.below(monitor.tol), self.warm_start(known))
+            answer = self.answer(polytope, monitor.child(monitor.tol), self.warm_start(known))
             if answer.witness is not None:
                 self._bound(answer.witness)
             height = form.height(form.lower(answer.plane[0]))

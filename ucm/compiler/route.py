@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ucm.data.bound import GramSpace
+from ucm.data.bound_data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
 from ucm.forms.free_margin import FreeMargin
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
-from ucm.forms.pair import HingeDual
-from ucm.forms.rows import RowHulls, RowLosses
+from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers import (

@@ -20,7 +20,7 @@ from ucm.errors import DataError, MissingExtraError, brief
 __all__ = [
     "ArrayRows",
     "FileRows",
-    "Unchanged",
+    "UnchangedFiles",
     "array_in_file",
     "library",
     "of_arrays",
@@ -58,7 +58,7 @@ def library(name: str, part: str | None = None) -> Any:
 
 
 @dataclass(frozen=True)
-class Unchanged:
+class UnchangedFiles:
     """A file, or a folder of files, that must not change while it is read."""
 
     path: Path
@@ -85,7 +85,7 @@ def _signature(path: Path) -> tuple[int, int, int]:
     return len(parts), sum(sizes), sum(times)
 
 
-def _files_of(X: Any) -> list[Unchanged]:
+def _files_of(X: Any) -> list[UnchangedFiles]:
     """Return the file of a memory map or of a dataset of HDF5, the folder of an array of Zarr, if known."""
     owner, path = library_of(X), None
     if isinstance(X, np.memmap):
@@ -95,13 +95,13 @@ def _files_of(X: Any) -> list[Unchanged]:
         path = X.file.filename
     elif owner == "zarr":
         path = getattr(X.store, "root", None)
-    return [Unchanged(Path(path))] if path is not None and Path(path).exists() else []
+    return [UnchangedFiles(Path(path))] if path is not None and Path(path).exists() else []
 
 
 class FileRows(BlockSource):
     """Rows of files that are checked for changes before and after every pass."""
 
-    kept: tuple[Unchanged, ...] = ()
+    kept: tuple[UnchangedFiles, ...] = ()
 
     def check(self) -> None:
         for file in self.kept:

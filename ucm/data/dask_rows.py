@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
-from ucm.data.linear import Matrix
+from ucm.data.linear_map import Matrix
 from ucm.data.row_metadata import tagged
 from ucm.data.source import BlockSource, Function, Merge, RowSource, block_rows, over_parts, reduced
 from ucm.data.validation import (
@@ -137,10 +137,10 @@ def _rows(X: Matrix, y: Any) -> int:
 
 
 # --- the sources -------------------------------------------------------------------------------
-class _OfBlocks(RowSource):
+class _DaskBlocks(RowSource):
     """The base class of sources over Dask arrays and frames: counts of rows."""
 
-    def _count(self, about: _About) -> None:
+    def _count(self, about: _CollectionInfo) -> None:
         self.n, self.features, self.tags = about.n, about.features, about.tags
         self.m = self.nbytes = 0
         known = [r for r in about.rows if r is not None]
@@ -149,11 +149,16 @@ class _OfBlocks(RowSource):
         self.nbytes = 8 * self.m * self.n
 
 
-class _OnWorkers(_OfBlocks):
+class _OnWorkers(_DaskBlocks):
     """Blocks that the workers of a client hold, in their memory, as long as this source is kept."""
 
     def __init__(
-        self, client: Any, blocks: list[Any], about: _About, timeout: float, rows: int | None
+        self,
+        client: Any,
+        blocks: list[Any],
+        about: _CollectionInfo,
+        timeout: float,
+        rows: int | None,
     ) -> None:
         self.client, self.blocks, self.timeout, self.rows = client, blocks, timeout, rows
         self.futures: list[Any] = []
@@ -231,10 +236,10 @@ class _OnWorkers(_OfBlocks):
             ) from error
 
 
-class _Here(_OfBlocks, BlockSource):
+class _LocalBlocks(_DaskBlocks, BlockSource):
     """Blocks that are computed in this process each time they are read."""
 
-    def __init__(self, blocks: list[Any], about: _About) -> None:
+    def __init__(self, blocks: list[Any], about: _CollectionInfo) -> None:
         self.delayed = blocks
         self._count(about)
 
@@ -257,7 +262,7 @@ class _Here(_OfBlocks, BlockSource):
 
 # --- from collections --------------------------------------------------------------------------
 @dataclass(frozen=True)
-class _About:
+class _CollectionInfo:
     """The shape and columns of a Dask collection before it is computed.
 
     Attributes
@@ -289,11 +294,13 @@ def dask_rows(
     blocks, about = lazy_blocks(X, beside, wanted)
     client = _client()
     if client is None:
-        return _Here(blocks, about)
+        return _LocalBlocks(blocks, about)
     return _OnWorkers(client, blocks, about, timeout or _TIMEOUT, block)
 
 
-def lazy_blocks(X: Any, beside: RowColumns, wanted: Features = EVERY) -> tuple[list[Any], _About]:
+def lazy_blocks(
+    X: Any, beside: RowColumns, wanted: Features = EVERY
+) -> tuple[list[Any], _CollectionInfo]:
     """The blocks of an array or a frame of Dask, delayed: samples, and what stands beside them. Raises as
     `dask_rows`."""
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
@@ -304,12 +311,12 @@ def lazy_blocks(X: Any, beside: RowColumns, wanted: Features = EVERY) -> tuple[l
         n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
         rows: tuple[int | None, ...] = (None,) * len(tables)
         names = list(columns) if all(isinstance(c, str) for c in columns) else None
-        about = _About(n, rows, names, tags=beside.tags)
+        about = _CollectionInfo(n, rows, names, tags=beside.tags)
     else:
         _refuse_array(X)
         rows = tuple(None if math.isnan(r) else int(r) for r in X.chunks[0])
         n, tables = X.shape[1], X.to_delayed().ravel().tolist()
-        about = _About(int(n), rows, tags=beside.tags)
+        about = _CollectionInfo(int(n), rows, tags=beside.tags)
     own = beside.without(named)
     if named.label is None and (own.label is None or isinstance(own.label, str)):
         raise DataError("y: expected one label per row of X, got none; give the labels")

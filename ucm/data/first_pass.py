@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Data
+from ucm.data.effective_weights import UNWEIGHTED, ClassWeight, EffectiveWeights, factors_of
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.readers import open_rows
 from ucm.data.row_metadata import Factors
-from ucm.data.source import RowSource, Weighed, as_double, gathered, given_rows
-from ucm.data.validation import Look, joined, look, refuse_bad, refuse_empty
-from ucm.data.weighing import UNWEIGHTED, ClassWeight, SampleWeights, factors_of
+from ucm.data.source import RowSource, WeightedRows, as_double, gathered, given_rows
+from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 from ucm.errors import DataError
 
 __all__ = [
@@ -37,8 +37,8 @@ _SAMPLE = 1 << 27  # largest number of bytes of the sample
 _FEWEST = 1500  # least number of rows of a sample
 
 
-def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[Look, Any]:
-    found, X, y, _ = look(X, y, factors)
+def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[BlockSummary, Any]:
+    found, X, y, _ = inspect_block(X, y, factors)
     return found, drawn(X, y, (step, step))[:2]
 
 
@@ -126,9 +126,9 @@ class RowData(Data):
     def __init__(
         self,
         source: RowSource,
-        found: Look,
+        found: BlockSummary,
         sample: tuple[Any, Vec],
-        weighing: SampleWeights = UNWEIGHTED,
+        weighing: EffectiveWeights = UNWEIGHTED,
     ) -> None:
         super().__init__(*sample, weighing, source=source)
         self.m, self.sample = source.m, sample
@@ -143,7 +143,7 @@ class RowData(Data):
     @property
     def plain(self) -> bool:
         """True if every row has weight 1."""
-        return not isinstance(self.source, Weighed)
+        return not isinstance(self.source, WeightedRows)
 
     @property
     def means(self) -> tuple[float, float]:
@@ -202,7 +202,7 @@ class RowData(Data):
         refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
 
 
-def rows_here(X: Any, y: Vec, weighing: SampleWeights = UNWEIGHTED) -> Data:
+def rows_here(X: Any, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Data:
     """Return bound data of some rows; y holds labels times weights."""
     c = np.abs(y)
     return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
@@ -217,7 +217,7 @@ def in_memory(data: Data) -> RowData:
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
     sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))
-    found = Look(
+    found = BlockSummary(
         sizes, sizes, frozenset(), totals, totals, 1.0, data.m, None, None, (), top, data.stored
     )
     return RowData(source, found, sample, data.weighing)
@@ -254,10 +254,10 @@ def first_pass(
     refuse_bad(found, () if factors is None else factors.named)
     sample = gathered([part for _, part in seen])
     if factors is not None:
-        source = Weighed(source, factors, sum(found.counts))
+        source = WeightedRows(source, factors, sum(found.counts))
     if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # no row of a rare class was drawn
         sample = taken(source, (step, step))
     data = RowData(source, found, sample)
     if class_weight is not None:
-        data.weighing = SampleWeights(factors_of(found.whole, class_weight))
+        data.weighing = EffectiveWeights(factors_of(found.whole, class_weight))
     return data

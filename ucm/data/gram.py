@@ -12,7 +12,7 @@ from scipy import linalg, sparse
 
 from ucm.data.kernel_sums import KernelSums
 from ucm.data.kernels import MEGABYTE, Kernel
-from ucm.data.linear import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import DataError, ParameterError
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.kernels import Kernel
-from ucm.data.linear import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import processors
 
 __all__ = ["KernelSums"]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import Matrix, Vec
+from ucm.data.block_sums import row_norms
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import POSITIVE, OptionSpec, within
-from ucm.data.rows import row_norms
 from ucm.errors import DataError, ParameterError, brief, unknown_option
 
 __all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "check_symmetric", "kernel_of"]

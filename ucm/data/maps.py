@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import LinearMap, Matrix, Vec
-from ucm.data.rows import row_norms, weighted_gram
+from ucm.data.block_sums import row_norms, weighted_gram
+from ucm.data.linear_map import LinearMap, Matrix, Vec
 
 __all__ = [
     "CenteredMap",

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.bound import Data, without_constant
-from ucm.data.linear import Matrix, Vec
-from ucm.data.rows import weighted_sums
+from ucm.data.block_sums import weighted_sums
+from ucm.data.bound_data import Data, without_constant
+from ucm.data.linear_map import Matrix, Vec
 
 __all__ = ["Moments", "known_by", "without_each"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.array_rows import FileRows, Unchanged, array_in_file, of_arrays, of_group
+from ucm.data.array_rows import FileRows, UnchangedFiles, array_in_file, of_arrays, of_group
 from ucm.data.columns import EVERY, Features, RowColumns, Unlabelled
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
@@ -145,7 +145,7 @@ def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) 
         )
     if kind is not None:
         path, table = Path(X), kind in _TABLES
-        unchanged = Unchanged(path)  # as it is before anything is read
+        unchanged = UnchangedFiles(path)  # as it is before anything is read
         found = (
             table_in_file(path, kind, y, block, wanted)
             if table

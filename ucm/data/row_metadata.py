@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import DataError
 
 __all__ = [

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ucm.data.bound import Data, refuse_squares
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data, refuse_squares
+from ucm.data.effective_weights import EffectiveWeights, factors_of
+from ucm.data.linear_map import Vec
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
 from ucm.data.row_metadata import Factors, members_in
-from ucm.data.source import RowSource, Weighed, as_double
+from ucm.data.source import RowSource, WeightedRows, as_double
 from ucm.data.spectrum import psd_root
-from ucm.data.validation import Look, joined, look, refuse_bad, refuse_empty
-from ucm.data.weighing import SampleWeights, factors_of
+from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 
 __all__ = ["of_moments"]
 
@@ -46,11 +46,11 @@ def _united(a: _Part | None, b: _Part | None) -> _Part | None:
     return _Part(a.origin, a.moments.merged(b.about(a.origin)))
 
 
-_Found = tuple[Look, list[_Part | None]]
+_Found = tuple[BlockSummary, list[_Part | None]]
 
 
 def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Found:
-    found, X, y, group = look(X, y, factors)
+    found, X, y, group = inspect_block(X, y, factors)
     if found.bad is not None or found.wrong is not None:
         return found, [None] * len(parts)
     X, own = as_double(X), []
@@ -92,12 +92,12 @@ def of_moments(
         refuse_empty()
     found, parts = all_rows
     refuse_bad(found, factors.named if factors else ())
-    weighing = SampleWeights(factors_of(found.whole, class_weight))
+    weighing = EffectiveWeights(factors_of(found.whole, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
     own: list[Any] = [None if part is None else part.about(origin) for part in parts]
     means = np.array([own[0].mean, own[1].mean])
     if factors is not None:
-        source = Weighed(source, Factors(), sum(found.counts))
+        source = WeightedRows(source, Factors(), sum(found.counts))
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
     refuse_squares(data.scale, "covariances")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ucm.data.linear import Matrix
+from ucm.data.linear_map import Matrix
 from ucm.data.source import Changed, Function, Merge, RowSource, View, processors
 
 __all__ = ["SharedPasses"]
@@ -20,7 +20,7 @@ _AT_ONCE = 10  # computations that wait for each other: each holds its own rows 
 
 
 @dataclass(frozen=True)
-class _Call:
+class _PassRequest:
     """What one computation asks of the blocks.
 
     Attributes
@@ -36,10 +36,10 @@ class _Call:
 
 
 def _answers(
-    X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_Call]
+    X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_PassRequest]
 ) -> Iterator[tuple[int, Any]]:
     """The places of the calls with their results. Calls over one view share its rows."""
-    views: dict[int, tuple[Any, list[_Call]]] = {}
+    views: dict[int, tuple[Any, list[_PassRequest]]] = {}
     for call in calls:
         function = call.function
         if isinstance(function, Changed):
@@ -55,7 +55,7 @@ def _answers(
         yield from _answers(rows, labels, before, after, below)
 
 
-def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:
+def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_PassRequest]) -> Any:
     before = state or {}
     after = dict(before)
     found = dict(_answers(X, y, before, after, calls))
@@ -70,7 +70,7 @@ def _merged(a: list[Any], b: list[Any], merges: Sequence[Merge | None]) -> list[
 
 
 @dataclass
-class _Asked:
+class _PendingPass:
     """A pass that a computation waits for."""
 
     function: Function
@@ -100,7 +100,7 @@ class SharedPasses(View):
         self._changed = threading.Condition()
         self._working = threading.Semaphore(processors())
         self._left = 0  # computations that have not ended
-        self._asked: list[_Asked] = []
+        self._asked: list[_PendingPass] = []
         self._slots = 0
         self._states: dict[int, Any] = {}
 
@@ -131,7 +131,7 @@ class SharedPasses(View):
         merge: Merge | None = None,
         states: dict[Any, Any] | None = None,
     ) -> Any:
-        asked = _Asked(function, message, merge, states)
+        asked = _PendingPass(function, message, merge, states)
         if self._left == 0:
             self._make([asked])
             return asked.result()
@@ -152,14 +152,14 @@ class SharedPasses(View):
                 self._left -= 1
                 self._changed.notify_all()
 
-    def _wait(self) -> list[_Asked]:
+    def _wait(self) -> list[_PendingPass]:
         """The passes that all computations wait for; none when the last has ended."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._asked) == min(_AT_ONCE, self._left))
             return list(self._asked)
 
-    def _make(self, asked: list[_Asked]) -> None:
-        calls = [_Call(k, a.function, a.message, self._slot(a)) for k, a in enumerate(asked)]
+    def _make(self, asked: list[_PendingPass]) -> None:
+        calls = [_PassRequest(k, a.function, a.message, self._slot(a)) for k, a in enumerate(asked)]
         merge = functools.partial(_merged, merges=[a.merge for a in asked])
         try:
             found = self.inner.map_reduce(_every, calls, merge=merge, states=self._states)
@@ -172,7 +172,7 @@ class SharedPasses(View):
             a.found = parts
         self._finish(asked, None)
 
-    def _slot(self, asked: _Asked) -> int | None:
+    def _slot(self, asked: _PendingPass) -> int | None:
         if asked.states is None:
             return None
         if _SLOT not in asked.states:
@@ -180,7 +180,7 @@ class SharedPasses(View):
             self._slots += 1
         return asked.states[_SLOT]
 
-    def _finish(self, asked: list[_Asked], error: BaseException | None) -> None:
+    def _finish(self, asked: list[_PendingPass], error: BaseException | None) -> None:
         with self._changed:
             for a in asked:
                 a.done, a.error = True, error

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Matrix
+from ucm.data.linear_map import Matrix
 from ucm.data.options import whole
 from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
 from ucm.data.validation import as_double, in_order
@@ -40,7 +40,7 @@ __all__ = [
     "Labelled",
     "RowSource",
     "View",
-    "Weighed",
+    "WeightedRows",
     "as_double",
     "block_rows",
     "gathered",
@@ -487,7 +487,7 @@ def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
     return found
 
 
-class Weighed(View):
+class WeightedRows(View):
     """The rows of positive weight, their labels times their weights.
 
     Parameters
@@ -507,17 +507,17 @@ class Weighed(View):
 
 def of_all_groups(source: RowSource) -> RowSource:
     """The rows of all groups."""
-    return Weighed(source.inner, Factors()) if isinstance(source, Weighed) else source
+    return WeightedRows(source.inner, Factors()) if isinstance(source, WeightedRows) else source
 
 
 def given_rows(source: RowSource) -> int:
     """The number of rows that were given, of weight 0 too."""
-    return source.inner.m if isinstance(source, Weighed) else source.m
+    return source.inner.m if isinstance(source, WeightedRows) else source.m
 
 
 def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
     """An entry of `make()` for every row of positive weight, 0 for the other rows that were given."""
-    if not isinstance(source, Weighed):
+    if not isinstance(source, WeightedRows):
         return make()
     found = np.concatenate(source.inner.map_reduce(_counted, source.factors))
     found[found > 0.0] = make()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 
 __all__ = ["Spectrum", "known", "psd_root", "spectrum"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import Matrix, Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.row_metadata import (
     Factors,
     group_in,
@@ -25,10 +25,35 @@ from ucm.data.row_metadata import (
 from ucm.errors import DataError, brief
 
 __all__ = [
-    "SAID", "Fingerprint", "Look", "as_double", "check_column", "check_table", "distinct_labels",
-    "finite", "first_bad", "in_order", "joined", "label_values", "library_of", "look", "malformed",
-    "no_entry", "read", "read_groups", "read_weights", "refuse_bad", "refuse_empty", "refuse_entry",
-    "refuse_labels", "refuse_unsound", "refuse_weightless", "scale_hint", "signs_of", "table", "vector",
+    "SAID",
+    "BlockSummary",
+    "Fingerprint",
+    "as_double",
+    "check_column",
+    "check_table",
+    "distinct_labels",
+    "finite",
+    "first_bad",
+    "in_order",
+    "inspect_block",
+    "joined",
+    "label_values",
+    "library_of",
+    "malformed",
+    "no_entry",
+    "read",
+    "read_groups",
+    "read_weights",
+    "refuse_bad",
+    "refuse_empty",
+    "refuse_entry",
+    "refuse_labels",
+    "refuse_unsound",
+    "refuse_weightless",
+    "scale_hint",
+    "signs_of",
+    "table",
+    "vector",
 ]  # fmt: skip
 
 _INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
@@ -525,7 +550,7 @@ def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
 
 
 # --- the first pass ----------------------------------------------------------------------------
-class Look(NamedTuple):
+class BlockSummary(NamedTuple):
     """The counts, weights, groups and defects of a block of rows.
 
     Attributes
@@ -558,8 +583,10 @@ class Look(NamedTuple):
     entries: int
 
 
-def look(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Look, Any, Vec, Any]:
-    """Inspect a block: return its `Look`, its rows of positive weight, their labels times weights, groups.
+def inspect_block(
+    X: Matrix, y: Any, factors: Factors | None = None
+) -> tuple[BlockSummary, Any, Vec, Any]:
+    """Return the `BlockSummary` of a block, its rows of positive weight, their labels times weights, groups.
 
     Parameters
     ----------
@@ -591,7 +618,7 @@ def look(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Look, Any, 
     if bad is not None and index is not None:
         bad = int(index[bad[0]]), *bad[1:]
     top = max(float(entries.max()), -float(entries.min())) if entries.size else 0.0
-    found = Look(
+    found = BlockSummary(
         (plus, minus), (int(counts[0]), int(counts[1])), met, totals, whole, least, size, wrong, bad,
         tuple(map(float, odd)), top, int(entries.size),
     )  # fmt: skip
@@ -608,14 +635,14 @@ def _by_class(v: Vec, weights: Vec) -> tuple[float, float]:
     return float(weights[v > 0.0].sum()), float(weights[v < 0.0].sum())
 
 
-def joined(a: Look, b: Look) -> Look:
-    """Return the `Look` of the rows of a followed by those of b."""
+def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:
+    """Return the `BlockSummary` of the rows of a followed by those of b."""
     bad, wrong = a.bad, a.wrong
     if bad is None and b.bad is not None:
         bad = (b.bad[0] + a.rows, *b.bad[1:])
     if wrong is None and b.wrong is not None:
         wrong = (b.wrong[0], b.wrong[1] + a.rows, b.wrong[2])
-    return Look(
+    return BlockSummary(
         (a.labels[0] + b.labels[0], a.labels[1] + b.labels[1]),
         (a.counts[0] + b.counts[0], a.counts[1] + b.counts[1]),
         a.met | b.met,
@@ -631,7 +658,7 @@ def joined(a: Look, b: Look) -> Look:
     )
 
 
-def refuse_bad(found: Look, named: Sequence[tuple[str, Any]] = ()) -> None:
+def refuse_bad(found: BlockSummary, named: Sequence[tuple[str, Any]] = ()) -> None:
     """Refuse samples to which no model can be fitted.
 
     Parameters

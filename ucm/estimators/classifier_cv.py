@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import in_its_space, with_kernel
 from ucm.compiler.grid import candidates, chosen_names, simple_first
-from ucm.data.bound import Data, bind
+from ucm.data.bound_data import Data, bind
 from ucm.data.options import one_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
@@ -288,7 +288,9 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
             return accuracy
         try:
             scoring: Any = self.scoring
-            scorer: Any = check_scoring(_Held(np.zeros((1, 1)), classes, "ovo", "ovr"), scoring)
+            scorer: Any = check_scoring(
+                _HeldOutScores(np.zeros((1, 1)), classes, "ovo", "ovr"), scoring
+            )
         except (ValueError, TypeError) as error:
             raise ParameterError(
                 f"ClassifierCV: scoring={brief(self.scoring)} is no score "
@@ -301,7 +303,9 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
             options = {"sample_weight": weights} if weighted else {}
             for k in np.flatnonzero(~np.isnan(S).any(axis=(0, 1))):
                 try:
-                    found[k] = scorer(_Held(S[:, :, k], classes, scheme, shape), X, y, **options)
+                    found[k] = scorer(
+                        _HeldOutScores(S[:, :, k], classes, scheme, shape), X, y, **options
+                    )
                 except AttributeError as error:
                     raise ParameterError(
                         f"ClassifierCV: scoring={brief(self.scoring)} asks for more than decision values "
@@ -332,14 +336,14 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         return self.best_estimator_.score(X, y, sample_weight)
 
 
-class _Held(ClassifierMixin, BaseEstimator):
+class _HeldOutScores(ClassifierMixin, BaseEstimator):
     """Decision values of held-out samples in the form that a scorer accepts."""
 
     def __init__(self, scores: Any, classes: NDArray[Any], scheme: str, shape: str) -> None:
         self.scores, self.classes, self.scheme, self.shape = scores, classes, scheme, shape
         self.classes_ = classes
 
-    def fit(self, X: Any, y: Any) -> _Held:
+    def fit(self, X: Any, y: Any) -> _HeldOutScores:
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.validation import has_fit_parameter
 
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.options import COUNT, FLAG, OptionSpec, options_of
 from ucm.data.readers import is_stored, open_rows
@@ -48,7 +48,7 @@ from ucm.estimators.classifier import Classifier, default_model
 from ucm.estimators.classifier_cv import ClassifierCV
 from ucm.estimators.search_out_of_core import check_folds
 from ucm.estimators.validation import folds_of, labels_of
-from ucm.evidence.relative import with_relative_sizes
+from ucm.evidence.relative_sizes import with_relative_sizes
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.language import models as named_models

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucm.data.columns import Features, RowColumns, refuse_lost
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import label_in, weight_in
 from ucm.errors import DataError
 

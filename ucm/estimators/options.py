@@ -7,7 +7,7 @@ from typing import Any
 from ucm.compiler.compile import check_no_options, features_of, row_features
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import one_of, optional
 from ucm.data.source import RowSource
 from ucm.forms.monitor import check_time_limit, limit_from

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.compile import bound_rows, plan_of_rows
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import one_of, optional, whole
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double

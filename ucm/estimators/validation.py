@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.source import as_double
 from ucm.data.validation import in_order, read_groups, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (

@@ -1,7 +1,7 @@
 """The certificate of a convex robust model, from the declaration alone.
 
 For x in U and any w with `||w||_p <= 1`, `-||x||_q <= optimum <= sigma_U(-w)`. A point outside of U proves
-nothing about U: it is moved inside (`ucm.evidence.inside`), or the lower bound is -inf.
+nothing about U: it is moved inside (`ucm.evidence.feasible_point`), or the lower bound is -inf.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.evidence.inside import INSIDE, moved_inside
+from ucm.evidence.feasible_point import INSIDE, moved_inside
 from ucm.forms.monitor import CROSSED
 from ucm.forms.solution import Certificate
 from ucm.language.contracts import Splits, UncertaintySet

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.evidence.radius_from_lambda import hulls_by_lam
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Certificate, Solution

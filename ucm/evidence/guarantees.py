@@ -18,8 +18,8 @@ from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.options import POSITIVE
 from ucm.errors import DataError, ParameterError, brief
 from ucm.evidence.support import vector_of

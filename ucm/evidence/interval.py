@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 
-__all__ = ["CappedHull", "Ends", "Proven", "proven"]
+__all__ = ["CapSolution", "CappedHull", "ProvenInterval", "proven"]
 
 _ROUNDING = 1e-12  # of a number of samples
 
@@ -51,7 +51,7 @@ class CappedHull:
 
 
 @dataclass(frozen=True)
-class Ends:
+class CapSolution:
     """The solution and bounds at one cap c.
 
     Attributes
@@ -69,7 +69,7 @@ class Ends:
     sums: tuple[Vec, ...]
 
     @classmethod
-    def of(cls, c: float, x: Vec, w: Vec, scores: Sequence[Vec]) -> Ends:
+    def of(cls, c: float, x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
         """Compute the ends from scores in any order."""
         ordered = tuple(np.sort(a) for a in scores)
         return cls(c, x, w, ordered, tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered))
@@ -85,7 +85,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Proven:
+class ProvenInterval:
     """All c between two ends.
 
     Attributes
@@ -114,7 +114,7 @@ class Proven:
         return x, w, float(N) / length if length > 0.0 else -math.inf
 
 
-def proven(hulls: Sequence[CappedHull], one: Ends, other: Ends) -> Proven:
+def proven(hulls: Sequence[CappedHull], one: CapSolution, other: CapSolution) -> ProvenInterval:
     """Return the bounds for all c between two solved values.
 
     Between neighbouring kinks N is quadratic in t, and so is `(|x|^2 / r + r |w|^2) / 2 >= |x| |w|`, r the
@@ -147,7 +147,7 @@ def proven(hulls: Sequence[CappedHull], one: Ends, other: Ends) -> Proven:
     top = np.maximum(np.maximum(f, g), f + slope * u + curve * u * u)
     least = np.sqrt(_least(xx, a, b) * _least(ww, a, b))
     gaps = np.where(least > 0.0, np.maximum(top, 0.0) / np.maximum(least, 1e-300), np.inf)
-    return Proven(low, high, x, w, c, G, float(gaps.max()))
+    return ProvenInterval(low, high, x, w, c, G, float(gaps.max()))
 
 
 def _square(v: Vec, t: Vec) -> Vec:

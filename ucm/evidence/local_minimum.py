@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.evidence.objective import weights_in
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.evidence.certificate import bracket, fault
-from ucm.evidence.inside import INSIDE
+from ucm.evidence.feasible_point import INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
 __all__ = [
-    "InFeatures",
+    "FeatureNormal",
     "KernelNormal",
     "Normal",
     "Tangent",
@@ -74,7 +74,7 @@ class Normal(ABC):
 
 
 @dataclass(frozen=True)
-class InFeatures(Normal):
+class FeatureNormal(Normal):
     """A normal with coordinates.
 
     Parameters

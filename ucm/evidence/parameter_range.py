@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.radius_from_lambda import by_lam, hulls_by_lam, posed
+from ucm.evidence.radius_from_lambda import by_lam, hulls_by_lam, penalised_problem
 from ucm.evidence.zero_entry import contains_zero, zero_entry
 from ucm.forms.display import sheet
 from ucm.forms.monitor import Monitor
@@ -280,7 +280,7 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
             )
         power = base.p - 1.0
         how = f"{name} is a factor of the loss: up to the lower end norm(w) <= lam is inactive"
-    form = posed(model, data, 1e12)[1]
+    form = penalised_problem(model, data, 1e12)[1]
     solver = BallNewton()
     why = solver.refuse(form)
     if why is not None:
@@ -363,15 +363,15 @@ def intervals_of_sizes(
     how_zero = "0 separated from U before it, a point x = 0 behind it"
     if math.isinf(zero):
         how_zero = "one w separates 0 from U at every size"
-    elif not found.proven and (monitor.late or not alone):
-        within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
+    elif not found.proven and (monitor.timed_out or not alone):
+        within = f" within {time_limit:g} s; raise time_limit, or" if monitor.timed_out else ";"
         remedy = "" if alone else ", or give one of them as a number"
         raise SolverError(
             f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
             f"{remedy}"
         )
     elif not found.proven:
-        end, how_zero = _program(model, data, name, True, monitor.left)
+        end, how_zero = _program(model, data, name, True, monitor.seconds_left)
         size = math.inf if end is None else as_size(grows[name], end)
         zero = met = start + (size - least[name]) / (least[name] or 1.0)
     if (zero - start) * (least[name] or 1.0) <= 1e-8 * max(least[name], present):  # rounding
@@ -528,11 +528,11 @@ def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = F
     words = []
     for name in names:
         present = model.params()[name]
-        if monitor.late:
+        if monitor.timed_out:
             words.append(f"{name} (now {present:g}): no time was left to find its range")
             continue
         try:
-            seconds = min(_ADVICE, monitor.left / _INTERVALS)
+            seconds = min(_ADVICE, monitor.seconds_left / _INTERVALS)
             interval = intervals_of_sizes(model, (name,), data, seconds)[name]
         except (SolverError, EmptySetError, CompositionError) as error:
             words.append(f"{name} (now {present:g}): its range is not known, {error}")

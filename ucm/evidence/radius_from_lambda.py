@@ -17,10 +17,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ucm.data.bound import Data
+from ucm.data.bound_data import Data
 from ucm.data.maps import scaled
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.forms.free_margin import FreeMargin, Priced
+from ucm.forms.free_margin import FreeMargin, PricedWeights
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import LossBall
@@ -34,7 +34,7 @@ from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.term_sums import split_scalar
 from ucm.solvers import BallNewton
 
-__all__ = ["KnownRadius", "by_lam", "hulls_by_lam", "posed", "radius_from_lambda"]
+__all__ = ["KnownRadius", "by_lam", "hulls_by_lam", "penalised_problem", "radius_from_lambda"]
 
 _GAP = 1e-6  # of the distance: where an end is none
 
@@ -76,7 +76,7 @@ def radius_from_lambda(model: RobustMargin, data: Data) -> KnownRadius:
 
 
 def _solved(model: RobustMargin, data: Data) -> KnownRadius:
-    hulls, form = posed(model, data)
+    hulls, form = penalised_problem(model, data)
     if all(hull.weights.loss.slope() is not None for hull in hulls):  # type: ignore[union-attr]
         radii, active = [0.0] * len(hulls), True  # l* is 0 wherever it is finite
     else:
@@ -104,7 +104,7 @@ def _solved(model: RobustMargin, data: Data) -> KnownRadius:
     return KnownRadius(replace(model, set=U), active)
 
 
-def posed(
+def penalised_problem(
     model: RobustMargin, data: Data, lam: float | None = None
 ) -> tuple[list[Hull], FreeMargin]:
     """The hulls of a model by lam, that of all samples or those of class +1 and -1, and its problem with this
@@ -167,7 +167,7 @@ def _with_radius(hull: Hull, radius: float, taken: Collection[str]) -> Hull:
     return replace(hull, weights=LossBall(hull.weights.loss, Param(word, radius)))  # type: ignore[union-attr]
 
 
-def _terms(hulls: list[Hull], data: Data) -> tuple[Priced, ...]:
+def _terms(hulls: list[Hull], data: Data) -> tuple[PricedWeights, ...]:
     bound = [hull.samples.bound(data) for hull in hulls]
     count = sum(samples.total for samples in bound) / len(hulls)
     found = []
@@ -183,5 +183,7 @@ def _terms(hulls: list[Hull], data: Data) -> tuple[Priced, ...]:
         if why is not None:
             raise EmptySetError(f"{hull!r}: {why.partition(': ')[2]}")
         A = scaled(hull.image(data)[1], -1.0 if hull.samples == neg else 1.0)
-        found.append(Priced(A, samples, ConjugateFunction(ball.loss, count, samples.weights)))
+        found.append(
+            PricedWeights(A, samples, ConjugateFunction(ball.loss, count, samples.weights))
+        )
     return tuple(found)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
-from ucm.evidence.objective import InFeatures, tangent_plane, weights_in
+from ucm.evidence.objective import FeatureNormal, tangent_plane, weights_in
 from ucm.evidence.sphere import normal_near
 from ucm.forms.answer import Answer
 from ucm.forms.sphere import UnitNorm
@@ -22,7 +22,7 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
-__all__ = ["Reference", "dual_problem", "linearised", "majorant", "twin"]
+__all__ = ["Reference", "dual_problem", "linearised", "majorant", "reference_problem"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Reference:
     z: cp.Variable
 
 
-def twin(model: RobustMargin, data: Data, scaled: bool = True) -> Reference:
+def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> Reference:
     """Build `maximise -||x||_q over x in U`; vectorised, DPP, scaled by the largest |X| or not."""
     scope, scale = Parameters(scaled), data.scale if scaled else 1.0
     expression, constraints = model.set.cvxpy(data, scope)
@@ -120,7 +120,7 @@ def majorant(
         if isinstance(penalty, ProximalPenalty):
             total += penalty.cvxpy(inner, 1.0, scope)
     equation = t == cp.multiply(data.y, Z @ omega + bias)
-    normal = InFeatures(X, w)
+    normal = FeatureNormal(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
     if H.losses:
         v = cp.Parameter(data.m, name="tilt_margin", value=plane.margin)

@@ -1,6 +1,6 @@
 """Certificates of hulls of rows from the sums of one pass over all rows.
 
-With the sums of `ucm.forms.rows.RowHulls.support` any w, mu and t bound the optimum,
+With the sums of `ucm.forms.out_of_core.RowHulls.support` any w, mu and t bound the optimum,
 `min over the set of w'x / ||w||_2 >= -support / ||w||_2`, so that no vector with an entry for each row is
 needed. For caps and t = 1 the bound is
 
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.evidence.certificate import fault, interval
-from ucm.forms.rows import RowHulls
+from ucm.forms.out_of_core import RowHulls
 from ucm.forms.solution import Certificate
 from ucm.language.simplex_projection import round_violation
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
-from ucm.evidence.inside import INSIDE
+from ucm.data.linear_map import Vec
+from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.objective import of_objective
 from ucm.evidence.row_hulls import PASS
-from ucm.forms.rows import RowLosses
+from ucm.forms.out_of_core import RowLosses
 from ucm.forms.solution import Certificate
 
 __all__ = ["LossProof", "losses_proven", "tangent_gap"]

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError, brief
-from ucm.evidence.outside import member
+from ucm.evidence.external_certificate import member
+from ucm.forms.affine_rule_bounds import stays_inside
 from ucm.forms.answer import LowerBoundProof
 from ucm.forms.faces import min_norm_point
-from ucm.forms.rules import stays_inside
 from ucm.forms.solution import Certificate
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucm.data.bound import Data, bind
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data, bind
+from ucm.data.effective_weights import ClassWeight
+from ucm.data.linear_map import Vec
 from ucm.data.options import options_of
-from ucm.data.weighing import ClassWeight
 from ucm.errors import DataError, EmptySetError, SolverError, brief, unknown_option
-from ucm.evidence.relative import resolved
+from ucm.evidence.relative_sizes import resolved
 from ucm.forms.distance import MinNorm
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
@@ -21,12 +21,12 @@ from ucm.language.parameter import Numbers
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
-__all__ = ["Height", "Heights", "support", "vector_of", "worst_case"]
+__all__ = ["SupportFunction", "SupportValue", "support", "vector_of", "worst_case"]
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
 
 
-class Height(NamedTuple):
+class SupportValue(NamedTuple):
     """The support of a set in one direction.
 
     Attributes
@@ -41,7 +41,7 @@ class Height(NamedTuple):
     error: float
 
 
-class Heights:
+class SupportFunction:
     """The support function of a declared set over bound samples.
 
     A set that knows no maximiser, as an intersection or a sum with one, is one conic program, written once:
@@ -56,12 +56,12 @@ class Heights:
     def __init__(self, U: UncertaintySet, data: Data) -> None:
         self.U, self.data = U, data
 
-    def __call__(self, d: Vec) -> Height:
+    def __call__(self, d: Vec) -> SupportValue:
         """Return the support in the direction d."""
         height, x = self.U.support(self.data, d, {})
         if x is None:
             return self._solved(d)
-        return Height(height, x if np.isfinite(height) else None, 0.0)
+        return SupportValue(height, x if np.isfinite(height) else None, 0.0)
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
@@ -71,7 +71,7 @@ class Heights:
         z = cp.multiply(1.0 / blocks.sizes, blocks.x)
         return form, blocks, g, cp.Problem(cp.Maximize(g @ z), blocks.constraints)
 
-    def _solved(self, d: Vec) -> Height:
+    def _solved(self, d: Vec) -> SupportValue:
         form, blocks, parameter, problem = self._program
         g = blocks.sizes * d
         unit = float(np.abs(g).max(initial=0.0)) or 1.0
@@ -83,7 +83,7 @@ class Heights:
                 break
         status = str(problem.status)
         if status.startswith("unbounded"):
-            return Height(np.inf, None, 0.0)
+            return SupportValue(np.inf, None, 0.0)
         if status.startswith("infeasible"):
             raise EmptySetError(
                 f"{self.U!r}: expected a point of every operand, got an empty set; enlarge one of them"
@@ -100,7 +100,7 @@ class Heights:
             splits = {c.path: mu for c, mu in zip(form.couplings, shares, strict=True)}
             bounds.append(self.U.support(self.data, d, splits)[0])
         top = min(bounds)
-        return Height(top, x, max(top - float(d @ x), 0.0))
+        return SupportValue(top, x, max(top - float(d @ x), 0.0))
 
 
 def support(
@@ -114,7 +114,7 @@ def support(
     subgroup: Any = None,
     pos_label: Any = None,
     **unknown: Any,
-) -> Height:
+) -> SupportValue:
     """Compute the support function `max <d, x>` over x in U, with a maximiser and its error.
 
     Parameters
@@ -169,7 +169,9 @@ def support(
     return heights(vector_of(d, n, "support: d"))
 
 
-def _bound(what: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[Heights, int]:
+def _bound(
+    what: str, U: UncertaintySet | RobustMargin, *samples: Any
+) -> tuple[SupportFunction, int]:
     """The support function of a set over samples, and the dimension of its space."""
     data = bind(*samples)
     model = resolved(as_model(U, what), data)
@@ -177,7 +179,7 @@ def _bound(what: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[
     why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)
-    return Heights(model.set, data), data.n if n is None else n
+    return SupportFunction(model.set, data), data.n if n is None else n
 
 
 def worst_case(
@@ -258,7 +260,7 @@ def worst_case(
         return _height(heights, -given)
 
 
-def _height(heights: Heights, d: Any) -> Any:
+def _height(heights: SupportFunction, d: Any) -> Any:
     """The support function at an affine expression."""
     U, data = heights.U, heights.data
     x, constraints = U.cvxpy(data, Numbers())

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.evidence.reference import dual_problem, linearised, majorant, twin
+from ucm.evidence.reference import dual_problem, linearised, majorant, reference_problem
 from ucm.forms.display import digits, sheet
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
@@ -21,7 +21,7 @@ from ucm.language.robust import RobustMargin
 from ucm.solvers.programs import accuracy, attempt
 
 __all__ = [
-    "Solved",
+    "CvxpyResult",
     "Verification",
     "compared",
     "solved",
@@ -97,7 +97,7 @@ class Verification:
 
 
 @dataclass(frozen=True)
-class Solved:
+class CvxpyResult:
     """The result of a CVXPY problem.
 
     Attributes
@@ -120,7 +120,7 @@ class Solved:
 
 def solved(
     problem: cp.Problem, options: dict[str, Any], variable: cp.Variable | None = None
-) -> Solved:
+) -> CvxpyResult:
     """Solve a problem, by Clarabel to tight tolerances where they can be reached, then to its own.
 
     Parameters
@@ -143,7 +143,7 @@ def solved(
             failed = failure or f"it ended with the status {problem.status!r}"
             continue
         point = None if variable is None else variable.value
-        found = Solved(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
+        found = CvxpyResult(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
         if not found.status.endswith("inaccurate"):
             break
     if found is None:
@@ -156,7 +156,7 @@ def solved(
 
 def compared(
     solution: Solution,
-    reference: Solved,
+    reference: CvxpyResult,
     tol: float,
     *,
     objective: float | None = None,
@@ -219,7 +219,7 @@ def verify(
     SolverError
         The reference solver failed.
     """
-    reference = twin(model, data)
+    reference = reference_problem(model, data)
     found = solved(reference.unit, options, reference.z)
     if found.point is None:
         return compared(solution, found, tol)
@@ -284,7 +284,7 @@ def verify_objective(
     b = solution.b or 0.0
     X, w = data.X, solution.w
     if features is not None:
-        X, w = features, features.T @ data.weighing.gathered(solution.coefficients)
+        X, w = features, features.T @ data.weighing.gather(solution.coefficients)
     weighed = data.y, data.weights, data.groups
     objective = model.value(data.y * (X @ w + b), w, *weighed)
     problems = [majorant(model, data, w, b, features), dual_problem(model, data, features)]

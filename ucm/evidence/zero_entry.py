@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -94,7 +94,7 @@ def zero_entry(
         if center is not None and not form.couplings:
             lower = _root(at, data, center, {}, start, start)
         for _ in range(solves):
-            if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.late:
+            if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.timed_out:
                 break
             t = max(lower, _INWARD * start)
             if stalled:  # then lower is the root to rounding: look just beyond it
@@ -123,7 +123,7 @@ def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) 
     solver = next((s for s in _SOLVERS if s.refuse(form) is None), None)
     if solver is None or not form.blocks:
         return None
-    inner = monitor.below(gap, _INNER, least=1e-12)
+    inner = monitor.child(gap, _INNER, zero_tol=1e-12)
     try:
         answer = solver.solve(form, inner, start)
     except SolverError:

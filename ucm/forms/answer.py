@@ -11,11 +11,11 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.validation import finite
 from ucm.errors import SolverError, brief
 
-__all__ = ["STATUSES", "Answer", "Expected", "LowerBoundProof", "Posed", "checked"]
+__all__ = ["STATUSES", "Answer", "Expected", "LowerBoundProof", "StandardForm", "checked"]
 
 STATUSES = (
     "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
@@ -127,7 +127,7 @@ class Expected:
     multipliers: tuple[int, ...] = ()
 
 
-class Posed(Protocol):
+class StandardForm(Protocol):
     """A standard form, which states the shape of its answers."""
 
     @property

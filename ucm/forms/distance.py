@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import Space
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Space
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import VStack
 from ucm.forms.answer import Answer, Expected
 from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
@@ -141,7 +141,7 @@ class MinNorm:
         ]
         return [max(own) or 1.0 for own in sizes]
 
-    def missed(self, q: Sequence[Vec]) -> float:
+    def coupling_violation(self, q: Sequence[Vec]) -> float:
         """Return the largest violation of a coupling, relative to its largest term."""
         pairs = zip(self.residuals(q), self.units(q), strict=True)
         return max((float(np.linalg.norm(r)) / unit for r, unit in pairs), default=0.0)

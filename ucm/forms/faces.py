@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm import native
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
 
@@ -318,7 +318,7 @@ def min_norm_point(
     for _ in range(_ROUNDS):
         steps = native.exchanges(K, group, caps, 1e-13 * scale, _STEPS, q, h + K @ q)
         q = _refined(fixed, points, caps, group, q, monitor)
-        if steps < _STEPS or monitor.late:
+        if steps < _STEPS or monitor.timed_out:
             break
     return q, fixed + points.T @ q
 
@@ -333,7 +333,7 @@ def _refined(
 ) -> Vec:
     """Return the least-squares shares strictly between their bounds, by an active-set method."""
     for _ in range(q.size):
-        if monitor.late:
+        if monitor.timed_out:
             break
         free = np.flatnonzero((q > 0.0) & (q < caps))
         order = free[np.argsort(group[free], kind="stable")]

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.forms.answer import Expected
 from ucm.language.contracts import SampleWeights
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.separable_constraint import KKTPoint, soft
 
-__all__ = ["FreeMargin", "Priced"]
+__all__ = ["FreeMargin", "PricedWeights"]
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedWeights:
     """Weights q of samples on the simplex, with a price h(q).
 
     Attributes
@@ -73,7 +73,7 @@ class FreeMargin:
     unit : the divisor of the features and the factor of lam
     """
 
-    terms: tuple[Priced, ...]
+    terms: tuple[PricedWeights, ...]
     lam: float
     unit: float = 1.0
 

@@ -84,16 +84,16 @@ class Monitor:
     factor: float = 1.0
     trace: int = 0
     start: int = 0
-    ends: list[float] = field(default_factory=list)
-    least: float | None = None
+    start_objectives: list[float] = field(default_factory=list)
+    zero_tol: float | None = None
     passes: float = 0.0
     systems: int = 0
-    forming: float = 0.0
+    hessian_passes: float = 0.0
     kernel_operations: int = 0
     reads: int = 0
     latest: Any = None
-    broken: bool = False
-    turns: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    fallbacks: dict[str, str] = field(default_factory=dict)
     iterations: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
@@ -104,14 +104,14 @@ class Monitor:
         return own if self.max_iter is None else self.max_iter
 
     @property
-    def goes_on(self) -> bool:
+    def may_continue(self) -> bool:
         """True if the caller allows more iterations."""
         return self.max_iter is None or self.iterations < self.max_iter
 
     @property
     def zero(self) -> float:
         """The norm that counts as 0, relative to the largest norm so far."""
-        return ZERO if self.least is None else self.least
+        return ZERO if self.zero_tol is None else self.zero_tol
 
     def at_zero(self, norm: float, bound: float, largest: float) -> bool:
         """True if a point counts as 0: its norm is a rounding error of the largest norm, and the lower bound
@@ -140,13 +140,13 @@ class Monitor:
         self.reads += 1
 
     @property
-    def late(self) -> bool:
+    def timed_out(self) -> bool:
         """True if the time is over. Long work between two reports checks it before each product and each
         factorisation."""
         return self.time_limit is not None and time.perf_counter() >= self._ends(self.time_limit)
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The remaining seconds, for external programs with a time limit; inf without a limit."""
         if self.time_limit is None:
             return math.inf
@@ -155,27 +155,29 @@ class Monitor:
     def _ends(self, limit: float) -> float:
         return (limit.began if isinstance(limit, TimeLimit) else self.started) + limit
 
-    def below(self, tol: float, max_iter: int | None = None, least: float | None = None) -> Monitor:
+    def child(
+        self, tol: float, max_iter: int | None = None, zero_tol: float | None = None
+    ) -> Monitor:
         """Return the monitor of an inner problem, which shares the time limit."""
         return Monitor(
             tol,
             max_iter,
             time_limit=self.time_limit,
-            least=least,
+            zero_tol=zero_tol,
             started=self.started,
-            turns=self.turns,
+            fallbacks=self.fallbacks,
         )
 
-    def went_on(self, solver: str, unproven: str) -> None:
+    def record_fallback(self, solver: str, unproven: str) -> None:
         """Record that a fallback continued from an answer without proof."""
-        self.turns[solver] = unproven
+        self.fallbacks[solver] = unproven
 
     @property
-    def told(self) -> str:
+    def fallback_note(self) -> str:
         """Return the sentence of a message about the fallbacks that continued."""
         return "".join(
             f"; {solver} went on from the answer of {first}, which ended without proof"
-            for solver, first in self.turns.items()
+            for solver, first in self.fallbacks.items()
         )
 
     def due(self, iteration: int) -> bool:
@@ -220,7 +222,7 @@ class Monitor:
                 f"{self.seconds:8.3f}"
             )
         asked = self.callback is not None and self.callback(record) is True
-        return asked or self.late
+        return asked or self.timed_out
 
     def _thin(self, iteration: int) -> None:
         """Remove the last record of this start if the trace does not include its iteration."""
@@ -230,9 +232,9 @@ class Monitor:
         if last["iteration"] % self.trace or last["iteration"] == iteration:
             self.history.pop()
 
-    def ended(self, objective: float) -> None:
+    def end_start(self, objective: float) -> None:
         """Record the end of a start; the next record belongs to another start."""
-        self.ends.append(objective * self.factor)
+        self.start_objectives.append(objective * self.factor)
         self.start += 1
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import GramSpace
+from ucm.data.bound_data import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor

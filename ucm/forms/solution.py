@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.gram import Expansion
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.validation import table
 from ucm.errors import DataError
 from ucm.forms.display import digits, sheet

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls, min_norm_point
@@ -74,7 +74,7 @@ class UnitNorm:
         """Return w of the coordinates v."""
         return v if self.basis is None else self.basis @ v
 
-    def told(self, v: Vec) -> dict[str, Any]:
+    def trace_record(self, v: Vec) -> dict[str, Any]:
         """Return the record of a point in a trace."""
         return {"w": self.lift(v)}
 

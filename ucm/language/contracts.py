@@ -8,7 +8,7 @@ Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `MassMultipli
 a `RotationInvariant` node has a meaning with a kernel. A set that is made of other sets by sums, multiples
 and matrices is a `Combination`, which states its terms only.
 
-Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
+Linear maps stand in `ucm.data.linear_map`, what stands for a size in CVXPY in
 `ucm.language.parameter`, solvers in `ucm.forms.solver`.
 """
 
@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import (

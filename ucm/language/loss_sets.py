@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall

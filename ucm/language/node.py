@@ -315,7 +315,7 @@ class Node(metaclass=Kind):
     def walk(self) -> Iterator[Node]:
         """Yield this node and all nodes below it, depth first."""
         yield self
-        for x in self.below():
+        for x in self.children():
             yield from x.walk()
 
     def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
@@ -323,7 +323,7 @@ class Node(metaclass=Kind):
 
         def make() -> tuple[Sort, ...]:
             own = (self,) if isinstance(self, kind) else ()
-            return (*own, *(x for node in self.below() for x in node.nodes_of_type(kind)))
+            return (*own, *(x for node in self.children() for x in node.nodes_of_type(kind)))
 
         return self.once(kind, make)
 
@@ -337,7 +337,7 @@ class Node(metaclass=Kind):
     def _once(self) -> dict[Hashable, Any]:
         return {}
 
-    def below(self) -> Iterator[Node]:
+    def children(self) -> Iterator[Node]:
         """Return the nodes in the fields and in tuples of these."""
         return _among(self.operands()) if self._below is None else iter(self._below)
 
@@ -359,7 +359,7 @@ class Node(metaclass=Kind):
     def _params(self) -> dict[str, Any]:
         """The `Param`s by name."""
         found: dict[str, Any] = {}
-        for name, p in (pair for x in self.below() for pair in x._params.items()):
+        for name, p in (pair for x in self.children() for pair in x._params.items()):
             if found.setdefault(name, p) != p:
                 raise CompositionError(
                     f"{type(self).__name__}: the parameter {name!r} has two values, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import UncertaintySet, operator
 from ucm.language.node import OPERATORS, Node, Notation, RotationInvariant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 
 __all__ = ["power_root", "project_power"]
 

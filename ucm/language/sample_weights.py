@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 
 __all__ = ["SampleWeights"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm import native
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 
 __all__ = [
     "ROUNDING",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, RotationInvariant, in_parentheses, restricted, source
 from ucm.language.parameter import Scalar, Scope, value

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import (
@@ -32,7 +32,7 @@ from ucm.language.statistics.samples import Samples, signed
 
 __all__ = [
     "Bound",
-    "Boxed",
+    "BoxSupport",
     "ConvexLoss",
     "FoldedConcave",
     "Loss",
@@ -404,7 +404,7 @@ def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
     return np.where(wall != 0.0, z, 0.0)
 
 
-class Boxed(ProximalPenalty):
+class BoxSupport(ProximalPenalty):
     """The support function of a box, `sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper."""
 
     @abstractmethod
@@ -467,7 +467,7 @@ class FoldedConcave(Penalty):
         """Return for each feature the entry of its length, (n,)."""
         return of_lengths
 
-    def straight(self, s: Vec, tol: float) -> bool:
+    def is_locally_affine(self, s: Vec, tol: float) -> bool:
         """Return True if r is known to be affine within tol of every s (to the right of s = 0)."""
         return False
 
@@ -512,7 +512,7 @@ class SubtractedPart(SubtractedPenalty):
         return unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
-        return self.penalty.straight(self.penalty.lengths(np.asarray(w, dtype=float)), tol)
+        return self.penalty.is_locally_affine(self.penalty.lengths(np.asarray(w, dtype=float)), tol)
 
     def formula(self, notation: Notation) -> str:
         return self.penalty.excess_formula(notation)

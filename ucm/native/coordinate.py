@@ -25,7 +25,7 @@ def boxed_quadratic(
     ridge: float,
     tol: float,
     most: int,
-    late: Callable[[], bool],
+    timed_out: Callable[[], bool],
 ) -> None:
     """Minimise `x'Hx / 2 + <r0, x> + ridge |x|^2 / 2 + sup of <x, s> over lower <= s <= upper` from x on.
 
@@ -44,7 +44,7 @@ def boxed_quadratic(
         "H": H, "r": r, "x": x, "lower": lower, "upper": upper, "system": np.empty((n, n)), "d": np.empty(n),
         "support": np.empty(n, dtype=np.int64),
     }  # fmt: skip
-    _run(arrays, {"n": n, "ridge": ridge, "tol": tol, "left": most}, late)
+    _run(arrays, {"n": n, "ridge": ridge, "tol": tol, "left": most}, timed_out)
 
 
 def boxed_columns(
@@ -59,7 +59,7 @@ def boxed_columns(
     ridge: float,
     tol: float,
     most: int,
-    late: Callable[[], bool],
+    timed_out: Callable[[], bool],
 ) -> None:
     """The same with `H = (X - 1 mean')' diag(h) (X - 1 mean')`, which is not formed.
 
@@ -83,14 +83,14 @@ def boxed_columns(
         "x": x, "lower": lower, "upper": upper, "diagonal": np.maximum(squares - mass * mean**2, 0.0),
     }  # fmt: skip
     numbers = {"n": n, "m": m, "mass": mass, "ridge": ridge, "tol": tol, "left": most}
-    _run(arrays, numbers, late)
+    _run(arrays, numbers, timed_out)
 
 
-def _run(arrays: dict[str, Any], numbers: dict[str, float], late: Callable[[], bool]) -> None:
+def _run(arrays: dict[str, Any], numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
     """Calls until the end, or until it is late."""
     state: Any = np.zeros((), structure("quadratic_t"))
     for name, number in numbers.items():
         state[name] = number
     point(state, "quadratic_t", **arrays)
-    while not late() and not library.minimise_quadratic(state, _BUDGET):
+    while not timed_out() and not library.minimise_quadratic(state, _BUDGET):
         pass

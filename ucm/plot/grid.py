@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.path import Path, path
-from ucm.data.bound import bind
-from ucm.data.weighing import SAMPLE_OPTIONS
+from ucm.data.bound_data import bind
+from ucm.data.effective_weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError
 from ucm.evidence.parameter_range import Interval
-from ucm.evidence.relative import admissible, resolved
+from ucm.evidence.relative_sizes import admissible, resolved
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
 

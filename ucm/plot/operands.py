@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.recover import class_points
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.forms.solution import Solution
 from ucm.language.contracts import UncertaintySet
 from ucm.language.sets.combination import summands

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.plot.support import Frame, Projection
 
 __all__ = ["Outline", "outline", "projection_outline"]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.path import Path
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import ParameterError, brief
 from ucm.evidence.parameter_range import Interval, interval_of
-from ucm.evidence.relative import intervals_of
+from ucm.evidence.relative_sizes import intervals_of
 from ucm.language.notation import LATEX
 from ucm.language.robust import RobustMargin
 from ucm.plot.grid import path_over

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
-from ucm.data.bound import Data, bind
+from ucm.data.bound_data import Data, bind
 from ucm.errors import CompositionError, DataError, ParameterError, brief
-from ucm.evidence.relative import resolved
+from ucm.evidence.relative_sizes import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
@@ -93,7 +93,7 @@ def problem_of(
         )
     weights = solution.weights
     if weights is not None and weights.size == data.given:
-        weights = data.weighing.gathered(weights)
+        weights = data.weighing.gather(weights)
         solution = replace(solution, weights=weights)
     m = data.m if weights is None else weights.size
     if np.size(solution.w) != (declared.set.dimension(data.n) or data.n) or m != data.m:
@@ -138,7 +138,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     weighing = plan.data.weighing
     return problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=weighing.classes,
-        sample_weight=weighing.given_weights, subgroup=weighing.spread(plan.data.groups),
+        sample_weight=weighing.given_weights, subgroup=weighing.scatter(plan.data.groups),
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.recover import feature_normal
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.options import one_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.evidence.support import Heights
+from ucm.evidence.support import SupportFunction
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Numbers
@@ -56,7 +56,7 @@ class Projection:
     _program: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._heights = Heights(self.U, self.data)
+        self._heights = SupportFunction(self.U, self.data)
 
     def __call__(self, e: Vec) -> tuple[float, Vec]:
         """Return `max <e, z>` over the projection and a maximiser; (inf, nan) if it is unbounded."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, growth, line_search
 
 __all__ = ["Lagrangian", "ridge_solve", "run"]
@@ -96,15 +96,15 @@ def run(
     at: Lagrangian,
     limit: int,
     report: Callable[[int, float, float], bool],
-    late: Callable[[], bool] = lambda: False,
+    timed_out: Callable[[], bool] = lambda: False,
 ) -> str:
     """Run at most `limit` outer steps; return the status of an `Answer`. `report` is called
     with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
     is asked before each Newton step."""
     refused, least, stalled = 0, np.inf, Stall()
     for outer in range(1, limit + 1):
-        steps = minimise(at, late)
-        if steps == at.most and refused < _REFUSED and not late():
+        steps = minimise(at, timed_out)
+        if steps == at.most and refused < _REFUSED and not timed_out():
             if at.proves_empty():  # psi has no bound from below
                 return "infeasible"
             # p is no proximal point of q: the kinks are too sharp for this sigma
@@ -123,7 +123,7 @@ def run(
             return "infeasible"
         if at.solved():
             return "converged"
-        if stop or late():
+        if stop or timed_out():
             return "interrupted"
         if ends:
             break
@@ -131,12 +131,12 @@ def run(
     return "max_iter"
 
 
-def minimise(at: Lagrangian, late: Callable[[], bool]) -> int:
+def minimise(at: Lagrangian, timed_out: Callable[[], bool]) -> int:
     """Newton steps on psi; their number, or the most where line searches find nothing but rounding."""
     lost = 0
     for step in range(at.most):
         g = at.gradient()
-        if at.good_enough(g) or late():
+        if at.good_enough(g) or timed_out():
             return step
         d = at.direction(g)
         start = float(g @ d)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -84,14 +84,14 @@ class Conic(InnerSolver):
         return float("nan")
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _Built(self, monitor)
+        return _CvxpySession(self, monitor)
 
     def solve(
         self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         if isinstance(form, Composite):
             return super().solve(form, monitor, start)
-        if monitor.late:
+        if monitor.timed_out:
             return Answer(form.centers()).interrupted()
         import cvxpy as cp
 
@@ -152,7 +152,7 @@ def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
     return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
 
 
-class _Built(Session):
+class _CvxpySession(Session):
     """One problem of CVXPY for each tuple of penalties met."""
 
     def __init__(self, solver: Conic, monitor: Monitor) -> None:
@@ -189,7 +189,7 @@ class _Built(Session):
             return answer
         value, gap = _gap(form, tilt, answer, answer.slopes)
         for power in (1.0, 0.5):
-            if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.late:
+            if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.timed_out:
                 break
             again = self._solve(form, tilt, tol, value**-power)
             if again.slopes is not None:
@@ -209,8 +209,8 @@ class _Built(Session):
                 break
         if failure:
             return _failed(form, "max_iter", f"{name} failed ({failure}); scale the features")
-        late = cut_short(problem, self.monitor)
-        if w.value is None and late:
+        timed_out = cut_short(problem, self.monitor)
+        if w.value is None and timed_out:
             return _failed(form, "interrupted", "")
         if w.value is None:
             message = f"{name} ended with the status {problem.status!r}; scale the features"
@@ -220,7 +220,7 @@ class _Built(Session):
         slopes = numbers(equation.dual_value) / factor - tilt.margin
         found = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
         answer = Answer(w=found, b=float(b.value), slopes=slopes)
-        return answer.interrupted() if late else answer
+        return answer.interrupted() if timed_out else answer
 
 
 def _gap(form: Composite, tilt: LinearTerm, answer: Answer, slopes: Vec) -> tuple[float, float]:

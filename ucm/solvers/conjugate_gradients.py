@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 
 __all__ = ["conjugate_gradients"]
 
@@ -19,7 +19,7 @@ def conjugate_gradients(
     g: Vec,
     accuracy: float,
     most: int,
-    late: Callable[[], bool],
+    timed_out: Callable[[], bool],
     precondition: Callable[[Vec], Vec] = lambda v: v,
 ) -> tuple[Vec, int]:
     """Return an approximate solution of `H d = g`, and the number of products with H.
@@ -37,7 +37,7 @@ def conjugate_gradients(
     wanted = accuracy * float(np.linalg.norm(g))
     z = precondition(residual)
     p, height = z, float(residual @ z)
-    while count < most and float(np.linalg.norm(residual)) > wanted and not late():
+    while count < most and float(np.linalg.norm(residual)) > wanted and not timed_out():
         Hp = times(p)
         count += 1
         t = height / float(p @ Hp)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm.data.gram import pivoted_factor
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.forms.distance import MinNorm
 
 __all__ = [
-    "ByInnerProducts",
-    "Orthonormal",
+    "GramCoordinates",
+    "OrthonormalCoordinates",
     "Span",
     "columns",
     "factoring",
@@ -51,7 +51,7 @@ class Span(ABC):
         """The coordinates of the part of x that lies in the span."""
 
 
-class Orthonormal(Span):
+class OrthonormalCoordinates(Span):
     """The basis itself, by a QR factor of dense samples: accurate to rounding."""
 
     def __init__(self, X: NDArray[np.float64]) -> None:
@@ -66,7 +66,7 @@ class Orthonormal(Span):
         return self.basis.T @ x
 
 
-class ByInnerProducts(Span):
+class GramCoordinates(Span):
     """The rows of the pivoted Cholesky factor F of `X X'`, for samples that stay sparse: z stands for `X'c`
     with `F'c = z`.
 

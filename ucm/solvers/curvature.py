@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import VStack
 from ucm.language.contracts import Jacobian
 from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.conjugate_gradients import conjugate_gradients
 
-__all__ = ["ConjugateGradients", "Formed", "Step", "Systems"]
+__all__ = ["ConjugateGradients", "Formed", "NewtonDirection", "Systems"]
 
 Matrix = NDArray[np.float64]
 _KEPT = 60  # directions that make a preconditioner
 
 
-class Step(NamedTuple):
+class NewtonDirection(NamedTuple):
     """A direction, and what it took in passes: products with the data, and forming."""
 
     d: Vec
@@ -38,7 +38,9 @@ class Systems(ABC):
     """The systems of one solve."""
 
     @abstractmethod
-    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
+    def step(
+        self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
+    ) -> NewtonDirection:
         """d for the Jacobians J_k, the factors s_k, the diagonal r > 0 and the gradient g."""
 
 
@@ -55,7 +57,9 @@ class Formed(Systems):
         self.terms = [_repeated(stacked) for stacked in maps]
         self.stored = max(1, stored)
 
-    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
+    def step(
+        self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
+    ) -> NewtonDirection:
         """d, by a Cholesky factor."""
         H, work = np.diag(ridge), 0.0
         for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
@@ -68,7 +72,7 @@ class Formed(Systems):
             for above, a in places:
                 for left, b in places:
                     H[above, left] += own if a * b == 1.0 else (a * b) * own
-        return Step(-ridge_solve(H, g), 0.0, 0.5 * work / self.stored)
+        return NewtonDirection(-ridge_solve(H, g), 0.0, 0.5 * work / self.stored)
 
 
 def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]:
@@ -97,16 +101,18 @@ class ConjugateGradients(Systems):
         stored: int,
         accuracy: float = 0.2,
         most: int = 200,
-        late: Callable[[], bool] = lambda: False,
+        timed_out: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.maps, self.late = maps, late
+        self.maps, self.timed_out = maps, timed_out
         self.accuracy, self.most = accuracy, most
         self.cost = sum(A.entries for A in maps) / max(1, stored)  # passes in one A and one A'
         rows = maps[0].shape[0]
         self.kept = max(5, min(_KEPT, stored // rows))  # no more memory than the data take
         self.known: tuple[Matrix, Vec] | None = None
 
-    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
+    def step(
+        self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
+    ) -> NewtonDirection:
         """d, to the accuracy asked for."""
         size = max(s)
         root = 1.0 / np.sqrt(ridge)  # unknowns in which the diagonal is 1
@@ -132,11 +138,11 @@ class ConjugateGradients(Systems):
             return v + size * bent
 
         d, count = conjugate_gradients(
-            times, -root * g, self.accuracy, self.most, self.late,
+            times, -root * g, self.accuracy, self.most, self.timed_out,
             lambda v: self._precondition(v, size),
         )  # fmt: skip
         self._learn(tried, curves)
-        return Step(root * d, self.cost * count, 0.0)
+        return NewtonDirection(root * d, self.cost * count, 0.0)
 
     def _precondition(self, v: Vec, size: float) -> Vec:
         if self.known is None:

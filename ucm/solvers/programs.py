@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 
@@ -147,7 +147,9 @@ class LinearProgram:
 
     def _run(self) -> Any:
         if self.monitor.time_limit is not None:  # the clock of HiGHS goes on from run to run
-            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self.monitor.left)
+            self.highs.setOptionValue(
+                "time_limit", self.highs.getRunTime() + self.monitor.seconds_left
+            )
         if self.highs.getNumNz() <= _SHORT:
             self.highs.run()
         else:
@@ -232,17 +234,17 @@ def _solve_in_time(
     for variable in problem.variables():  # of the problem before
         variable.value = None
     data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
-    if monitor.late:
+    if monitor.timed_out:
         return
     if solver in _CLOCKS:
-        options = {**options, _CLOCKS[solver]: monitor.left}
+        options = {**options, _CLOCKS[solver]: monitor.seconds_left}
     found = chain.solve_via_data(problem, data, False, monitor.verbose, options)
     problem.unpack_results(found, chain, inverse)
 
 
 def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:
     """Whether the time was over before the solver of a problem was done."""
-    return monitor.late and problem.status not in ("optimal", "infeasible", "unbounded")
+    return monitor.timed_out and problem.status not in ("optimal", "infeasible", "unbounded")
 
 
 def accuracy(solver: str, tol: float) -> dict[str, Any]:

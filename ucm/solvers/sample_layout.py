@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
 
@@ -289,7 +289,7 @@ class FeatureLevel:
         left = min(monitor.limit(_LIMIT) - monitor.iterations, most)
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
         while left > 0:
-            if monitor.late:
+            if monitor.timed_out:
                 return "interrupted"
             stop = False
             for passes, gap, value in self._steps(1 if watched else left, monitor):
@@ -298,7 +298,7 @@ class FeatureLevel:
                 left -= 1
                 objective = self.hulls.objective(value)
                 stop = monitor.report(monitor.iterations + 1, objective, gap)
-            ended, stop = _STATUS.get(int(self["status"])), stop or monitor.late
+            ended, stop = _STATUS.get(int(self["status"])), stop or monitor.timed_out
             if ended is not None and (self.stride == 1 or (left > 0 and not stop)):
                 return ended
             if stop:
@@ -312,7 +312,7 @@ class FeatureLevel:
         before = self["systems"], self["forming"]
         done: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
         monitor.systems += int(self["systems"] - before[0])
-        monitor.forming += self.share * (self["forming"] - before[1])
+        monitor.hessian_passes += self.share * (self["forming"] - before[1])
         return log[:done].tolist()
 
     def begin_at(self, scores: Vec) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data, bind
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data, bind
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.contracts import LoweredSet, UncertaintySet

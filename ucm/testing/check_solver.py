@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data, bind
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data, bind
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.evidence.certificate import certify
-from ucm.evidence.objective import InFeatures, certify_objective, tangent_plane
-from ucm.evidence.reference import linearised, majorant, twin
+from ucm.evidence.objective import FeatureNormal, certify_objective, tangent_plane
+from ucm.evidence.reference import linearised, majorant, reference_problem
 from ucm.evidence.sphere import certify_unit
 from ucm.evidence.verify import solved
 from ucm.forms.answer import STATUSES, Answer, checked
@@ -124,7 +124,7 @@ class _Distance(_Trial):
 
     @functools.cached_property
     def best(self) -> float:
-        reference = twin(self.model, self.data)
+        reference = reference_problem(self.model, self.data)
         return -reference.scale * solved(reference.unit, {}).value
 
     def elsewhere(self, rng: np.random.Generator) -> Answer:
@@ -195,7 +195,7 @@ class _Losses(_Trial):
         return Answer(w=rng.standard_normal(self.data.n), b=3.0)
 
     def judge(self, judge: Checker, answer: Answer) -> None:
-        normal = InFeatures(self.data.X, _normal(judge, answer))
+        normal = FeatureNormal(self.data.X, _normal(judge, answer))
         _converged(judge, answer)
         b = answer.b or 0.0
         certificate = certify_objective(self.model, self.data, normal, b, answer.slopes)
@@ -401,7 +401,7 @@ def _check_tilts(judge: Checker, solver: InnerSolver, rng: np.random.Generator) 
             for _ in range(3):
                 w, b = 2.0 * rng.standard_normal(3), float(rng.standard_normal())
                 margin = data.y * (data.X @ w + b)
-                plane = tangent_plane(H, data, InFeatures(data.X, w), margin)
+                plane = tangent_plane(H, data, FeatureNormal(data.X, w), margin)
                 best = solved(majorant(model, data, w, b), {}).value
                 tilt = form.tilt(margin, w)
                 answer = session.solve(form.G, tilt, judge.tol)

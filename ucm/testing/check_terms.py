@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import block_diag
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyhedron, SemiSmooth
 from ucm.language.domains.norm_ball import NormBall
@@ -30,7 +30,7 @@ _NONE = 1e-13  # a share that is taken for none
 
 
 @dataclass(frozen=True)
-class Part:
+class OperandDomain:
     """One domain of an operand, and the place of its coordinates."""
 
     domain: Any
@@ -52,7 +52,7 @@ class Operand:
         domains lies on the simplex, and t is the sum of its entries.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[OperandDomain, ...]
     unit: float
     place: int
 
@@ -278,7 +278,7 @@ def convex_combination(
     with a projection where the share of every operand has a closed form."""
     ends = itertools.accumulate((n for own, _ in operands for _, n in own), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))
-    parts = [tuple(Part(D, next(slices)) for D, _ in own) for own, _ in operands]
+    parts = [tuple(OperandDomain(D, next(slices)) for D, _ in own) for own, _ in operands]
     place = sum(n for own, _ in operands for _, n in own)
     found = []
     for own, (_, unit) in zip(parts, operands, strict=True):

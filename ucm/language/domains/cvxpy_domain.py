@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size

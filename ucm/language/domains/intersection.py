@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, operator
 from ucm.language.domains.cvxpy_domain import ConicDomain

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (

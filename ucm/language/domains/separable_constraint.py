@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
 from ucm.language.domains.simplex import Capped
 from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation, vector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, restricted
 from ucm.language.parameter import Scalar, Scope, value

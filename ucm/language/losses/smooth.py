@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.node import Notation, restricted
 from ucm.language.parameter import Scalar, value
 from ucm.language.penalties.norms import L1
@@ -100,7 +100,7 @@ class CappedL1(FoldedConcave):
     def slope(self, s: Vec) -> Vec:
         return (s < value(self.a)).astype(float)
 
-    def straight(self, s: Vec, tol: float) -> bool:
+    def is_locally_affine(self, s: Vec, tol: float) -> bool:
         return _far(s, value(self.a), tol)
 
     def tangent(self) -> ProximalPenalty:
@@ -116,7 +116,7 @@ class CappedL1(FoldedConcave):
         return notation.sum_over("j", f"{notation.word('min')}({notation.scalar(self.a)}, {w})")
 
 
-class _Clipped(FoldedConcave):
+class _ClippedSlope(FoldedConcave):
     """A penalty whose slope falls from lam at 0 to 0; its formula is its name with the parameters."""
 
     lam: Scalar = _above("lam", default=1.0)
@@ -134,7 +134,7 @@ class _Clipped(FoldedConcave):
         return notation.sum_over("j", f"{name}({notation.sub('w', 'j')})")
 
 
-class MCP(_Clipped):
+class MCP(_ClippedSlope):
     """The minimax concave penalty: `lam s - s^2 / (2 gamma)` up to `s = gamma lam`, then constant.
 
     Parameters
@@ -163,14 +163,14 @@ class MCP(_Clipped):
     def slope(self, s: Vec) -> Vec:
         return np.maximum(value(self.lam) - s / value(self.gamma), 0.0)
 
-    def straight(self, s: Vec, tol: float) -> bool:
+    def is_locally_affine(self, s: Vec, tol: float) -> bool:
         return bool(np.all(s > value(self.gamma) * value(self.lam) + tol))
 
     def clip(self) -> Scalar:
         return self.gamma
 
 
-class SCAD(_Clipped):
+class SCAD(_ClippedSlope):
     """The SCAD penalty (smoothly clipped absolute deviation): slope `lam` up to lam, falling to 0 at `a lam`.
 
     Parameters
@@ -202,7 +202,7 @@ class SCAD(_Clipped):
         lam, a = value(self.lam), value(self.a)
         return np.clip((a * lam - s) / (a - 1.0), 0.0, lam)
 
-    def straight(self, s: Vec, tol: float) -> bool:
+    def is_locally_affine(self, s: Vec, tol: float) -> bool:
         lam, a = value(self.lam), value(self.a)
         return bool(np.all((s < lam - tol) | (s > a * lam + tol)))
 

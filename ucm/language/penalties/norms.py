@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
@@ -19,7 +19,7 @@ from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
 from ucm.language.simplex_projection import soft_to_mass
 from ucm.language.term_sums import PenaltySum, multiplied, summed
-from ucm.language.terms import Bound, Boxed, Penalty, ProximalPenalty
+from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
 __all__ = [
     "L1",
@@ -67,7 +67,7 @@ def exponent(penalty: Penalty) -> float | None:
     return {(1.0, 0.0, 0.0): 1.0, (0.0, 0.0, 1.0): math.inf}.get(penalty.norms() or (0.0, 0.0, 0.0))
 
 
-class L1(Boxed):
+class L1(BoxSupport):
     """The 1-norm penalty `||w||_1`, or weighted `sum_j weights_j |w_j|`.
 
     Parameters
@@ -332,7 +332,7 @@ class Lp(ProximalPenalty):
         return notation.power(notation.norm("w", f"{self.p:g}"), f"{self.p:g}")
 
 
-class NonNegative(Boxed):
+class NonNegative(BoxSupport):
     """The constraint `w >= 0` as a penalty: 0 if it holds, else infinite.
 
     It suits features whose effects have known signs: a larger value may only favour class +1. Change the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.penalties.norms import LInf
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import ScaledPenalty, split_scalar

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import IdentityMap, MatrixMap, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp

@@ -11,8 +11,8 @@ from numbers import Real
 from operator import add
 from typing import Any
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.maps import ComposedMap, scaled
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp

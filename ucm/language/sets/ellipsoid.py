@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import IdentityMap
 from ucm.language import cvx as cp
 from ucm.language.contracts import Scope, Size, Splits, common_dimension

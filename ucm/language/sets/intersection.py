@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.maps import ZeroMap, scaled
 from ucm.language import cvx as cp
 from ucm.language.contracts import (

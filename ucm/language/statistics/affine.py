@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import HStack, MatrixMap, scaled
 from ucm.data.spectrum import psd_root
 from ucm.errors import CompositionError, brief

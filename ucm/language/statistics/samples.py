@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap
 from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
@@ -198,7 +198,7 @@ class Samples(SampleNode, RotationInvariant):
 
     @property
     def part(self) -> tuple[str, Any]:
-        """The kind and the group, as `ucm.data.bound.Data` takes them."""
+        """The kind and the group, as `ucm.data.bound_data.Data` takes them."""
         return self.kind, self.label
 
     def dimension(self, n: int | None) -> int | None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.solvers.baselines.nearest import Course, NearestPointBaseline
+from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
 __all__ = ["ClipGSK"]
 
@@ -31,7 +31,7 @@ class ClipGSK(NearestPointBaseline):
 
     name: ClassVar[str] = "clip-gsk"
 
-    def step(self, at: Course) -> bool:
+    def step(self, at: BaselineState) -> bool:
         hulls, best, k, L = at.hulls, 0.0, -1, -1
         for g, own in enumerate(at.groups):
             room = np.where(own & (at.a < at.cap[g]), at.F, np.inf)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.solvers.baselines.nearest import Course, NearestPointBaseline
+from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
 __all__ = ["ClipMDM"]
 
@@ -31,7 +31,7 @@ class ClipMDM(NearestPointBaseline):
 
     name: ClassVar[str] = "clip-mdm"
 
-    def step(self, at: Course) -> bool:
+    def step(self, at: BaselineState) -> bool:
         hulls, best, pair = at.hulls, 0.0, None
         for g, own in enumerate(at.groups):
             low = int(np.where(own & (at.a < at.cap[g]), at.F, np.inf).argmin())

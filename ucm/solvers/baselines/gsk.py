@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.options import FLAG, check_fields
-from ucm.solvers.baselines.nearest import Course, NearestPointBaseline
+from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
 __all__ = ["GSK"]
 
@@ -39,7 +39,7 @@ class GSK(NearestPointBaseline):
         super().__post_init__()
         check_fields(self, minkowski=FLAG)
 
-    def step(self, at: Course) -> bool:
+    def step(self, at: BaselineState) -> bool:
         hulls, groups = at.hulls, at.groups
         points = [at.extreme(g, at.cap[k], hulls.mass[k]) for k, g in enumerate(groups)]
         falls = np.array(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.solvers.baselines.nearest import Course, NearestPointBaseline
+from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
 __all__ = ["MDM"]
 
@@ -31,7 +31,7 @@ class MDM(NearestPointBaseline):
 
     name: ClassVar[str] = "mdm"
 
-    def step(self, at: Course) -> bool:
+    def step(self, at: BaselineState) -> bool:
         hulls, best, found = at.hulls, 0.0, None
         for k, own in enumerate(at.groups):
             cap, mass = at.cap[k], hulls.mass[k]

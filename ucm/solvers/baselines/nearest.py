@@ -16,27 +16,27 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import POSITIVE, STOP, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import KernelHulls, NearestPoint
 
-__all__ = ["Course", "Extreme", "NearestPointBaseline"]
+__all__ = ["BaselineState", "ExtremePoint", "NearestPointBaseline"]
 
 _STEPS = 100_000
 _SHARE = 100  # a report after each hundredth part of the steps made
 
 
-class Extreme(NamedTuple):
+class ExtremePoint(NamedTuple):
     """The weights of an extreme point of a reduced hull, and `<W, Z>` there."""
 
     weights: Vec
     value: float
 
 
-class Course:
+class BaselineState:
     """The state of an algorithm.
 
     Attributes
@@ -68,7 +68,7 @@ class Course:
             return d[rows] @ self._K[rows]
         return hulls.s * hulls.gram.sums(hulls.index[rows], (hulls.s * d)[rows])[hulls.index]
 
-    def extreme(self, members: NDArray[np.bool_], cap: float, mass: float) -> Extreme | None:
+    def extreme(self, members: NDArray[np.bool_], cap: float, mass: float) -> ExtremePoint | None:
         """The extreme point with the least `<W, Z>` of members of a group: as many as hold the mass get the
         cap. None where too few are left."""
         own = np.flatnonzero(members)
@@ -78,7 +78,7 @@ class Course:
         w = np.zeros(self.a.size)
         w[own] = np.clip(mass - cap * np.arange(own.size), 0.0, cap)
         w[w < 1e-13 * mass] = 0.0
-        return Extreme(w, float(w @ self.F))
+        return ExtremePoint(w, float(w @ self.F))
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,17 @@ class NearestPointBaseline(NearestPoint):
         check_fields(self, stop=STOP, eps=POSITIVE)
 
     @abstractmethod
-    def step(self, at: Course) -> bool:
+    def step(self, at: BaselineState) -> bool:
         """Take a step; return False if no step lowers the norm."""
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = KernelHulls.of(form)
-        at = Course(hulls, hulls.start(None if start is None else form.begin(start)))
+        at = BaselineState(hulls, hulls.start(None if start is None else form.begin(start)))
         answer = self._run(at, form, monitor)
         answer.q = hulls.blocks(form, at.a)
         return answer
 
-    def _run(self, at: Course, form: MinNorm, monitor: Monitor) -> Answer:
+    def _run(self, at: BaselineState, form: MinNorm, monitor: Monitor) -> Answer:
         hulls, limit, done, moved = at.hulls, monitor.limit(_STEPS), 0, True
         while True:
             W, gaps = hulls.norm(at.a, at.F), hulls.gaps(at.a, at.F)

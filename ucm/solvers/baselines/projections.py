@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.language.domains.norm_ball import PowerFunction

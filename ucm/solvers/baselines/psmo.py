@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import SEED, check_fields
 from ucm.forms.answer import Answer
+from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
-from ucm.forms.pair import HingeDual, slacks
 from ucm.forms.solver import Solver
 
 __all__ = ["PSMO"]

@@ -63,7 +63,7 @@ class Subgradient(UnitSolver):
             monitor.passes += 1.0
             if height < best:
                 best, answer.q, answer.w = height, q, form.lift(v)
-            told = functools.partial(form.told, v)
+            told = functools.partial(form.trace_record, v)
             if monitor.report(k, best, float("nan"), told):
                 return answer.interrupted()
         return answer

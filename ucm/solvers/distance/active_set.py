@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.solvers.coordinates import ByInnerProducts
+from ucm.solvers.coordinates import GramCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 from ucm.solvers.threads import blas_threads
 
@@ -131,7 +131,7 @@ class _Sides(SampleTables):
                 self.places.append((k, g.entries))
                 self.declared.append(factor * sign)
         self.joint, unit = len(form.blocks) == 1, 1.0
-        self.span: ByInnerProducts | None = None
+        self.span: GramCoordinates | None = None
         if form.n > sum(X.shape[0] for X in tables):
             tables, unit = self._in_span(tables, monitor)
         factors = unit * np.array(self.declared)
@@ -146,8 +146,8 @@ class _Sides(SampleTables):
         else:  # inner products may overflow
             tables = [X / unit for X in tables]
         with blas_threads(sum(X.shape[0] for X in tables)):
-            self.span = ByInnerProducts(tables)
-        monitor.forming += 0.5 * self.span.forming / max(1, self.form.stored)
+            self.span = GramCoordinates(tables)
+        monitor.hessian_passes += 0.5 * self.span.forming / max(1, self.form.stored)
         return self.span.tables, unit
 
     def normal(self, w: Vec) -> Vec | None:
@@ -246,7 +246,7 @@ class HullChain:
             self.ended = level.run(monitor, monitor.tol, most=_MOST)
             found = self._scores()
             astray = not self.proven or self._gap(found) > monitor.tol
-            if astray and level["status"] != 2.0 and monitor.goes_on and not monitor.late:
+            if astray and level["status"] != 2.0 and monitor.may_continue and not monitor.timed_out:
                 self._whole(found)
                 level.verify = 1.0
                 self.ended = level.run(monitor, monitor.tol)

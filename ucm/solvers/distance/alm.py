@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import IdentityMap, ZeroMap
 from ucm.data.options import FLAG, check_fields
 from ucm.forms.answer import Answer
@@ -110,7 +110,7 @@ class ALM(Solver[MinNorm]):
                 couplings=(),
             )
             coarse = accuracy * monitor.tol**0.5 if outer > 3 else accuracy
-            part = monitor.below(coarse, _INNER)
+            part = monitor.child(coarse, _INNER)
             q = self.inner.solve(stacked, part, Answer(q)).q
             monitor.passes += part.passes
             residual = 0.0

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, one_of, optional, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -133,16 +133,16 @@ class APG(Solver[MinNorm]):
         run = _Run(self, form, monitor, form.begin(start))
         k, limit = 0, monitor.limit(_LIMIT)
         if monitor.trace:
-            run.told(0, run.z)
+            run.report_trace(0, run.z)
         for k in range(1, limit + 1):
             run.step()
-            if run.due() or monitor.late:
+            if run.due() or monitor.timed_out:
                 answer = run.verdict(k)
                 if answer is not None:
                     return answer
                 if run.stalled(k):
                     break
-            elif monitor.due(k) and run.told(k, run.new):
+            elif monitor.due(k) and run.report_trace(k, run.new):
                 return Answer(run.new.q).interrupted()
             run.advance()
         gap, _ = run.assess(run.z, k)
@@ -274,7 +274,10 @@ class _Run:
         height = f.value(self.p)
         forgiven = _ROUNDING * abs(height)
         L, trials = self.L, 0
-        while not f.value(self.new) <= height + self._model() + forgiven and not self.monitor.late:
+        while (
+            not f.value(self.new) <= height + self._model() + forgiven
+            and not self.monitor.timed_out
+        ):
             trials += 1
             if (
                 trials > _TRIALS or not self.L < _STEEPEST * L or not _inner(self.d, self.d) > 0.0
@@ -314,7 +317,7 @@ class _Run:
         gap = norm - self.form.lower_bound(at.x / norm)
         return gap / max(norm, 1e-12 * self.largest)
 
-    def told(self, k: int, at: _Iterate) -> bool:
+    def report_trace(self, k: int, at: _Iterate) -> bool:
         """Report a point of the trace, which changes nothing; whether the callback asks to stop."""
         norm = self.form.space.norm(at.x)
         return self._report(k, at, norm, self._gap(at, norm))
@@ -401,6 +404,6 @@ def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
         if value == 0.0:
             return _TINY
         w = z / value
-        if abs(value - old) <= 1e-6 * value or monitor.late:
+        if abs(value - old) <= 1e-6 * value or monitor.timed_out:
             break
     return value

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import IdentityMap
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
@@ -79,11 +79,11 @@ class LevelSetNewton(Solver[MinNorm]):
             met = _met(form, max(lower, 0.0))
             # of a distance that is some `best` of the optimum more than tol / best is not asked
             tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
-            below = monitor.below(max(tol, 1e-7), self.inner_limit, least=_ZERO)
+            below = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=_ZERO)
             found = solver.solve(met, below, Answer([*q, ball]))
             monitor.passes += below.passes
             monitor.systems += below.systems
-            monitor.forming += below.forming
+            monitor.hessian_passes += below.hessian_passes
             if found.status == "infeasible":
                 return replace(found, q=found.q[:-1])
             *q, ball = found.q
@@ -97,7 +97,7 @@ class LevelSetNewton(Solver[MinNorm]):
                 if bound > lower:
                     lower, answer = bound, replace(answer, w=w, multipliers=mu)
             gap = abs(upper - lower) / max(upper, 1e-300)
-            apart = form.missed(q)
+            apart = form.coupling_violation(q)
             best = min(best, max(gap, 20.0 * apart))
             ends = stalled.after(best)
             if monitor.report(step, -upper, gap):

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.bound import Space
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Space
+from ucm.data.linear_map import Vec
 from ucm.data.maps import MatrixMap
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -68,7 +68,7 @@ class RangeSpace:
             basis, offset, parts = orthonormal_coordinates(c.offset, [B for _, B in c.terms])
             bases.append(basis)
             couplings.append(_coupled(c, offset, parts))
-        monitor.forming += sum(factoring(form, *A.shape) for A in (Q, *bases))
+        monitor.hessian_passes += sum(factoring(form, *A.shape) for A in (Q, *bases))
         space = Space()
         small = MinNorm(center, blocks, tuple(couplings), 2.0, form.stored, space)
         return cls(small, Q, tuple(bases))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.options import COUNT, FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -145,7 +145,7 @@ class _Iterate(Lagrangian):
         self.G: list[LinearMap] = [form.stacked(k, factors) for k in range(len(form.blocks))]
         self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
         self.systems: Systems = (
-            ConjugateGradients(self.G, form.stored, late=lambda: monitor.late)
+            ConjugateGradients(self.G, form.stored, timed_out=lambda: monitor.timed_out)
             if self.iterative
             else Formed(self.G, form.stored)
         )
@@ -181,7 +181,7 @@ class _Iterate(Lagrangian):
     def run(self) -> str:
         """All steps, and how they ended."""
         monitor = self.monitor
-        return run(self, monitor.limit(_OUTER), self.report, lambda: monitor.late)
+        return run(self, monitor.limit(_OUTER), self.report, lambda: monitor.timed_out)
 
     def report(self, outer: int, objective: float, gap: float) -> bool:
         return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
@@ -265,7 +265,7 @@ class _Iterate(Lagrangian):
         step = self.systems.step(J, [s / self.scale**2 for s in self.sigma], self.ridge, g)
         self.monitor.systems += 1
         self.monitor.passes += step.passes
-        self.monitor.forming += step.forming
+        self.monitor.hessian_passes += step.forming
         return step.d
 
     def ahead(self, d: Vec) -> Any:

@@ -27,7 +27,7 @@ Index = NDArray[np.intp]
 
 def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
     """Return the nearest point of a polyhedral set to 0 in the norm 1 or inf."""
-    if monitor.late:
+    if monitor.timed_out:
         return Answer(form.centers()).interrupted()
     program = LinearProgram(monitor)
     columns = [_columns(program, b) for b in form.blocks]

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm, Session
@@ -162,7 +162,7 @@ class Generation(Session):
             self.alpha[self.samples] = answer.slopes
             if self.all_features:
                 return answer
-            if self.monitor.late:
+            if self.monitor.timed_out:
                 return answer.interrupted()
             z = form.adjoint(np.where(self.inside, self.alpha, 0.0)) + linear
             self.monitor.passes += 0.5
@@ -227,7 +227,7 @@ class _DualProgram:
         self.X = form.X if self.dense else form.X.tocsc()
         self.samples, self.at = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         self.batches: list[Index] = []
-        self.program = LinearProgram(monitor.below(monitor.tol), presolve="off")
+        self.program = LinearProgram(monitor.child(monitor.tol), presolve="off")
         self.program.rows([], 0.0, np.zeros(1 + self.largest))
 
     def take(self, samples: Index, features: Index) -> None:

@@ -9,16 +9,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import MatrixMap
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
-from ucm.forms.free_margin import FreeMargin, Priced
+from ucm.forms.free_margin import FreeMargin, PricedWeights
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.forms.trust_region import secular_root
 from ucm.language.domains.separable_constraint import KKTPoint
-from ucm.solvers.coordinates import ByInnerProducts
+from ucm.solvers.coordinates import GramCoordinates
 
 __all__ = ["BallNewton", "Found"]
 
@@ -111,7 +111,7 @@ class BallNewton(Solver[FreeMargin]):
             lam, w = larger, found.w
 
 
-def _separates(terms: tuple[Priced, ...], w: Vec) -> bool:
+def _separates(terms: tuple[PricedWeights, ...], w: Vec) -> bool:
     """Whether the sum of the least scores `w'y_i x_i` of both classes is positive beyond rounding."""
     least, size = 0.0, 0.0
     for term in terms:
@@ -122,7 +122,7 @@ def _separates(terms: tuple[Priced, ...], w: Vec) -> bool:
 
 
 def _newton(
-    terms: tuple[Priced, ...], lam: float, w: Vec, monitor: Monitor, parts: int
+    terms: tuple[PricedWeights, ...], lam: float, w: Vec, monitor: Monitor, parts: int
 ) -> tuple[Found, str]:
     t, v = 1.0 / lam, w / lam
     height, points, x, size = _value(terms, t, v)
@@ -164,7 +164,9 @@ def _newton(
     return Found(lam * v, q, norm, size, gap, lam * height / parts), status
 
 
-def _value(terms: tuple[Priced, ...], t: float, v: Vec) -> tuple[float, list[KKTPoint], Vec, float]:
+def _value(
+    terms: tuple[PricedWeights, ...], t: float, v: Vec
+) -> tuple[float, list[KKTPoint], Vec, float]:
     """F(v), its maximisers, their point x, and how large what adds up to it is."""
     points = [term.at(v, t) for term in terms]
     images = [term.A.matvec(p.q) for term, p in zip(terms, points, strict=True)]
@@ -183,12 +185,12 @@ def _in_ball(H: NDArray[np.float64], r: Vec) -> Vec:
     return V @ (c / (e + float(secular_root(e, c * c, 1.0, least)[0])))
 
 
-def _in_span(form: FreeMargin) -> tuple[tuple[Priced, ...], Callable[[Vec], Vec]]:
+def _in_span(form: FreeMargin) -> tuple[tuple[PricedWeights, ...], Callable[[Vec], Vec]]:
     """The terms in coordinates of the span of the samples, where these are fewer than the features, and the
     way back of a normal."""
     if form.n <= form.m:
         return form.terms, lambda w: w
-    span = ByInnerProducts([term.A.matrix().T for term in form.terms])
+    span = GramCoordinates([term.A.matrix().T for term in form.terms])
     terms = tuple(
         replace(term, A=MatrixMap(np.ascontiguousarray(F.T)))
         for term, F in zip(form.terms, span.tables, strict=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, checked
@@ -101,7 +101,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 "DCA: expected a solver of the convex problems to solve with, got inner=None; give one, or "
                 "let ucm.compile choose it"
             )
-        session = _Checked(self.inner.open(form.G, monitor), self.inner.name)
+        session = _CheckedSession(self.inner.open(form.G, monitor), self.inner.name)
         constant = _Iterate(form, form.constant())
         if start is None:
             hinged = form.hinged()
@@ -121,7 +121,7 @@ class DCA(Solver[DifferenceOfConvex]):
             best, end = self._descend(constant, session, monitor)
         generator = np.random.default_rng(self.seed)
         for k in range(self.n_starts - 1):
-            if monitor.late:
+            if monitor.timed_out:
                 break
             if k == 0 and form.unit != 1.0:
                 begin = _Iterate(
@@ -142,7 +142,7 @@ class DCA(Solver[DifferenceOfConvex]):
         """From one start to a critical point; what of the last answer is to be replaced."""
         found, end = self._critical(at, session, monitor)
         jumps = _separable(found.form) and self.stop == "gap"
-        while jumps and "status" not in end and monitor.goes_on and not monitor.late:
+        while jumps and "status" not in end and monitor.may_continue and not monitor.timed_out:
             ahead = found.apart()
             if ahead is None:
                 break
@@ -150,7 +150,7 @@ class DCA(Solver[DifferenceOfConvex]):
             if ended.get("status", "interrupted") != "interrupted":
                 break  # no critical point: the one before is
             found, end = other, ended
-        monitor.ended(found.height)
+        monitor.end_start(found.height)
         return found, end
 
     def _critical(
@@ -161,7 +161,7 @@ class DCA(Solver[DifferenceOfConvex]):
         limit = monitor.limit(self.max_outer)
         for _ in range(limit):
             gap = at.gap()
-            if monitor.report(monitor.iterations + 1, at.height, gap, at.told):
+            if monitor.report(monitor.iterations + 1, at.height, gap, at.trace_record):
                 return at, {"status": "interrupted"}
             if gap <= exact:
                 return at, {}
@@ -180,7 +180,7 @@ class DCA(Solver[DifferenceOfConvex]):
             if self.stop == "paper" and change < self.eps:
                 return at, {}
             if drop <= 1e-3 * monitor.tol and monitor.reached(at.gap()):
-                monitor.report(monitor.iterations + 1, at.height, at.gap(), at.told)
+                monitor.report(monitor.iterations + 1, at.height, at.gap(), at.trace_record)
                 return at, {}
         return at, {
             "status": "max_iter",
@@ -188,7 +188,7 @@ class DCA(Solver[DifferenceOfConvex]):
         }
 
 
-class _Checked(Session):
+class _CheckedSession(Session):
     """A session whose answers are looked at before they are used."""
 
     def __init__(self, session: Session, name: str) -> None:
@@ -245,7 +245,7 @@ class _Iterate:
             count //= 2
         return best if best.height < (1.0 - _WORTH) * self.height else None
 
-    def told(self) -> dict[str, Any]:
+    def trace_record(self) -> dict[str, Any]:
         return {"w": self.w.copy(), "b": self.b}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
@@ -79,7 +79,7 @@ class HingeActiveSet(SampleTables):
         most : limit of the iterations of a problem inside of another method; None for the problem itself
         """
         self._take(form.norms[1], form.losses[0].offset, tilt)
-        monitor = outer if most is None else outer.below(_ENOUGH * tol, most)
+        monitor = outer if most is None else outer.child(_ENOUGH * tol, most)
         unit = self.unit * (self.unit / (2.0 * self.c))
         if near is None:
             rest = self.levels(_COARSE)
@@ -94,7 +94,7 @@ class HingeActiveSet(SampleTables):
         if monitor is not outer:
             outer.passes += monitor.passes
             outer.systems += monitor.systems
-            outer.forming += monitor.forming
+            outer.hessian_passes += monitor.hessian_passes
         parts = level.weights()
         if level.stride > 1:  # of all samples, those that w stands for
             parts = np.split(level.refined(1).V[0], self.sizes[:1])

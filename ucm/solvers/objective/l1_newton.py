@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
@@ -103,7 +103,7 @@ class L1Newton:
         state["ridge"], state["tol"], state["begun"], done = ridge, _NEARLY * tol, 0, 0
         while True:
             done += library.l1_newton(state, _STEPS - done, log[done:], _BUDGET)
-            if state["status"] != _UNDERWAY or monitor.late:
+            if state["status"] != _UNDERWAY or monitor.timed_out:
                 break
         spent = monitor.passes
         for step, (value, gap, passes, _) in enumerate(log[:done].tolist()):
@@ -149,7 +149,7 @@ class L1Newton:
         none = np.zeros(max(m, n))
         self._take(v=none[:m], u=none[:n])
         state["tol"], state["begun"] = _NEARLY * tol, 0
-        while done < K and not monitor.late:
+        while done < K and not monitor.timed_out:
             done = library.l1_path(state, done, K, lower, upper, ridge, Z, A, log, _BUDGET)
             if state["begun"] and state["status"] != _UNDERWAY:
                 break
@@ -158,7 +158,7 @@ class L1Newton:
 
     def _count(self, monitor: Monitor, systems: float) -> None:
         monitor.systems += int(systems)
-        monitor.forming += 0.5 * systems * self.squares / self.X.size
+        monitor.hessian_passes += 0.5 * systems * self.squares / self.X.size
 
 
 def _loss(form: Composite) -> tuple[bool, Vec] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.solvers.conjugate_gradients import conjugate_gradients
 
 __all__ = ["NewtonCG"]
@@ -35,8 +35,8 @@ class NewtonCG:
     late : asked before each product, whether to stop
     """
 
-    def __init__(self, X: Any, late: Callable[[], bool]) -> None:
-        self.X, self.Xt, self.late = X, _transposed(X), late
+    def __init__(self, X: Any, timed_out: Callable[[], bool]) -> None:
+        self.X, self.Xt, self.timed_out = X, _transposed(X), timed_out
 
     def solve(self, h: Vec, mean: Vec, ridge: float, g: Vec) -> tuple[Vec, float]:
         """d, and the products of X and of its transpose that it took, in passes over all samples."""
@@ -50,7 +50,7 @@ class NewtonCG:
             u = h * (X @ v)
             return Xt @ u - float(u.sum()) * mean + ridge * v
 
-        d, count = conjugate_gradients(times, g, _FORCING, _MOST, self.late)
+        d, count = conjugate_gradients(times, g, _FORCING, _MOST, self.timed_out)
         return d, share * count
 
 

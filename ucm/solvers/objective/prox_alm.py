@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -26,7 +26,7 @@ from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session, cur
 from ucm.forms.steps import MOST, Stall, growth
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
-from ucm.solvers.objective.proximal_step import Step, penalised
+from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.span_session import in_range_space
 
 __all__ = ["ProxALM"]
@@ -188,7 +188,7 @@ class _Multipliers(Session):
             near = None if self.alpha is None else (self.alpha, self.w, self.b)
             answer = self.active.solve(form, tilt, tol, near, self.monitor, own)
             (self.w, self.b), self.alpha = answer.plane, answer.slopes
-            ended = self.whole and not self.monitor.goes_on
+            ended = self.whole and not self.monitor.may_continue
             if answer.status not in ("max_iter", "stalled") or ended:
                 return answer
         answer = self._multiply(form, tilt, tol)
@@ -197,7 +197,7 @@ class _Multipliers(Session):
 
     def _multiply(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         own = self.options.max_outer
-        at = Step(form, tilt, (self.w, self.b), self.monitor, None, self.losses)
+        at = ProximalIterate(form, tilt, (self.w, self.b), self.monitor, None, self.losses)
         limit = self.monitor.limit(own) if self.whole else own
         best, kept, outer, status = np.inf, Answer(w=at.w, b=at.b), 0, "max_iter"
         stalled = Stall()
@@ -220,7 +220,7 @@ class _Multipliers(Session):
             if self.monitor.reached(gap, 0.5 * tol) and self.monitor.met(missed):
                 status = "converged"
                 break
-            if stop or self.monitor.late:
+            if stop or self.monitor.timed_out:
                 status = "interrupted"
                 break
             if ends or at.lost:
@@ -235,11 +235,11 @@ class _Multipliers(Session):
             status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}"
         )
 
-    def _minimise(self, at: Step) -> int:
+    def _minimise(self, at: ProximalIterate) -> int:
         """Take Newton steps on the envelopes; return their number."""
         for step in range(MOST):
             at.look()
-            if at.gain <= _INNER * self.losses.step(at.t) or self.monitor.late:
+            if at.gain <= _INNER * self.losses.step(at.t) or self.monitor.timed_out:
                 return step
             seen = at.advance()
             hidden = not seen and at.gain > _FALLS * at.before

@@ -10,14 +10,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session, SessionSolver
 from ucm.solvers.objective.l1_newton import L1Newton
 from ucm.solvers.objective.newton_cg import NewtonCG
-from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
+from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.span_session import in_range_space
 
 __all__ = ["ProxNewton"]
@@ -89,10 +89,10 @@ class _Point(Session):
         self.monitor, self.options = monitor, options
         self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            self.systems = NewtonCG(form.X, lambda: monitor.late)
+            self.systems = NewtonCG(form.X, lambda: monitor.timed_out)
         self.form, self.watched = form, form.m * form.n <= _WATCHED
         self.w, self.b = np.zeros(form.n), 0.0
-        self.last: Step | None = None
+        self.last: ProximalIterate | None = None
         self.small = L1Newton.of(form)
 
     def place(self, w: Vec, b: float) -> None:
@@ -103,32 +103,34 @@ class _Point(Session):
         reported = (
             monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
         )
-        if self.small is not None and not (self.whole and reported) and not monitor.late:
+        if self.small is not None and not (self.whole and reported) and not monitor.timed_out:
             start = (self.w, self.b)
             found = self.small.solve(form, tilt, tol, start, monitor, self.whole)
             self.w, self.b, dual = found
             if dual is not None:
                 return Answer(w=self.w, b=self.b, slopes=dual)
-        at = Step(form, tilt, (self.w, self.b), self.monitor, self.systems, last=self.last)
+        at = ProximalIterate(
+            form, tilt, (self.w, self.b), self.monitor, self.systems, last=self.last
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             status, left = self._descend(at, tol)
         self.w, self.b, self.last = at.w, at.b, at
         return Answer(w=at.w, b=at.b, slopes=at.dual).after(status, left)
 
-    def _descend(self, at: Step, tol: float) -> tuple[str, str]:
+    def _descend(self, at: ProximalIterate, tol: float) -> tuple[str, str]:
         """Iterate; return the status and a description of the remaining error."""
         monitor, step, stuck, known = self.monitor, 0, 0, (np.inf, np.inf)
         limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):
             at.look()
             looked = self.watched and step % _WINDOW == 0
-            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.late:
+            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.timed_out:
                 at.measure()
             if self.whole and monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
             if monitor.reached(at.gap, _ENOUGH * tol) and monitor.met(at.missed):
                 return "converged", ""
-            if monitor.late:
+            if monitor.timed_out:
                 return "interrupted", ""
             if looked:
                 value, gap = known

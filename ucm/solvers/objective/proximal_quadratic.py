@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.steps import MOST, growth, line_search
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.augmented_lagrangian import ridge_solve
@@ -46,8 +46,8 @@ class ProximalQuadratic:
     failed : consecutive quadratic functions that were not solved within the limits
     """
 
-    def __init__(self, R: CombinedPenalty, late: Callable[[], bool]) -> None:
-        self.R, self.late, self.mu, self.failed = R, late, 0.0, 0
+    def __init__(self, R: CombinedPenalty, timed_out: Callable[[], bool]) -> None:
+        self.R, self.timed_out, self.mu, self.failed = R, timed_out, 0.0, 0
 
     def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
         """Return a minimiser with a subgradient of at most tol in each coordinate, or the last iterate where
@@ -64,7 +64,7 @@ class ProximalQuadratic:
                 residual, steep = g @ B, mu * float(np.abs(v - x).max(initial=0.0))
                 enough = min(tol, _BESIDE * steep or tol)
                 small = float(np.abs(residual).max(initial=0.0)) <= _INNER * enough
-                if step == MOST or small or self.late():
+                if step == MOST or small or self.timed_out():
                     break
                 system = B @ R.prox_slope_times(v, 1.0 / mu, B.T) / mu
                 np.einsum("ii->i", system)[...] += 1.0
@@ -86,7 +86,7 @@ class ProximalQuadratic:
             subgradient = mu * (c - x) - residual
             solved = float(np.abs(subgradient).max(initial=0.0)) <= enough
             c = x
-            if solved or systems > _SYSTEMS or self.late():
+            if solved or systems > _SYSTEMS or self.timed_out():
                 break
             mu /= growth(step, _AT_ONCE)
         self.mu = float(np.sqrt(mu * first))

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.block_sums import weighted_sums
+from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
-from ucm.data.rows import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.steps import line_search
@@ -42,7 +42,7 @@ from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
 
-__all__ = ["LARGEST", "Losses", "Step", "penalised"]
+__all__ = ["LARGEST", "Losses", "ProximalIterate", "penalised"]
 
 LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
@@ -139,7 +139,7 @@ class _Model:
         return v if self.features is None else v[self.features]
 
 
-class Step:
+class ProximalIterate:
     """The iterate of one tilted problem.
 
     Attributes
@@ -167,7 +167,7 @@ class Step:
         monitor: Monitor,
         systems: NewtonCG | None,
         losses: Losses | None = None,
-        last: Step | None = None,
+        last: ProximalIterate | None = None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, form.cost
         self.losses: Losses = form if losses is None else losses
@@ -176,7 +176,7 @@ class Step:
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = self.R.is_box_plus_ridge
-        self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.late)
+        self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.timed_out)
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.project_domain(start[0]), start[1]
         here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
@@ -300,7 +300,7 @@ class Step:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
         share = X.shape[1] / form.n
         share *= share * np.count_nonzero(h) / form.m
-        self.monitor.forming += 0.5 * self.squares * share / form.entries * self.cost
+        self.monitor.hessian_passes += 0.5 * self.squares * share / form.entries * self.cost
         self.monitor.systems += 1
         self.model = _Model(features, X, H, s / mass, mass, h)
         return self.model
@@ -410,7 +410,7 @@ class Step:
         return -ridge_solve(H, r + ridge * w)
 
     def _late(self) -> bool:
-        return self.monitor.late
+        return self.monitor.timed_out
 
     def _by_columns(self, order: int) -> bool:
         """Whether so many features enter that coordinate descent goes by the samples."""

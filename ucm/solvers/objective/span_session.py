@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm, Session
-from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
 
 __all__ = ["in_range_space"]
 
@@ -44,9 +44,9 @@ class _RangeSpace(Session):
         self, form: Composite, monitor: Monitor, begin: Callable[[Composite, Monitor], Session]
     ) -> None:
         X, self.monitor = form.X, monitor
-        self.span: Span = ByInnerProducts([X]) if sparse.issparse(X) else Orthonormal(X)
+        self.span: Span = GramCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
         self.form = replace(form, X=self.span.tables[0], stored=form.unit_entries)
-        monitor.forming += 0.5 * self.span.forming / form.unit_entries
+        monitor.hessian_passes += 0.5 * self.span.forming / form.unit_entries
         self.inner = begin(self.form, monitor)
 
     def place(self, w: Vec, b: float) -> None:

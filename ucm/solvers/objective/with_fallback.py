@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -52,10 +52,10 @@ class WithFallback(InnerSolver):
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         first = self.first.open(form, monitor)
-        return _Series(self, first, monitor) if self.applies(form) else first
+        return _FallbackSession(self, first, monitor) if self.applies(form) else first
 
 
-class _Series(Session):
+class _FallbackSession(Session):
     """The session of the first solver, or that of the second once it went on."""
 
     def __init__(self, solver: WithFallback, first: Session, monitor: Monitor) -> None:
@@ -68,7 +68,7 @@ class _Series(Session):
     def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
         self.session.whole = self.whole
         answer = self.session.solve(form, tilt, tol)
-        if self.handed or answer.status not in _UNPROVEN or self.monitor.late:
+        if self.handed or answer.status not in _UNPROVEN or self.monitor.timed_out:
             return answer
         second = self.solver.second.open(form, self.monitor)
         w, b = answer.plane
@@ -82,5 +82,5 @@ class _Series(Session):
         if form.value(form.margins(v, c), v, tilt) > below + tol * abs(below):
             return answer
         self.session, self.handed = second, True
-        self.monitor.went_on(self.solver.second.name, self.solver.first.name)
+        self.monitor.record_fallback(self.solver.second.name, self.solver.first.name)
         return other

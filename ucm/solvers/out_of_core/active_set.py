@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import magnitudes
 from ucm.data.source import RowSource, as_double, gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import OverRows
+from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Solver
 
 __all__ = ["LEAST", "ActiveSet", "ActiveSetRun", "ActiveSetWeights", "PassSums", "Plane", "margins"]
@@ -32,7 +32,7 @@ _NARROWER = 0.1  # ratio of the widths of successive passes
 _FINER = 0.2  # ratio of the tolerances of successive problems over the same active set
 
 Plane = tuple[Vec, float]  # w and b
-Form = TypeVar("Form", bound=OverRows)
+Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
 class PassSums(NamedTuple):
@@ -298,7 +298,7 @@ class ActiveSetRun(Generic[Form]):
         """Count the work of an inner solve over a share of all entries."""
         self.monitor.passes += share * own.passes
         self.monitor.systems += own.systems
-        self.monitor.forming += share * own.forming
+        self.monitor.hessian_passes += share * own.hessian_passes
 
     def refined(self, answer: Answer, gap: float) -> Answer | None:
         """Ask more of the problem over the same active set; return the answer if no more is possible."""

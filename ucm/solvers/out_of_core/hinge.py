@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.evidence.row_losses import LossProof, losses_proven, tangent_gap
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, LinearTerm
-from ucm.forms.rows import RowLosses
+from ucm.forms.out_of_core import RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import (
     LEAST,
@@ -252,7 +252,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         self, problem: Composite, start: Plane | None, tol: float, tilt: LinearTerm | None
     ) -> Answer:
         inner: Any = self.inner
-        own = self.monitor.below(tol)
+        own = self.monitor.child(tol)
         if tilt is None:
             begin = None if start is None else Answer(w=start[0], b=start[1])
             answer = inner.solve(problem, own, begin)

@@ -16,13 +16,13 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.first_pass import taken
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.evidence.row_hulls import HullProof, hulls_proven
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import SEPARATED, ZERO, Monitor
-from ucm.forms.rows import RowHulls
+from ucm.forms.out_of_core import RowHulls
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
@@ -126,7 +126,9 @@ class HullsRun(ActiveSetRun[RowHulls]):
                 self.reach = np.where(short, 4.0 * self.first, self.reach)
                 self.first = np.where(short, 4.0 * self.first, self.first)
                 continue
-            if monitor.late:  # the mass that is left, spread over the active set, is a point of U
+            if (
+                monitor.timed_out
+            ):  # the mass that is left, spread over the active set, is a point of U
                 spread = zip(left / weights, self.active.c, strict=True)
                 self.active.p = [part * c for part, c in spread]
                 return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
@@ -170,7 +172,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
             problem = _problem(
                 tables, weights, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
             )
-            own = self.monitor.below(max(_COARSE, self.monitor.tol))
+            own = self.monitor.child(max(_COARSE, self.monitor.tol))
             answer = self.inner.solve(problem, own)
             self.monitor.passes += own.passes
             x = problem.matvec(answer.q)
@@ -219,7 +221,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
             return False
         found = smoothed_newton(
             self.form, self.w, self.theta, self.first, max(0.5**number * rows, least),
-            over_rows(self.form, self.monitor), lambda: self.monitor.late,
+            over_rows(self.form, self.monitor), lambda: self.monitor.timed_out,
         )  # fmt: skip
         if found is None:
             return False
@@ -237,7 +239,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         q = problem.begin(Answer([p / mass for p, mass in zip(active.p, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set
-        own = self.monitor.below(max(self.exact, LEAST), least=0.1 * ZERO)
+        own = self.monitor.child(max(self.exact, LEAST), zero_tol=0.1 * ZERO)
         answer = self.inner.solve(problem, own, Answer(q, norm * self.w))
         self.count(own)
         active.p = [mass * v for mass, v in zip(left, answer.q, strict=True)]

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import OverRows
+from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solution import Certificate
 from ucm.solvers.out_of_core.row_sums import RowFunction, RowSums, added, row_sums
 
@@ -28,7 +28,7 @@ _FLAT = 1e-14  # relative increase that counts as rounding
 Sums = Callable[..., RowSums]
 
 
-def over_rows(form: OverRows, monitor: Monitor) -> Sums:
+def over_rows(form: OutOfCoreForm, monitor: Monitor) -> Sums:
     """Return `row_sums` over all rows, one counted pass for each call."""
 
     def sums(*message: Any) -> RowSums:
@@ -38,7 +38,7 @@ def over_rows(form: OverRows, monitor: Monitor) -> Sums:
     return sums
 
 
-def over_sample(form: OverRows, X: Any, y: Vec, monitor: Monitor) -> Sums:
+def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Sums:
     """Return `row_sums` over rows in memory, counted as their share of a pass."""
 
     def sums(*message: Any) -> RowSums:

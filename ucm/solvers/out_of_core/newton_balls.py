@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.source import as_double, gathered
 from ucm.evidence.row_hulls import HullProof, hulls_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import RowHulls
+from ucm.forms.out_of_core import RowHulls
 from ucm.forms.solution import Certificate
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.newton import RowNewton, over_rows, over_sample
-from ucm.solvers.out_of_core.row_sums import Part, RowSums, RowWeights, scaled_solve
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights, scaled_solve
 
 __all__ = ["solve_balls"]
 
@@ -41,7 +41,9 @@ _FETCHES = 4
 _LITTLE = 1e-2  # of the support
 
 
-def _beyond(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[Part], top: Vec) -> tuple[Any, Vec]:
+def _beyond(
+    X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss], top: Vec
+) -> tuple[Any, Vec]:
     """Return the rows with a v above `top`, at most `_MOST` of a class in a block."""
     y, scores = np.asarray(y, dtype=np.float64), np.asarray(as_double(X) @ w).ravel()
     chosen = []
@@ -64,11 +66,11 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
     for _ in range(_FETCHES):
         counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
         sums = over_sample(form, X, y, monitor)
-        own = monitor.below(monitor.tol)
+        own = monitor.child(monitor.tol)
         z, _ = Balls(form, counts, monitor.tol).minimise(z, sums, own)
         message = function.message(z)
         found = all_rows(*message)
-        if np.all(found.totals <= _LARGE) or monitor.late:
+        if np.all(found.totals <= _LARGE) or monitor.timed_out:
             break
         monitor.count_read()
         top = sums(*message).top
@@ -120,7 +122,7 @@ class Balls(RowNewton):
             slopes = np.zeros((2, 2 + len(form.balls)))
             slopes[0, c] = slopes[1, 2 + k] = 1.0
             loss, factor, share = form.balls[k][0], form.factors[c], form.shares[c]
-            parts.append(Part(loss, c, factor, share, np.zeros(2), slopes))
+            parts.append(ClassLoss(loss, c, factor, share, np.zeros(2), slopes))
         linear = np.concatenate([np.zeros(form.n), form.masses, form.radii])
         super().__init__(form.n, tuple(parts), linear, 0.0)
 

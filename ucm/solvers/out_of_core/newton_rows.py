@@ -12,20 +12,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import RowHulls, RowLosses
+from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.out_of_core.by_rounds import by_rounds
 from ucm.solvers.out_of_core.newton import RowNewton, over_rows, over_sample
 from ucm.solvers.out_of_core.newton_balls import solve_balls
-from ucm.solvers.out_of_core.row_sums import Part, RowSums, RowWeights, scaled_solve
+from ucm.solvers.out_of_core.passes import by_rounds
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights, scaled_solve
 
 __all__ = ["NewtonRows", "SmoothLosses"]
 
@@ -82,7 +82,7 @@ def _is_power(loss: ConvexLoss) -> bool:
 def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
     function, zero = SmoothLosses(form), np.zeros(form.n + 1)
     sums = over_sample(form, *form.data.scaled_sample, monitor)
-    z, _ = function.minimise(zero, sums, monitor.below(monitor.tol))
+    z, _ = function.minimise(zero, sums, monitor.child(monitor.tol))
     rest = zero, form.at_rest
     return function.minimise(z, over_rows(form, monitor), monitor, before=rest)[1]
 
@@ -93,7 +93,7 @@ class SmoothLosses(RowNewton):
     def __init__(self, form: RowLosses) -> None:
         self.form = form
         parts = (
-            Part(loss, c, y, C[c], np.array([-loss.offset, 1.0]), np.array([[y], [0.0]]))
+            ClassLoss(loss, c, y, C[c], np.array([-loss.offset, 1.0]), np.array([[y], [0.0]]))
             for loss, C in form.losses
             for c, y in enumerate((1.0, -1.0))
             if C[c] > 0.0

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.source import RowSource, as_double
 from ucm.forms.objective import curvature
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.augmented_lagrangian import ridge_solve
 
-__all__ = ["Part", "RowFunction", "RowSums", "RowWeights", "added", "row_sums", "scaled_solve"]
+__all__ = ["ClassLoss", "RowFunction", "RowSums", "RowWeights", "added", "row_sums", "scaled_solve"]
 
 _FEW = 0.7  # share of rows, below which a copy of them is faster than all rows
 
 
-class Part(NamedTuple):
+class ClassLoss(NamedTuple):
     """A loss over the rows of one class.
 
     Attributes
@@ -54,11 +54,11 @@ class RowFunction:
     """`ridge ||w||_2^2 / 2 + linear'(w, u)` and the values of all parts, a convex function of z = (w, u)."""
 
     n: int
-    parts: tuple[Part, ...]
+    parts: tuple[ClassLoss, ...]
     linear: Vec
     ridge: float
 
-    def message(self, z: Vec) -> tuple[Vec, Vec, tuple[Part, ...]]:
+    def message(self, z: Vec) -> tuple[Vec, Vec, tuple[ClassLoss, ...]]:
         """Return w, u and the parts, the message of `row_sums`."""
         return z[: self.n], z[self.n :], self.parts
 
@@ -102,7 +102,7 @@ class RowSums(NamedTuple):
     samples: NDArray[np.float64]
 
 
-def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[Part]) -> RowSums:
+def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
     """Return the sums over a block; y holds labels times weights."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     count, n, k = len(parts), w.size, u.size
@@ -163,7 +163,7 @@ def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
 
 
 def _weights(
-    X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[Part]
+    X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]
 ) -> tuple[Vec, NDArray[np.intp], Vec]:
     """Return the weights of the rows of a block, their classes, and the weights of the samples."""
     y = np.asarray(y, dtype=np.float64)
@@ -180,7 +180,7 @@ class RowWeights:
     """The weights of all rows, computed in one pass: `scale q_i + shift c_i` in each class."""
 
     source: RowSource
-    message: tuple[Vec, Vec, tuple[Part, ...]]
+    message: tuple[Vec, Vec, tuple[ClassLoss, ...]]
     scale: Vec = field(default_factory=lambda: np.ones(2))
     shift: Vec = field(default_factory=lambda: np.zeros(2))
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.forms.rows import RowHulls
+from ucm.forms.out_of_core import RowHulls
 from ucm.language.losses import HuberHinge
-from ucm.solvers.out_of_core.row_sums import Part, RowFunction, RowSums, scaled_solve
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowFunction, RowSums, scaled_solve
 
 __all__ = ["smoothed_newton"]
 
@@ -37,7 +37,7 @@ def smoothed_newton(
     reach: Vec,
     most: float,
     sums: Callable[..., RowSums],
-    late: Callable[[], bool],
+    timed_out: Callable[[], bool],
 ) -> tuple[Vec, Vec, Vec] | None:
     """Return w of length 1, thresholds and a reach with at most so many rows within, or None.
 
@@ -57,7 +57,7 @@ def smoothed_newton(
     z = np.concatenate([w, -theta])
     before: tuple[Vec, float] | None = None
     for _ in range(_LIMIT):
-        if late() or delta <= _LEAST * width:
+        if timed_out() or delta <= _LEAST * width:
             return None
         F = _smoothed(form, delta)
         found = sums(*F.message(z))
@@ -104,7 +104,7 @@ def _smoothed(form: RowHulls, delta: float) -> RowFunction:
     """Return F for a width."""
     fixed, slopes = np.array([0.0, delta]), np.eye(2)
     parts = tuple(
-        Part(HuberHinge(1.0), c, f, share, fixed, np.stack([slopes[c], np.zeros(2)]))
+        ClassLoss(HuberHinge(1.0), c, f, share, fixed, np.stack([slopes[c], np.zeros(2)]))
         for c, (f, share) in enumerate(zip(form.factors, form.shares, strict=True))
     )
     linear = np.concatenate([np.zeros(form.n), form.masses])

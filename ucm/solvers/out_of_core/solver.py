@@ -10,11 +10,11 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import InnerSolver
-from ucm.forms.rows import RowHulls, RowLosses
+from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
-from ucm.solvers.out_of_core.by_rounds import by_rounds
 from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
 from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
+from ucm.solvers.out_of_core.passes import by_rounds
 
 __all__ = ["OutOfCoreActiveSet"]
 

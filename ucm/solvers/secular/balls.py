@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.spectrum import Spectrum
 from ucm.forms.monitor import Monitor
 from ucm.forms.trust_region import secular_root
@@ -55,7 +55,7 @@ def several(
     tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
     far = s
     for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
-        if monitor.late:
+        if monitor.timed_out:
             break
         far = far * (_HUGE / float(far @ traces))
         H = sum((a * T for a, T in zip(far, S, strict=True)), start=np.eye(c.size))
@@ -96,7 +96,7 @@ def _newton(
         sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
         met = s * sizes / radii
         free = (s < most) | (met > 1.0)
-        if np.all(np.abs(met[free] - 1.0) <= 1e-13) or monitor.late:
+        if np.all(np.abs(met[free] - 1.0) <= 1e-13) or monitor.timed_out:
             break
         Sx = np.column_stack([T @ x for T in S])
         slope = 0.5 * (radii**2 - (s * sizes) ** 2)

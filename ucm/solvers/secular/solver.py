@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.maps import scaled
 from ucm.data.options import COUNT, check_fields, within
 from ucm.data.spectrum import Spectrum, known, spectrum
@@ -154,7 +154,7 @@ class _Run:
 
     def formed(self) -> Answer:
         form = self.form
-        self.monitor.forming += _forming(form)
+        self.monitor.hessian_passes += _forming(form)
         self.monitor.systems += 1
         S = [spectrum(b.map) for b in form.blocks]
         x, s = _nearest(S, form.center, self.radii, None, self.monitor)
@@ -164,7 +164,7 @@ class _Run:
         """Solve with the S_k in coordinates of the span of all columns."""
         form = self.form
         Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
-        self.monitor.forming += factoring(form, *Q.shape)
+        self.monitor.hessian_passes += factoring(form, *Q.shape)
         self.monitor.systems += 1
         S = [Spectrum.of(A @ A.T) for A in parts]
         x, s = _nearest(S, center, self.radii, None, self.monitor)
@@ -177,7 +177,7 @@ class _Run:
         point, gap, done = self.assess(x, s, pulls)
         size = self.unit * self.form.space.norm(point)
         self.monitor.report(self.monitor.iterations + 1, -size, gap)
-        return self.answer if done or not self.monitor.late else self.answer.interrupted()
+        return self.answer if done or not self.monitor.timed_out else self.answer.interrupted()
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
         """The point that `q_k = -s_k A_k'x` stands for, the gap between its norm and the bound from

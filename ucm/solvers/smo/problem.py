@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ucm import native
 from ucm.data.gram import Gram
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
+from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.nearest import KernelHulls
-from ucm.forms.pair import HingeDual, slacks
 
 __all__ = ["Pairs"]
 

@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, whole
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import KernelHulls, NearestPoint
-from ucm.forms.pair import HingeDual
 from ucm.solvers.smo.problem import Pairs
 from ucm.solvers.smo.state import DONE, INDEFINITE, LIMIT, State
 
@@ -173,7 +173,7 @@ class SMO(NearestPoint):
     def _first(self, problem: Pairs, tol: float, monitor: Monitor) -> Vec:
         """A start from the solution over a part of the samples."""
         members = problem.every(self.stride)
-        if problem.n < self.coarse or members.size == problem.n or monitor.late:
+        if problem.n < self.coarse or members.size == problem.n or monitor.timed_out:
             return problem.centre()
         part = problem.part(members)
         first = self._first(part, tol, monitor)

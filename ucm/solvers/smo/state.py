@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm import native
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
 from ucm.solvers.smo.problem import Pairs
@@ -86,7 +86,7 @@ class State:
             took = time.perf_counter() - began
             if code == _MISSING:
                 self._fetch()
-            elif code != LIMIT or self.updates >= limit or monitor.late:
+            elif code != LIMIT or self.updates >= limit or monitor.timed_out:
                 return code
             else:
                 share = max(_FIRST, int(count * min(8.0, _SECONDS / max(took, 1e-9))))

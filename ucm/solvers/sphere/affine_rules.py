@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
+from ucm.forms.affine_rule_bounds import inner_radius, rooms
 from ucm.forms.answer import LowerBoundProof
 from ucm.forms.monitor import Monitor
-from ucm.forms.rules import inner_radius, rooms
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere
 
-__all__ = ["AffineRule", "Hulls", "Parts", "majorised", "quick_rule", "refused"]
+__all__ = ["AffineRule", "Hulls", "PointsAndBalls", "majorised", "quick_rule", "refused"]
 
 Mat = NDArray[np.float64]
 
@@ -169,7 +169,7 @@ class _Round:
 
 
 @dataclass
-class Parts:
+class PointsAndBalls:
     """A form as points and balls, and the way back to its blocks.
 
     Attributes
@@ -188,7 +188,7 @@ class Parts:
     scale: float
 
     @classmethod
-    def of(cls, form: UnitNorm) -> Parts:
+    def of(cls, form: UnitNorm) -> PointsAndBalls:
         """The parts; couplings are left out."""
         r, image = form.rank, form.image
         center = form.lower(image.center)
@@ -234,7 +234,7 @@ class Parts:
 
     def completed(self, rule: AffineRule | None, monitor: Monitor) -> LowerBoundProof:
         """The rule of the hulls and those of the balls beside it, block by block."""
-        if self.rounds and not monitor.late:
+        if self.rounds and not monitor.timed_out:
             self._mix(rule)
         r = self.form.rank
         q = [c.copy() for c in self.centers]
@@ -305,7 +305,7 @@ def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
     entries = sum(b.map.shape[1] for b in form.image.blocks)
     if float(entries + form.rank) * form.rank**2 > most:
         return f"{entries} weights in {form.rank} dimensions take too long"
-    return "the time was over" if monitor.late else ""
+    return "the time was over" if monitor.timed_out else ""
 
 
 def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
@@ -319,7 +319,7 @@ def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
     why = refused(form, monitor, _QUICK)
     if why:
         return why
-    parts = Parts.of(form)
+    parts = PointsAndBalls.of(form)
     rule = None if parts.hulls is None else majorised(parts.hulls, monitor)
     return parts.completed(rule, monitor)
 
@@ -336,7 +336,7 @@ def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
     mu = 0.0
     for _ in range(_STAGES):
         for step in range(_ROUNDS):
-            if monitor.late:
+            if monitor.timed_out:
                 return best
             total = hulls.sums(k)
             if not (total > 0.0).all():

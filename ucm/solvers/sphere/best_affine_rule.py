@@ -23,7 +23,7 @@ from ucm.forms.answer import LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import accuracy, attempt
-from ucm.solvers.sphere.affine_rules import AffineRule, Hulls, Parts, majorised, refused
+from ucm.solvers.sphere.affine_rules import AffineRule, Hulls, PointsAndBalls, majorised, refused
 
 __all__ = ["best_rule", "long_rule"]
 
@@ -44,7 +44,7 @@ def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
     why = refused(form, monitor, _LONG)
     if why:
         return why
-    parts = Parts.of(form)
+    parts = PointsAndBalls.of(form)
     rule = None
     if parts.hulls is not None:
         quick = majorised(parts.hulls, monitor)

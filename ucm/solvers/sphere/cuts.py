@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import LinearProgram
-from ucm.solvers.sphere.ray_shooting import Reached
+from ucm.solvers.sphere.ray_shooting import RayPoint
 
 __all__ = ["Cuts"]
 
@@ -69,7 +69,7 @@ class Cuts:
             self.best, self.v = far, form.unit(v)
         return height
 
-    def reach(self, g: Vec) -> Reached | None:
+    def reach(self, g: Vec) -> RayPoint | None:
         """A lower bound of f on the face of g, the best v there with `<g, v> = 1`, and the blocks of the
         point that proves the bound; None when the program failed, or the time is over."""
         program = self._program()
@@ -79,7 +79,7 @@ class Cuts:
         program.cut(self.points[-1][None])
         found = None
         for step in range(1, _MOST * (g.size + 1)):
-            if self.monitor.late:
+            if self.monitor.timed_out:
                 return None
             solved = program.solve() if self.bounded else None
             if solved is None:
@@ -109,7 +109,7 @@ class Cuts:
             np.sum([shares[k] / total * self.blocks[k][j] for k in used], axis=0)
             for j in range(len(self.blocks[0]))
         ]
-        return Reached(low, near, q, [])
+        return RayPoint(low, near, q, [])
 
     def _program(self) -> _Program:
         """The program of the points so far; a new one where these have become many, or far larger than f."""
@@ -143,7 +143,7 @@ class _Program:
     """
 
     def __init__(self, unit: Vec, scale: float, box: Vec, monitor: Monitor) -> None:
-        self.program = LinearProgram(monitor.below(monitor.tol), presolve="off", simplex_strategy=1)
+        self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_strategy=1)
         self.unit, self.scale = unit, scale
         ends = box * (unit / scale)
         u = self.program.columns(unit.size, -ends, ends)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
@@ -67,13 +67,13 @@ class Faces(UnitSolver):
         points: list[list[Vec]] = []
         best = np.inf
         for g in form.vertices():
-            if not monitor.goes_on:
+            if not monitor.may_continue:
                 return answer.ended(
                     "max_iter", f"{monitor.iterations} faces searched; raise max_iter"
                 )
             found = reach(g)
             monitor.passes += 1.0
-            if found is None and monitor.late:
+            if found is None and monitor.timed_out:
                 return answer.interrupted()
             if found is None:
                 return answer.ended(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.faces import min_norm_point
@@ -187,7 +187,7 @@ class _Polytope:
         """Push out facets; whether any of them moved."""
         moved = False
         for a, distance in zip(normals, far, strict=True):
-            if self.monitor.late:
+            if self.monitor.timed_out:
                 return True  # not known
             moved |= self.push(a) > distance * self.form.length(a) + 1e-13 * self.scale
         return moved

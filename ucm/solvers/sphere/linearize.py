@@ -70,7 +70,7 @@ class Linearize(UnitSolver):
             for g in form.corners(v):
                 found = reach(g)
                 monitor.passes += 1.0
-                if found is None and monitor.late:
+                if found is None and monitor.timed_out:
                     return answer.interrupted()
                 if found is None:
                     return answer.ended("max_iter", "a program had no answer; scale the features")

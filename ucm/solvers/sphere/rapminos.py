@@ -9,14 +9,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.options import check_fields, one_of
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.sphere.ray_shooting import Radial
+from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Rapminos"]
@@ -96,8 +96,8 @@ class Rapminos(UnitSolver):
     def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
         count = 0 if self.step == "nearest" else _WIDTH * form.rank
         steep = True
-        small = hulls.points.size <= _WHOLE and not monitor.late
-        whole = Radial.of(hulls, monitor) if count and small else None
+        small = hulls.points.size <= _WHOLE and not monitor.timed_out
+        whole = PolyhedralRay.of(hulls, monitor) if count and small else None
         limit = monitor.limit(_STEPS)
         flat = form.image.space.resolution * form.image.largest
         window = max(_WINDOW, form.rank)
@@ -110,7 +110,7 @@ class Rapminos(UnitSolver):
                     message = f"{window} steps in a row gained less than {_SLOW:g} of the objective"
                     return _answer(form, hulls, at).ended("stalled", message)
                 mark = at.value
-            told = functools.partial(form.told, at.v)
+            told = functools.partial(form.trace_record, at.v)
             if monitor.report(monitor.iterations + 1, at.value, float("nan"), told):
                 return _answer(form, hulls, at).interrupted()
             new = None
@@ -123,7 +123,7 @@ class Rapminos(UnitSolver):
             if new is None or not new.value < at.value * (1.0 - 1e-15):
                 new = _escape(form, hulls, at, monitor)
             monitor.passes += 1.0
-            if new is None and monitor.late:
+            if new is None and monitor.timed_out:
                 return _answer(form, hulls, at).interrupted()
             if new is None:
                 return _answer(form, hulls, at)
@@ -187,17 +187,17 @@ def _corner(
     hulls: SumOfHulls,
     at: _State,
     count: int,
-    whole: Radial | None,
+    whole: PolyhedralRay | None,
     monitor: Monitor,
 ) -> tuple[_State | None, int]:
     """Towards the minimum on `<n, w> = 1` of the function of the samples near the thresholds; and how
     many these should be. None when w is that minimum for every n."""
     for n in form.corners(at.v):
-        found = None if whole is None or monitor.late else whole.reach(n)
-        while whole is None and not monitor.late:
+        found = None if whole is None or monitor.timed_out else whole.reach(n)
+        while whole is None and not monitor.timed_out:
             wide = hulls.face(at.v, at.scores, count)
             points, caps = hulls.points[wide.index], hulls.caps[wide.index]
-            found = Radial(wide.fixed, points, caps, wide.group, wide.rest, monitor).reach(n)
+            found = PolyhedralRay(wide.fixed, points, caps, wide.group, wide.rest, monitor).reach(n)
             if found is not None or count >= hulls.caps.size:
                 break
             count *= 2  # too few samples: their function has no minimum
@@ -233,7 +233,7 @@ def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> 
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):
-        if monitor.late:
+        if monitor.timed_out:
             break
         new = _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
         if new is None or (best is not None and new.value >= best.value):

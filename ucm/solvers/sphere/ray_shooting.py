@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls
@@ -30,10 +30,10 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
 
-__all__ = ["Radial", "Reach", "Reached", "radial"]
+__all__ = ["PolyhedralRay", "RayPoint", "Reach", "radial"]
 
 
-class Radial:
+class PolyhedralRay:
     """`fixed + sum_i q_i z_i`, `0 <= q <= caps`, the sum of group g `rest[g]`, in HiGHS.
 
     Parameters
@@ -47,7 +47,7 @@ class Radial:
     """
 
     @classmethod
-    def of(cls, hulls: SumOfHulls, monitor: Monitor) -> Radial:
+    def of(cls, hulls: SumOfHulls, monitor: Monitor) -> PolyhedralRay:
         """All samples of a sum of reduced hulls."""
         group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
         return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses, monitor)
@@ -62,7 +62,7 @@ class Radial:
         monitor: Monitor,
     ) -> None:
         self.program = LinearProgram(
-            monitor.below(monitor.tol), presolve="off", simplex_scale_strategy=0
+            monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0
         )
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
@@ -89,7 +89,7 @@ class Radial:
         return None if slope == 0.0 else (scale * float(found.x[-1]), w / slope, found.x[:-1])
 
 
-class Reached(NamedTuple):
+class RayPoint(NamedTuple):
     """The largest s with `-s g` in U, its dual vector v with `<g, v> = 1`, the blocks there, and the
     multipliers of the couplings, scaled to v."""
 
@@ -111,7 +111,7 @@ _STEPS, _INNER = 30, 20
 _SAME = 1e-7  # of a reach
 _ZERO = 1e-10  # norm of a nearest point that is 0, relative
 
-Reach = Callable[[Vec], Reached | None]
+Reach = Callable[[Vec], RayPoint | None]
 """What g reaches; None when no multiple of g is in U, the program failed, or the time was over."""
 
 
@@ -131,7 +131,7 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
     image = form.image
     last: Answer | None = None
 
-    def reach(normal: Vec) -> Reached | None:
+    def reach(normal: Vec) -> RayPoint | None:
         nonlocal last
         g = form.lift(normal)
         v = normal / float(normal @ normal)
@@ -139,11 +139,11 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
         gap, least = _GAP, monitor.zero * s
         for _ in range(_STEPS):
             moved = replace(image, center=image.center + s * g)
-            below = monitor.below(gap, _INNER, least=_ZERO)
+            below = monitor.child(gap, _INNER, zero_tol=_ZERO)
             last = nearest.solve(moved, below, last)
             monitor.passes += below.passes
             monitor.systems += below.systems
-            if monitor.late:
+            if monitor.timed_out:
                 return None
             z, before = moved.matvec(last.q), s
             for w in (z, z if last.w is None else last.w):
@@ -159,17 +159,17 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
                 if gap < _GAP or not z.any():
                     break
                 gap = _SHARPER
-        return Reached(s, v, form.image.centers() if last is None else last.q, [])
+        return RayPoint(s, v, form.image.centers() if last is None else last.q, [])
 
     return reach
 
 
 def _polyhedral(hulls: SumOfHulls, monitor: Monitor) -> Reach:
-    program = Radial.of(hulls, monitor)
+    program = PolyhedralRay.of(hulls, monitor)
 
-    def reach(g: Vec) -> Reached | None:
+    def reach(g: Vec) -> RayPoint | None:
         found = program.reach(g)
-        return None if found is None else Reached(found[0], found[1], hulls.blocks(found[2]), [])
+        return None if found is None else RayPoint(found[0], found[1], hulls.blocks(found[2]), [])
 
     return reach
 
@@ -183,7 +183,7 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
     along = cp.multiply(1.0 / blocks.sizes, blocks.x) + s * g == 0
     problem = cp.Problem(cp.Maximize(s), [along, *blocks.constraints])
 
-    def reach(normal: Vec) -> Reached | None:
+    def reach(normal: Vec) -> RayPoint | None:
         g.value = normal / blocks.sizes
         length = float(np.linalg.norm(g.value))
         g.value /= length
@@ -200,6 +200,6 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
         if slope == 0.0:
             return None
         far = blocks.scale * float(s.value) / length
-        return Reached(far, w / slope, blocks.point(), blocks.multipliers(1.0 / slope))
+        return RayPoint(far, w / slope, blocks.point(), blocks.multipliers(1.0 / slope))
 
     return reach

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.maps import ZeroMap
 from ucm.forms.steps import line_search
 from ucm.language.contracts import Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet

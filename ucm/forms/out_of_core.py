@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.first_pass import RowData
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Expected
 from ucm.forms.objective import hinged
 from ucm.language.losses import Hinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
-__all__ = ["OverRows", "RowHulls", "RowLosses"]
+__all__ = ["OutOfCoreForm", "RowHulls", "RowLosses"]
 
 
 @dataclass(frozen=True)
-class OverRows:
+class OutOfCoreForm:
     """A form over the samples of a row source.
 
     Attributes
@@ -41,7 +41,7 @@ class OverRows:
 
 
 @dataclass(frozen=True)
-class RowHulls(OverRows):
+class RowHulls(OutOfCoreForm):
     """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
     `sum q_i = mass_c`, and for each ball k
 
@@ -127,11 +127,11 @@ class RowHulls(OverRows):
         return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / totals_of
 
 
-Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
+WeightedRows = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 
 
 @dataclass(frozen=True)
-class RowLosses(OverRows):
+class RowLosses(OutOfCoreForm):
     """`min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class
     c, less such a sum of other losses; c_i is the weight of a sample.
 
@@ -145,9 +145,9 @@ class RowLosses(OverRows):
     unit : mu of ramp losses with one mu < 1; else 1
     """
 
-    losses: Weighed
+    losses: WeightedRows
     penalties: tuple[ProximalPenalty, ...]
-    minus: Weighed = ()
+    minus: WeightedRows = ()
     taken: tuple[SubtractedPenalty, ...] = ()
     start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0

@@ -20,5 +20,5 @@ def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answe
     except KeyboardInterrupt:
         if monitor.latest is None:
             raise
-        monitor.broken = True
+        monitor.interrupted = True
         return monitor.latest.interrupted()

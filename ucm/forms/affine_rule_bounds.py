@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.language.contracts import Block, BoundDomain
 from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear import CHUNK, Matrix, Vec
+from ucm.data.linear_map import CHUNK, Matrix, Vec
 
 __all__ = ["in_double", "row_norms", "weighted_gram", "weighted_sums"]
 

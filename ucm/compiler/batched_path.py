@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import InFeatures, certify_objective
+from ucm.evidence.objective import FeatureNormal, certify_objective
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution, Stats
@@ -63,7 +63,7 @@ def along(
         Z, slopes, taken = steps.along(*walls, tol, monitor)
         proofs = [
             certify_objective(
-                model.with_params(**{name: value}), data, InFeatures(data.X, z[:-1]), z[-1], own
+                model.with_params(**{name: value}), data, FeatureNormal(data.X, z[:-1]), z[-1], own
             )
             for value, z, own in zip(values, Z, slopes)
         ]

@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
-from ucm.data.approx import KernelFeatures
+from ucm.data.effective_weights import (
+    UNWEIGHTED,
+    EffectiveWeights,
+    by_sign,
+    check_class_weight,
+    sample_weights_of,
+)
 from ucm.data.gram import Gram
-from ucm.data.linear import LinearMap, Vec
+from ucm.data.kernel_features import KernelFeatures
+from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import CenteredMap, IdentityMap, MatrixMap, SampleMap, UnitMap
 from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
@@ -28,13 +35,6 @@ from ucm.data.validation import (
     refuse_entry,
     signs_of,
     vector,
-)
-from ucm.data.weighing import (
-    UNWEIGHTED,
-    SampleWeights,
-    by_sign,
-    check_class_weight,
-    sample_weights_of,
 )
 from ucm.errors import DataError, SolverError, UCMError
 
@@ -182,7 +182,7 @@ class Data:
         self,
         X: Any,
         y: Vec,
-        weighing: SampleWeights = UNWEIGHTED,
+        weighing: EffectiveWeights = UNWEIGHTED,
         gram: Gram | None = None,
         space: Space | None = None,
         seal: Fingerprint | None = None,
@@ -286,12 +286,12 @@ class Data:
     @property
     def weights(self) -> Vec | None:
         """`factors`, or None where each is 1."""
-        return None if self.weighing.plain else self.factors
+        return None if self.weighing.is_uniform else self.factors
 
     @property
     def given(self) -> int:
         """The number of samples before those of weight 0 were left out."""
-        return self.m if self.weighing.kept is None else self.weighing.given
+        return self.m if self.weighing.nonzero is None else self.weighing.n_input
 
     @functools.cached_property
     def total(self) -> float:
@@ -302,7 +302,7 @@ class Data:
     @_once
     def copies(self, kind: str, group: Any = None) -> Vec | None:
         """The weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
-        return None if self.weighing.plain else self.factors[self.rows(kind, group)]
+        return None if self.weighing.is_uniform else self.factors[self.rows(kind, group)]
 
     def count(self, kind: str, group: Any = None) -> float:
         """The sum of the weights of the samples of a kind."""
@@ -510,10 +510,10 @@ def bind(
     weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
         weighing = sample_weights_of(values, weights, class_weight)
-    if weighing.kept is not None:
-        X, values = X[weighing.kept], values[weighing.kept]
-        X = np.ascontiguousarray(X[:, weighing.kept]) if square else X
-        groups = None if groups is None else groups[weighing.kept]
+    if weighing.nonzero is not None:
+        X, values = X[weighing.nonzero], values[weighing.nonzero]
+        X = np.ascontiguousarray(X[:, weighing.nonzero]) if square else X
+        groups = None if groups is None else groups[weighing.nonzero]
     seal = Fingerprint(X, values)
     if not seal.finite:
         refuse_entry(first_bad(X) or (0, 0, np.nan))

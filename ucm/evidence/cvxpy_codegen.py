@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import bind
+from ucm.data.bound_data import bind
 from ucm.errors import CompositionError, brief
 from ucm.evidence.expression_text import ExpressionPrinter, Text, code
 from ucm.evidence.objective import weights_in

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.bound_data import Data
+from ucm.data.linear_map import Vec
 from ucm.data.maps import IdentityMap
 from ucm.errors import ParameterError, SolverError
 from ucm.evidence.certificate import fault, interval
-from ucm.evidence.inside import INSIDE, moved_inside
-from ucm.evidence.support import Heights
+from ucm.evidence.feasible_point import INSIDE, moved_inside
+from ucm.evidence.support import SupportFunction
 from ucm.forms.distance import MinNorm
 from ucm.forms.solution import Certificate
 from ucm.language import cvx as cp
@@ -51,7 +51,7 @@ def both_sides(
         if unit is None and size > 0.0:
             unit = data.space.dual_vector(x, model.dual)
     if unit is not None:
-        primal = Heights(model.set, data)(-unit).value
+        primal = SupportFunction(model.set, data)(-unit).value
     wrong = fault("the lowering of this set", model)
     found = interval(primal, size, violation, data.scale, wrong=wrong)
     return replace(found, broken=broken) if violation > INSIDE else found

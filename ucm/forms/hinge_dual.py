@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.gram import Gram
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.forms.answer import Expected
 
 __all__ = ["HingeDual", "slacks"]

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ucm.data.bound import Data, bind
+from ucm.data.bound_data import Data, bind
+from ucm.data.effective_weights import ClassWeight
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
-from ucm.data.weighing import ClassWeight
 from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (

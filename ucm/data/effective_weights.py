@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear import Vec
+from ucm.data.linear_map import Vec
 from ucm.data.validation import refuse_weightless
 from ucm.errors import ParameterError, brief
 
@@ -19,7 +19,7 @@ __all__ = [
     "SAMPLE_OPTIONS",
     "UNWEIGHTED",
     "ClassWeight",
-    "SampleWeights",
+    "EffectiveWeights",
     "by_sign",
     "check_class_weight",
     "factors_of",
@@ -31,7 +31,7 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 
 
 @dataclass(frozen=True)
-class SampleWeights:
+class EffectiveWeights:
     """The weights of samples and classes.
 
     A weight of a sample is a repetition: of m = sum of the weights samples there are so many copies. A
@@ -47,35 +47,35 @@ class SampleWeights:
 
     classes: tuple[float, float] = (1.0, 1.0)
     samples: Vec | None = None
-    kept: NDArray[np.intp] | None = None
-    given: int = 0
+    nonzero: NDArray[np.intp] | None = None
+    n_input: int = 0
 
     @property
-    def plain(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether every weight is 1."""
         return self.samples is None and self.classes == (1.0, 1.0)
 
     @property
     def given_weights(self) -> Vec | None:
         """`sample_weight` of all given samples; None if all are 1."""
-        if self.kept is None:
+        if self.nonzero is None:
             return self.samples
-        return self.spread(np.ones(self.kept.size) if self.samples is None else self.samples)
+        return self.scatter(np.ones(self.nonzero.size) if self.samples is None else self.samples)
 
-    def spread(self, v: NDArray[Any] | None) -> Any:
+    def scatter(self, v: NDArray[Any] | None) -> Any:
         """Return an entry for every given sample: 0 for a sample of weight 0."""
-        if v is None or self.kept is None:
+        if v is None or self.nonzero is None:
             return v
-        whole = np.zeros(self.given, v.dtype)
-        whole[self.kept] = v
+        whole = np.zeros(self.n_input, v.dtype)
+        whole[self.nonzero] = v
         return whole
 
-    def gathered(self, v: Vec | None) -> Vec | None:
+    def gather(self, v: Vec | None) -> Vec | None:
         """The entries of the samples of positive weight."""
-        return v if v is None or self.kept is None else v[self.kept]
+        return v if v is None or self.nonzero is None else v[self.nonzero]
 
 
-UNWEIGHTED = SampleWeights()
+UNWEIGHTED = EffectiveWeights()
 SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
 """The options of every function that takes samples."""
 
@@ -121,7 +121,7 @@ def check_class_weight(class_weight: Any) -> None:
             )
 
 
-def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> SampleWeights:
+def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> EffectiveWeights:
     """Return the weights of samples with the labels y, without samples of weight 0; both kinds of weights are
     validated.
 
@@ -142,7 +142,7 @@ def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> SampleW
     if isinstance(class_weight, str):
         counts = np.ones(y.size) if weights is None else weights
         totals = float(counts[y == 1.0].sum()), float(counts[y == -1.0].sum())
-    return SampleWeights(factors_of(totals, class_weight), samples, kept, y.size)
+    return EffectiveWeights(factors_of(totals, class_weight), samples, kept, y.size)
 
 
 def factors_of(totals: tuple[float, float], class_weight: Any) -> tuple[float, float]:

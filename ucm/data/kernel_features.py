@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
-from ucm.data.linear import Matrix
+from ucm.data.linear_map import Matrix
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
 from ucm.data.row_metadata import weight_in
 from ucm.data.source import RowSource, as_double, gathered
@@ -140,13 +140,15 @@ class RandomFeatures(FeatureSampler):
             )
         rng = np.random.default_rng(self.seed)
         F = np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((X.shape[1], self.rank))
-        waves = Kernel("callable", function=_Waves(rng.uniform(0.0, 2.0 * np.pi, self.rank)))
+        waves = Kernel(
+            "callable", function=_RandomFourierMap(rng.uniform(0.0, 2.0 * np.pi, self.rank))
+        )
         nothing = np.empty(0, dtype=np.intp)  # no sample stands for a frequency
         return KernelFeatures(kernel, Expansion(waves, None, F.T, nothing, X.shape[0]), self)
 
 
 @dataclass(frozen=True)
-class _Waves:
+class _RandomFourierMap:
     """`sqrt(2 / r) cos(<x, f_j> + t_j)` for the frequencies f_j in the rows of F and the phases t_j, (r,)."""
 
     phases: NDArray[np.float64]
