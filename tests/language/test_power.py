@@ -15,14 +15,16 @@ from ucm.language.power import power_root, project_power
 def test_the_power_equation_against_brent(n: int, e: float) -> None:
     rng = np.random.default_rng(n)
     u, c = rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 2, n), 10.0 ** rng.uniform(-2, 2, n)
+
+    def excess(t: float, u: float, k: float) -> float:
+        return t + k * t**e - u
+
     for k in (c, float(c[0]), 0.0):
         for x, ui, ki in zip(power_root(u, k, e), u, np.broadcast_to(k, n), strict=True):
             if ui <= 0.0:
                 assert x == 0.0
             else:
-                root = brentq(
-                    lambda t: t + ki * t**e - ui, 0.0, ui, xtol=1e-300, rtol=np.float64(1e-15)
-                )
+                root = brentq(excess, 0.0, ui, args=(ui, ki), xtol=1e-300, rtol=np.float64(1e-15))
                 assert x == pytest.approx(root, rel=1e-12)
     out = power_root(np.array([np.nan, np.inf]), 1.0, e)
     assert out[0] == 0.0
