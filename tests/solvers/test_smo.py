@@ -314,3 +314,10 @@ def test_exchanges_find_the_nearest_point(n: int) -> None:
         np.testing.assert_allclose(q[own].sum(), sums[g])
         high = F[own & (q > 0.0)].max(initial=-np.inf)
         assert high <= F[own & (q < cap)].min(initial=np.inf) + 1e-9
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_values_of_a_kernel_that_are_not_finite_end_it(p: float) -> None:
+    X, y = 1e-160 * np.arange(4.0)[:, None], np.array([1, -1, 1, -1])
+    with pytest.raises(ucm.errors.SolverError, match="kernel: expected finite values"):
+        ucm.solve(psvm(p, 1.0), X, y, kernel="rbf", solver="smo")

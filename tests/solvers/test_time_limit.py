@@ -153,6 +153,21 @@ def test_a_long_solve_is_cut_within_a_second(solver: str) -> None:
         assert "the time limit of 0.1 s came first" in str(caught[-1].message)
 
 
+def test_pair_updates_whose_rows_python_computes_are_cut() -> None:
+    rows: list[int] = []
+
+    def slow(A: Any, B: Any) -> Any:
+        rows.append(len(A))
+        time.sleep(0.02)
+        return np.exp(-0.5 * ((A[:, None, :] - B) ** 2).sum(axis=2))
+
+    plan = ucm.compile(ucm.models.nu_svm(0.5), X[:, :3], y, kernel=slow, cache_size=1)
+    rows.clear()
+    with pytest.warns(ConvergenceWarning, match="the time limit of 0.5 s came first"):
+        assert plan.solve(time_limit=0.5).stats.solver == "smo"
+    assert len(rows) < 50  # 400 without the limit
+
+
 class _Soon(Monitor):
     """A monitor whose time is over as soon as a program in other hands has begun."""
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, whole
+from ucm.errors import SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
@@ -71,6 +72,11 @@ def descend(
     zero : whether the objective is 0 for the purpose of the form, from u, the objective and the relative gap
     told : what a trace holds of u
     exact : False where float32 derivatives do for the first updates
+
+    Raises
+    ------
+    SolverError
+        The kernel has values that are not finite.
     """
     limit, done, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
     best, code = (u, u), LIMIT
@@ -78,6 +84,11 @@ def descend(
         c, gram = problem.coefficients(u), problem.gram
         F = problem.gradient(u, gram.follow(c) if exact else gram.sums(*_support(c), single=True))
         value, gap, scale = problem.gap(u, F)
+        if np.isnan(gap):
+            raise SolverError(
+                "kernel: expected finite values of k(x_i, x_j), got NaN or infinite ones; scale the "
+                "features, or give gamma"
+            )
         relative = gap / max(scale, 1e-300)
         monitor.kernel_operations = problem.gram.computed
         monitor.passes = problem.gram.computed / (2.0 * problem.gram.m)

@@ -86,10 +86,12 @@ class State:
             took = time.perf_counter() - began
             if code == _MISSING:
                 self._fetch()
-            elif code != LIMIT or self.updates >= limit or monitor.timed_out:
+            elif code != LIMIT:
                 return code
             else:
                 share = max(_FIRST, int(count * min(8.0, _SECONDS / max(took, 1e-9))))
+            if self.updates >= limit or monitor.timed_out:
+                return LIMIT
 
     def _fetch(self) -> None:
         """Put the row that is missing into the cache, and where there is room those of free variables."""
