@@ -172,7 +172,7 @@ class _Soon(Monitor):
     """A monitor whose time is over as soon as a program in other hands has begun."""
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return 1e-3
 
 
