@@ -818,6 +818,9 @@ def test_sets_and_losses_without_a_fit() -> None:
     assert ucm.Exponential().to_set(0.5) == ball
     assert ucm.models.nu_svm(0.3).to_loss() == ucm.Hinge()
     assert ucm.models.kl_svm(0.3).to_loss() == ucm.Exponential()
+    fraction = ucm.Param("r", 0.5, relative=True)
+    assert ucm.models.kl_svm(fraction).to_loss() == ucm.Exponential()
+    assert ucm.models.l2_nu_svm(fraction).to_loss() == ucm.Hinge(2)
     with pytest.raises(ucm.CompositionError, match="no loss is known"):
         ucm.models.mm_fda(0.1).to_loss()
     with pytest.raises(ucm.CompositionError, match="Solution"):

@@ -126,7 +126,8 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     if isinstance(U, Hull) and U.samples == signed and U.weights is not None:
         if isinstance(U.weights, LossBall):
             return U.weights.loss
-        bound = U.weights.bind(SampleWeights(2))
+        numbers = U.weights.substitute(U.params())  # fractions too: no loss depends on the size
+        bound = numbers.bind(SampleWeights(2))
         if isinstance(bound, Capped) and bound.groups is not None and bound.cap < math.inf:
             return Hinge()
         ball = as_loss_ball(bound)
