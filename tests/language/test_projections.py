@@ -284,3 +284,12 @@ def test_not_a_number_ends() -> None:
     q = np.empty(3)
     native.project_capped(np.array([np.nan, 1.0, 2.0]), NONE, 1.0, 1.0, q)
     assert np.isnan(q).any() or q.size == 3
+
+
+def test_entries_at_a_positive_bound_are_not_free() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(50):
+        D = ucm.Box(0.045, 0.205).bind(SampleWeights(8, rng.uniform(0.4, 2.0, 8)))
+        v, d = 1e3 * rng.standard_normal(8), 1e-3 * rng.standard_normal(8)
+        difference = 0.5 * (D.project(v + d) - D.project(v - d))
+        assert_allclose(D.jacobian(v).matvec(d), difference, atol=1e-9)

@@ -237,10 +237,10 @@ class Capped(BoundSimplex):
 
     def jacobian_at(self, q: Vec) -> Jacobian:
         """Return the Jacobian where the projection is q."""
-        q = q - self._base
-        free = q > 0.0
+        base = np.zeros(q.size) + self._base
+        free = q > base  # q - base would be rounded: an entry at a bound would count as free
         for g in self._above:
-            free[g.entries] &= q[g.entries] < g.cap
+            free[g.entries] &= q[g.entries] < g.cap + base[g.entries]
         return jacobian(free.astype(float), self.samples.groups)
 
     def support(self, g: Vec) -> tuple[float, Vec]:
