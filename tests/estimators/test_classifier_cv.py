@@ -397,6 +397,9 @@ def test_folds_are_masks_or_indices(cancer: Table) -> None:
         np.testing.assert_allclose(scores_of(by_mask)[0], expected)
     with pytest.raises(ucm.ParameterError, match="boolean index did not match"):
         ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=[(first[1:], ~first)]).fit(X, y)
+    last = [(np.arange(y.size), np.array([-1]))]  # it would be in both parts
+    with pytest.raises(ucm.ParameterError, match="index -1 is negative"):
+        ucm.ClassifierCV(nu_svm(0.3), param_range=[0.3], cv=last).fit(X, y)
 
 
 @pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])

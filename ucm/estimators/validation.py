@@ -317,11 +317,8 @@ def folds_of(
         splitter = min(int(cv), int(classes.min()))
     try:
         splitting: Any = check_cv(splitter, y, classifier=True)
-        every = np.arange(m)  # turns masks into indices, and refuses indices beyond the samples
-        folds = [
-            (every[np.asarray(train)], every[np.asarray(test)])
-            for train, test in splitting.split(np.zeros((m, 1)), y)
-        ]
+        parts = list(splitting.split(np.zeros((m, 1)), y))
+        folds = [(_indices(train, m), _indices(test, m)) for train, test in parts]
     except (ValueError, TypeError, IndexError) as error:
         raise ParameterError(
             f"{who}: cv={brief(cv)} does not split these samples ({' '.join(str(error).split())}); cv is a "
@@ -345,3 +342,11 @@ def folds_of(
                 "stratify the folds, as cv=5 does, or add samples"
             )
     return folds
+
+
+def _indices(part: Any, m: int) -> NDArray[np.intp]:
+    """Return the indices of a part of a fold, given as indices or as a mask of all m samples."""
+    part = np.asarray(part)
+    if part.dtype != bool and (part < 0).any():
+        raise IndexError(f"index {part.min()} is negative")
+    return np.arange(m)[part]
