@@ -348,7 +348,10 @@ def with_nan(X: Any, y: Any) -> tuple[Any, Any]:
         (lambda X, y: (lazy(X, y)[0], None), "expected one label per row"),
         (lambda X, y: (lazy(X, y)[0], np.ones(2000)), "two classes, got one"),
         (lambda X, y: (lazy(X, y)[0], X), "expected one label per sample"),
-        (lambda X, y: (lazy(X, y)[0], lazy(X, y)[0]), "expected one label per sample"),
+        (
+            lambda X, y: (lazy(X, y)[0], lazy(X, y)[0]),
+            r"one label per sample, got shape \(\d+, 4\)",
+        ),
         (lambda X, y: (lazy(X, y)[0].astype(str), y), "real numbers"),
         (lambda X, y: (lazy(X, y)[1], y), "expected a table"),
         (lambda X, y: (lazy(X, y)[0][lazy(X, y)[1] > -2], y), "beside blocks of unknown length"),

@@ -403,7 +403,9 @@ def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
         return [y[end - (r or 0) : end] for r, end in zip(rows, accumulate(r or 0 for r in rows))]
     chunks = y.chunks[0] if getattr(y, "chunks", ()) and y.ndim == 1 else (math.nan,)
     known = m is not None and not any(map(math.isnan, chunks))
-    check_column(name, (sum(chunks),) if known else ("?",) * y.ndim, y.dtype, m if known else None)
+    # the number of rows of a frame is not known
+    shape = y.shape if hasattr(y, "chunks") else ("?", *y.shape[1:])
+    check_column(name, shape, y.dtype, m if known else None)
     if known and chunks != rows:
         y = y.rechunk((rows,))
     parts = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
