@@ -14,7 +14,7 @@ import ucm
 from ucm.forms.steps import MOST, SHRINK, Stall, accuracy, growth, line_search
 from ucm.language.domains import LossBall
 from ucm.solvers.augmented_lagrangian import Lagrangian, ridge_solve, run
-from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
 
 
 @pytest.mark.parametrize("rate", [10.0, 60.0, 500.0])
@@ -87,11 +87,11 @@ def test_coordinates_of_a_span_keep_inner_products(kind: str) -> None:
     generator = np.random.default_rng(2)
     X = np.where(generator.random((12, 90)) < 0.3, generator.standard_normal((12, 90)), 0.0)
     X[5] = X[2]  # rank 11
-    span: Span = Orthonormal(X)
+    span: Span = OrthonormalCoordinates(X)
     if kind == "sparse":
-        span = ByInnerProducts([sparse.csr_matrix(X)])
+        span = GramCoordinates([sparse.csr_matrix(X)])
     elif kind == "two tables":
-        span = ByInnerProducts([X[:5], X[5:]])
+        span = GramCoordinates([X[:5], X[5:]])
     F = np.vstack(span.tables)
     np.testing.assert_allclose(F @ F.T, X @ X.T, atol=1e-9)
     z, x = generator.standard_normal(F.shape[1]), generator.standard_normal(90)

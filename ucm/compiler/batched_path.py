@@ -68,7 +68,7 @@ def along(
             for value, z, own in zip(values, Z, slopes)
         ]
     weights = np.maximum(slopes, form.floors)
-    weights = weights if data.weighing.kept is None else map(data.weighing.spread, weights)
+    weights = weights if data.weighing.nonzero is None else map(data.weighing.scatter, weights)
     seconds = monitor.seconds / max(1, len(proofs))
     params, found = model.params(), []
     for k, (proof, own, rows) in enumerate(zip(proofs, weights, taken.tolist(), strict=True)):

@@ -60,17 +60,18 @@ class Monitor:
     factor : the factor from a reported objective to the objective of the declared problem
     trace : k to record every k-th iterate with its details; 0 to record the reports of the solver
     start : the index of the current start, of solvers with several starts
-    ends : the objective at the end of every start so far
-    least : the norm that counts as 0, relative to the largest norm so far; None for `ZERO`
+    start_objectives : the objective at the end of every start so far
+    zero_tol : the norm that counts as 0, relative to the largest norm so far; None for `ZERO`
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their fraction of all rows
     systems : the number of linear systems so far, if the solver forms them
-    forming : the work of forming them, in passes: n^2 / 2 multiplications for a row that enters or leaves,
+    hessian_passes : the work of forming them, in passes: n^2 / 2 multiplications for a row that enters or
+        leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
     kernel_operations : inner products of samples, if the solver counts them
     reads : the number of reads of all rows of a row source
-    latest, broken : over a row source the last answer with a proof, and True if Ctrl-C ended the solve
-    turns : the fallbacks that continued, each with the solver before it; shared with the inner problems
+    latest, interrupted : over a row source the last answer with a proof, and True if Ctrl-C ended the solve
+    fallbacks : the fallbacks that continued, each with the solver before it; shared with the inner problems
     iterations, history : the number of the last reported iteration, and every record
     started : the begin of the solve, by `time.perf_counter`
     bound : True to search for a lower bound if 0 lies in U

@@ -61,7 +61,7 @@ class Solver(ABC, Generic[Form]):
         """Run until the gap is below `monitor.tol`, `monitor.limit(own)` iterations are done, or
         `monitor.report` returns True.
 
-        Long work between two reports checks `monitor.late`. The form and the start stay unchanged.
+        Long work between two reports checks `monitor.timed_out`. The form and the start stay unchanged.
 
         Parameters
         ----------
