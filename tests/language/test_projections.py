@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import ucm
 from ucm import models, native
 from ucm.errors import ParameterError, SolverError
-from ucm.language.contracts import SampleWeights
+from ucm.language.contracts import SampleWeights, SemiSmooth
 from ucm.language.domains import CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.power import power_root
 from ucm.solvers import ALM, APG
@@ -290,6 +290,7 @@ def test_entries_at_a_positive_bound_are_not_free() -> None:
     rng = np.random.default_rng(11)
     for _ in range(50):
         D = ucm.Box(0.045, 0.205).bind(SampleWeights(8, rng.uniform(0.4, 2.0, 8)))
+        assert isinstance(D, SemiSmooth)
         v, d = 1e3 * rng.standard_normal(8), 1e-3 * rng.standard_normal(8)
         difference = 0.5 * (D.project(v + d) - D.project(v - d))
         assert_allclose(D.jacobian(v).matvec(d), difference, atol=1e-9)

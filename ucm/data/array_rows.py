@@ -114,7 +114,7 @@ class _MappedFile:
     """The file of a memory map, read by slices of rows."""
 
     def __init__(self, X: np.memmap) -> None:
-        self.path, self.offset, self.by_rows = X.filename, X.offset, X.flags.c_contiguous
+        self.path, self.offset, self.by_rows = Path(str(X.filename)), X.offset, X.flags.c_contiguous
         self.shape, self.dtype = X.shape, X.dtype
 
     def _read(self, first: int, count: int) -> NDArray[Any]:
