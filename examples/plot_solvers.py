@@ -22,9 +22,6 @@ class FrankWolfe(Solver[MinNorm]):
     def refuse(self, form):
         return "it takes the norm 2 and no couplings" if form.norm != 2 or form.couplings else None
 
-    def predicted_passes(self, form):
-        return 200.0
-
     def solve(self, form, monitor, start=None):
         q = form.begin(start)
         for k in range(1, monitor.limit(20_000) + 1):

@@ -56,9 +56,6 @@ class FrankWolfe(Solver[MinNorm]):
             return "it takes the Euclidean norm, and no intersections"
         return None
 
-    def predicted_passes(self, form):
-        return float("nan")
-
     def solve(self, form, monitor, start=None):
         q = form.begin(start)
         x = form.matvec(q)

@@ -176,9 +176,6 @@ class Gradients(Solver[MinNorm]):
             return "the domain has no projection"
         return None
 
-    def predicted_passes(self, form):
-        return 100.0
-
     def solve(self, form, monitor, start=None):
         (block,), (q,) = form.blocks, form.begin(start)
         step = 1.0 / max(float(np.sum(block.map.column_norms() ** 2)), 1e-300)

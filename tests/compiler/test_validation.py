@@ -329,9 +329,6 @@ def _solver(form_of: Any, answer: Callable[[Any], Any]) -> Solver[Any]:
         def refuse(self, form: Any) -> str | None:
             return None
 
-        def predicted_passes(self, form: Any) -> float:
-            return 1.0
-
         def solve(self, form: Any, monitor: Monitor, start: Answer | None = None) -> Any:
             return answer(form)
 
@@ -404,9 +401,6 @@ def test_answers_of_inner_solvers_are_validated() -> None:
 
         def refuse(self, form: Composite) -> str | None:
             return None
-
-        def predicted_passes(self, form: Composite) -> float:
-            return 1.0
 
         def open(self, form: Composite, monitor: Monitor) -> Session:
             return Nothing()

@@ -428,9 +428,6 @@ class Interrupted(Solver):
     def refuse(self, form: Any) -> str | None:
         return None
 
-    def predicted_passes(self, form: Any) -> float:
-        return np.nan
-
     def solve(self, form: Any, monitor: Any, start: Any = None) -> Any:
         raise KeyboardInterrupt
 

@@ -51,9 +51,6 @@ class Fixed(Solver):
     def refuse(self, form: Any) -> str | None:
         return None
 
-    def predicted_passes(self, form: Any) -> float:
-        return 0.0
-
     def solve(self, form: Any, monitor: Any, start: Any = None) -> Answer:
         answer = ucm.solvers.Conic("clarabel").solve(form, monitor, start)
         return self.spoil(form, answer)

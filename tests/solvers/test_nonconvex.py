@@ -24,7 +24,7 @@ from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers import Facets, Linearize, Rapminos, TrustRegionSecular
+from ucm.solvers import Facets, Linearize, Rapminos
 from ucm.solvers.sphere.cuts import Cuts
 from ucm.solvers.sphere.ray_shooting import radial
 
@@ -273,9 +273,6 @@ class Liar(UnitSolver):
     def refuse(self, form: Any) -> None:
         return None
 
-    def predicted_passes(self, form: Any) -> float:
-        return 1.0
-
     def solve(self, form: Any, monitor: Any, start: Any = None) -> Any:
         raw = Rapminos().solve(form, monitor)
         honest = known(Facets().solve(form, Monitor()).witness)
@@ -315,7 +312,6 @@ def test_exact_solvers_refuse_other_forms() -> None:
     assert ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver="secular").status == "zero_in_set"
     with pytest.raises(SolverError, match="up to 12 features"):
         ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(9.0), 1.0), X, y, solver="faces")
-    assert TrustRegionSecular().predicted_passes(_form(X[:, :2], y)) == 2.0
 
 
 def _form(X: np.ndarray, y: np.ndarray) -> UnitNorm:

@@ -611,9 +611,6 @@ class Failing(InnerSolver):
     def refuse(self, form: Composite) -> str | None:
         return None
 
-    def predicted_passes(self, form: Composite) -> float:
-        return np.nan
-
     def open(self, form: Composite, monitor: Monitor) -> Session:
         inner, outer, count = HiGHS().open(form, monitor), self, itertools.count()
 

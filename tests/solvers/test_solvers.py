@@ -543,9 +543,6 @@ class Lazy(Solver[MinNorm]):
     def refuse(self, form: MinNorm) -> str | None:
         return None if len(form.blocks) < 3 else "it is too lazy for three blocks"
 
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 0.0
-
     def solve(self, form: MinNorm, monitor: Any, start: Any = None) -> Any:
         from ucm.forms.answer import Answer
 

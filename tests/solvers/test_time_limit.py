@@ -86,9 +86,6 @@ def test_a_growing_ball_passes_the_time_on() -> None:
         def refuse(self, form: ucm.extend.MinNorm) -> str | None:
             return ucm.solvers.SSNAL().refuse(form)
 
-        def predicted_passes(self, form: ucm.extend.MinNorm) -> float:
-            return 1.0
-
         def solve(
             self, form: ucm.extend.MinNorm, monitor: Monitor, start: Any = None
         ) -> ucm.extend.Answer:

@@ -81,9 +81,6 @@ class Right(Solver[MinNorm]):
             return "it takes the Euclidean norm and blocks with projections that nothing couples"
         return None
 
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 1000.0
-
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         q = p = form.begin(start)
         L = sum(float((b.map.column_norms() ** 2).sum()) for b in form.blocks)
@@ -125,9 +122,6 @@ class Wrong(Solver[MinNorm]):
 
     def refuse(self, form: MinNorm) -> str | None:
         return Right().refuse(form)
-
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 1000.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Any:
         return self.how(form, monitor, start, Right().solve)
@@ -259,9 +253,6 @@ def test_an_empty_set_is_no_solution() -> None:
         def refuse(self, form: MinNorm) -> str | None:
             return None if len(form.couplings) == 1 and form.n == 3 else "it takes one coupling"
 
-        def predicted_passes(self, form: MinNorm) -> float:
-            return np.nan
-
         def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
             answer = solvers.Conic("clarabel").solve(form, monitor, start)
             return replace(answer, status="converged") if answer.status == "infeasible" else answer
@@ -279,7 +270,7 @@ def raising(form: Any) -> str | None:
 @pytest.mark.parametrize(
     ("refuse", "law"),
     [
-        (raising, r"never raise: ValueError\('unknown form'\)"),
+        (raising, r"never raises: ValueError\('unknown form'\)"),
         (lambda form: False, "`refuse` gives a reason or None: False"),
         (lambda form: "", "`refuse` gives a reason or None: ''"),
         (lambda form: "never", "it takes one of the forms: two hulls: never"),
@@ -302,18 +293,18 @@ def test_check_solver_names_missing_methods() -> None:
 
     class Loose:
         name = "loose"
-        refuse = predicted_passes = solve = print
+        refuse = solve = print
 
     class Nameless(Solver[MinNorm]):
-        refuse = predicted_passes = solve = Right.refuse  # type: ignore[assignment]
+        refuse = solve = Right.refuse  # type: ignore[assignment]
 
     class Elsewhere(Solver[DifferenceOfConvex]):
         name = "elsewhere"
-        refuse = predicted_passes = solve = Right.refuse  # type: ignore[assignment]
+        refuse = solve = Right.refuse  # type: ignore[assignment]
 
     wanted: list[tuple[Any, str]] = [
-        (Half, "Half: a solver has the methods: predicted_passes, solve"),
-        (Duck(), "a solver has the methods: refuse, predicted_passes"),
+        (Half, "Half: a solver has the methods: solve"),
+        (Duck(), "a solver has the methods: refuse"),
         (Loose(), "an instance of a subclass of ucm.forms.solver.Solver"),
         (Right, "Right: it is an instance"),
         (Nameless(), "it has a `name`"),

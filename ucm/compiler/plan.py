@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +127,7 @@ class Plan:
         )
 
     def explain(self, verbose: bool = False) -> str:
-        """Return the form, the regime, the chosen route with its expected passes, and two other routes.
+        """Return the form, the regime, the chosen route, and two other routes.
 
         Parameters
         ----------
@@ -155,13 +154,11 @@ class Plan:
         return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
 
     def _choice(self) -> dict[str, str]:
-        """Return the regime, the route with its expected passes and the fallbacks as text."""
+        """Return the regime, the route and the fallbacks as text."""
         regime, solver = self.regime, self.solver
-        passes = solver.predicted_passes(self.form)
-        expected = f", about {round(passes, 1):g} passes to a gap of 1e-6"
         found = {
             "regime": f"{'convex' if regime.convex else 'not convex'}: {regime.how}",
-            "route": label(solver) + ("" if math.isnan(passes) else expected),
+            "route": label(solver),
         }
         names = fallbacks(self.form, solver, self.lowering.asked)
         if names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -383,7 +382,7 @@ def verdicts(
     for route in routes(form):
         why = refusal(route.solver, form)
         verdict = "chosen" if route.solver is chosen else "possible"
-        taken = f"{verdict}{_predicted(route.solver, form)}: {route.purpose}"
+        taken = f"{verdict}: {route.purpose}"
         table.append(
             (label(route.solver), taken if why is None else f"refused: {_round_numbers(why)}")
         )
@@ -393,11 +392,6 @@ def verdicts(
 def _round_numbers(text: str) -> str:
     """Return the text with its long numbers rounded to six digits."""
     return re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", text)
-
-
-def _predicted(solver: Solver[Any], form: Any) -> str:
-    passes = solver.predicted_passes(form)
-    return "" if math.isnan(passes) else f", about {round(passes, 1):g} passes"
 
 
 def _chosen_and_next(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

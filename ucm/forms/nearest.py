@@ -205,6 +205,3 @@ class NearestPoint(Solver[MinNorm]):
             if uses.max() > 1:
                 return "two hulls share samples"
         return None
-
-    def predicted_passes(self, form: MinNorm) -> float:
-        return float("nan")

@@ -517,9 +517,6 @@ class SessionSolver(InnerSolver):
     def refuse(self, form: Composite) -> str | None:
         return self.inner.refuse(form)
 
-    def predicted_passes(self, form: Composite) -> float:
-        return self.inner.predicted_passes(form)
-
     def open(self, form: Composite, monitor: Monitor) -> Session:
         if self.opened is None:
             self.opened = self.inner.open(form, monitor)

@@ -44,11 +44,6 @@ class Solver(ABC, Generic[Form]):
     def refuse(self, form: Form) -> str | None:
         """Return the reason why this solver does not take the form; None if it does."""
 
-    @abstractmethod
-    def predicted_passes(self, form: Form) -> float:
-        """Return the expected number of passes over the data to a relative gap of 1e-6, for `explain()`; NaN
-        if it is unknown."""
-
     def session(self) -> Solver[Form]:
         """Return a solver with a state for a sequence of problems over the same samples.
 

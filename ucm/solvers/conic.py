@@ -80,9 +80,6 @@ class Conic(InnerSolver):
             return "it has no cone for powers, which losses may need"
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
 
-    def predicted_passes(self, form: MinNorm | Composite) -> float:
-        return float("nan")
-
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _CvxpySession(self, monitor)
 

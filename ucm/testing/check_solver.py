@@ -38,7 +38,7 @@ from ucm.testing.checker import Checker
 
 __all__ = ["check_solver"]
 
-_METHODS = ("refuse", "predicted_passes", "solve")
+_METHODS = ("refuse", "solve")
 _CLARABEL = 1e-7  # relative error of the answer of Clarabel
 
 
@@ -321,13 +321,11 @@ def _check_contract(
 
 def _refusal(judge: Checker, solver: Solver[Any], form: Any) -> str | None:
     try:
-        why, passes = solver.refuse(form), solver.predicted_passes(form)
+        why = solver.refuse(form)
     except Exception as error:
-        judge.fail("`refuse` and `predicted_passes` never raise", repr(error))
+        judge.fail("`refuse` never raises", repr(error))
     if why is not None and not (isinstance(why, str) and why):
         judge.fail("`refuse` gives a reason or None", repr(why))
-    if why is None and not isinstance(passes, float | int):
-        judge.fail("`predicted_passes` gives a number", repr(passes))
     return why
 
 

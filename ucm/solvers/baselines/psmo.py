@@ -74,9 +74,6 @@ class PSMO(Solver[HingeDual]):
     def refuse(self, form: HingeDual) -> str | None:
         return None if form.gram.fits else "the Gram matrix is larger than cache_size"
 
-    def predicted_passes(self, form: HingeDual) -> float:
-        return float("nan")
-
     def solve(self, form: HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
         y, C, p, K = form.y, form.C, form.p, form.gram.whole()
         a = (

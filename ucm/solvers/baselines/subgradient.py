@@ -46,9 +46,6 @@ class Subgradient(UnitSolver):
     def refuse(self, form: UnitNorm) -> str | None:
         return "an intersection has no subgradient at hand" if form.image.couplings else None
 
-    def predicted_passes(self, form: UnitNorm) -> float:
-        return float(self.max_steps)
-
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
         height, q = form.highest(v)

@@ -78,9 +78,6 @@ class ActiveSet(Solver[MinNorm]):
             return f"its linear systems would have order {order}, above {self.max_order}"
         return None
 
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 11.0
-
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = _Sides(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best

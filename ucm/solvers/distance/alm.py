@@ -68,9 +68,6 @@ class ALM(Solver[MinNorm]):
                 return f"{b.domain!r} has no projection"
         return None
 
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 5_000.0
-
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not self.split:
             return self._solve(form, monitor, start)

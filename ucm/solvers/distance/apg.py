@@ -122,9 +122,6 @@ class APG(Solver[MinNorm]):
             return None
         return next((why for why in (refuse(self.projection, b) for b in form.blocks) if why), None)
 
-    def predicted_passes(self, form: MinNorm) -> float:
-        return 800.0
-
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
             return self._solve(form, monitor, start)

@@ -8,7 +8,6 @@ root. No power of a coordinate is taken: the exponent may be as near to 1 or as 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -64,11 +63,6 @@ class LevelSetNewton(Solver[MinNorm]):
         if any(why is None for _, why in reasons):
             return None
         return "; ".join(f"{name}: {why}" for name, why in reasons)
-
-    def predicted_passes(self, form: MinNorm) -> float:
-        met = _met(form, 1.0)
-        taken = [s for s in self.inner if s.refuse(met) is None]
-        return 8.0 * taken[0].predicted_passes(met) if taken else math.nan
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         solver = next(s for s in self.inner if s.refuse(_met(form, 1.0)) is None)

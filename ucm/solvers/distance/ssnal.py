@@ -83,13 +83,6 @@ class SSNAL(Solver[MinNorm]):
                 return f"{b.domain!r} has no Jacobian of its projection"
         return None
 
-    def predicted_passes(self, form: MinNorm) -> float:
-        if form.couplings:
-            return 1000.0 if self.iterative else 40.0
-        if self.iterative:
-            return 100.0
-        return 25.0 if any(b.groups is not None for b in form.blocks) else 10.0
-
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         small = None if self.iterative else range_space_shape(form)
         if small is None:

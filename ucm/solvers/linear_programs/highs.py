@@ -59,9 +59,6 @@ class HiGHS(InnerSolver):
             return "it takes the norms of l1 and l infinity as the only convex penalty"
         return None
 
-    def predicted_passes(self, form: MinNorm | Composite) -> float:
-        return float("nan")
-
     def open(self, form: Composite, monitor: Monitor) -> Session:
         rough, many = None, self.samples is not None and form.m > self.samples
         if many and self.rough is not None and self.rough.refuse(form) is None:

@@ -84,9 +84,6 @@ class BallNewton(Solver[FreeMargin]):
         order = min(form.n, form.m)
         return f"its linear systems would have order {order}" if order > self.max_order else None
 
-    def predicted_passes(self, form: FreeMargin) -> float:
-        return 30.0
-
     def solve(self, form: FreeMargin, monitor: Monitor, start: Answer | None = None) -> Answer:
         found, status = self.minimise(form, monitor)
         left = f"stopped by its limit of {monitor.limit(_STEPS)} steps"

@@ -90,9 +90,6 @@ class DCA(Solver[DifferenceOfConvex]):
     def refuse(self, form: DifferenceOfConvex) -> str | None:
         return None if self.inner is None else self.inner.refuse(form.G)
 
-    def predicted_passes(self, form: DifferenceOfConvex) -> float:
-        return float("nan")
-
     def solve(
         self, form: DifferenceOfConvex, monitor: Monitor, start: Answer | None = None
     ) -> Answer:

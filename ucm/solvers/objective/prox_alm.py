@@ -72,9 +72,6 @@ class ProxALM(InnerSolver):
             return f"its linear systems would have order {order}"
         return penalised(form)
 
-    def predicted_passes(self, form: Composite) -> float:
-        return 40.0
-
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return in_range_space(
             form, monitor, lambda form, monitor: _Multipliers(form, monitor, self)

@@ -61,9 +61,6 @@ class ProxNewton(InnerSolver):
             return f"{rough[0]!r} has no Lipschitz gradient"
         return penalised(form, self.max_order)
 
-    def predicted_passes(self, form: Composite) -> float:
-        return 10.0
-
     def session(self) -> SessionSolver:
         return SessionSolver(self)
 

@@ -47,9 +47,6 @@ class WithFallback(InnerSolver):
         """Whether the second solver takes the form, and in a series of problems takes seconds."""
         return form.m * form.n <= self.most and self.second.refuse(form) is None
 
-    def predicted_passes(self, form: Composite) -> float:
-        return self.first.predicted_passes(form)
-
     def open(self, form: Composite, monitor: Monitor) -> Session:
         first = self.first.open(form, monitor)
         return _FallbackSession(self, first, monitor) if self.applies(form) else first

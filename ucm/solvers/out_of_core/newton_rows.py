@@ -60,9 +60,6 @@ class NewtonRows(Solver[RowHulls | RowLosses]):
             return f"its linear systems would have order {form.n}, above {self.max_order}"
         return None
 
-    def predicted_passes(self, form: RowHulls | RowLosses) -> float:
-        return 7.0 if isinstance(form, RowHulls) else 4.0
-
     def solve(
         self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
     ) -> Answer:

@@ -50,9 +50,6 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
             return refuse_hulls(self.inner, form)
         return refuse_losses(self.inner, form)
 
-    def predicted_passes(self, form: RowHulls | RowLosses) -> float:
-        return 4.0
-
     def solve(
         self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
     ) -> Answer:

@@ -84,12 +84,6 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
                 return f"{b.domain!r} is no Euclidean ball around 0"
         return None
 
-    def predicted_passes(self, form: MinNorm | UnitNorm) -> float:
-        if isinstance(form, UnitNorm):
-            return float(form.rank)
-        direct = self._forms(form) or self._spans(form)
-        return (1.0 if direct else 15.0) * form.pass_cost()
-
     def _forms(self, form: MinNorm) -> bool:
         return form.n <= self.max_order and _forming(form) <= self.max_forming
 

@@ -48,9 +48,6 @@ class Faces(UnitSolver):
             return f"p = 1 has 2^n faces: it takes up to {self.most} features, got {form.image.n}"
         return None
 
-    def predicted_passes(self, form: UnitNorm) -> float:
-        return float("nan")
-
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
         answer = Answer(form.image.centers(), form.lift(v))

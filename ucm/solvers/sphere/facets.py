@@ -71,9 +71,6 @@ class Facets(UnitSolver):
             return f"it takes up to {self.most} dimensions, got {form.rank}"
         return None
 
-    def predicted_passes(self, form: UnitNorm) -> float:
-        return float("nan")
-
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         inner = _Polytope(form, monitor)
         if start is not None and start.w is not None:

@@ -52,9 +52,6 @@ class Linearize(UnitSolver):
     def refuse(self, form: UnitNorm) -> str | None:
         return None
 
-    def predicted_passes(self, form: UnitNorm) -> float:
-        return float("nan")
-
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
         reach = radial(form, monitor, self.nearest)

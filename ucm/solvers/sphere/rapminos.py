@@ -81,9 +81,6 @@ class Rapminos(UnitSolver):
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"
 
-    def predicted_passes(self, form: UnitNorm) -> float:
-        return 10.0
-
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
         if form.hulls is None:
