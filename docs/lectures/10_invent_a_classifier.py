@@ -70,7 +70,7 @@ class Budget(Domain, Projectable):
     def infeasibility_reason(self, dim):
         return None if value(self.gamma) >= 0.0 else f"gamma must be at least 0, got {self.gamma}"
 
-    def constraints(self, q, size):
+    def cvxpy(self, q, size):
         import cvxpy as cp
 
         return [cp.norm(q, "inf") <= 1, cp.norm1(q) <= size]

@@ -324,7 +324,7 @@ def test_models_without_a_meaning_for_weights_refuse_them() -> None:
         def center(self, dim: int) -> Any:
             return np.full(dim, 1.0 / dim)
 
-        def constraints(self, q: Any, size: Any) -> Any:
+        def cvxpy(self, q: Any, size: Any) -> Any:
             return []
 
         def formula(self, notation: Any) -> str:

@@ -468,4 +468,4 @@ def test_a_box_whose_bounds_move_apart_in_two_ways_has_no_size(box: ucm.Box) -> 
 
 def test_a_mirrored_box_may_be_unbounded() -> None:
     q = cp.Variable(2)
-    assert ucm.Box(-Param("s", math.inf), Param("s", math.inf)).constraints(q, math.inf) == []
+    assert ucm.Box(-Param("s", math.inf), Param("s", math.inf)).cvxpy(q, math.inf) == []

@@ -142,7 +142,7 @@ class Diamond(ucm.extend.Domain):
     def infeasibility_reason(self, dim):
         return None
 
-    def constraints(self, q, size):
+    def cvxpy(self, q, size):
         return [cp.norm1(q) <= size]
 
     def formula(self, notation):

@@ -114,7 +114,7 @@ def test_on_simplex_is_exact(domain: Domain) -> None:
         return  # a single point: no interior for a conic solver
     x = cp.Variable(4)
     size = domain.size()
-    own = domain.constraints(x, None if size is None else size.number)
+    own = domain.cvxpy(x, None if size is None else size.number)
     problem = cp.Problem(cp.Maximize(g @ x), [x >= 0, cp.sum(x) == 1, *own])
     problem.solve(solver=cp.CLARABEL)
     assert problem.value == pytest.approx(exact.support(g)[0], abs=1e-6)
@@ -370,7 +370,7 @@ class HalfSpaceBox(Domain, SemiSmooth):
     def center(self, dim: int) -> Vec:
         return np.full(dim, self.level + 1.0)
 
-    def constraints(self, q: Any, size: Any) -> list[Any]:
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
         return [q >= self.level]
 
     def formula(self, notation: Notation) -> str:
@@ -497,7 +497,7 @@ def test_every_ball_on_a_line_is_a_segment() -> None:
         assert D.project(np.array([3.0]))[0] == 0.75 and D.project(np.array([-0.5]))[0] == -0.5
         assert D.support(np.array([-2.0])) == (1.5, np.array([-0.75]))
         q = cp.Variable(1)
-        assert all(c.args[0].is_pwl() for c in D.constraints(q, 0.75))
+        assert all(c.args[0].is_pwl() for c in D.cvxpy(q, 0.75))
 
 
 def test_the_smallest_l1_ball_around_the_uniform_weights_of_two_classes() -> None:

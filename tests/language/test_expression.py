@@ -77,7 +77,7 @@ class Slab(ucm.extend.Domain):
     def support(self, g: Any) -> Any:
         raise NotImplementedError
 
-    center = constraints = support  # type: ignore[assignment]
+    center = cvxpy = support  # type: ignore[assignment]
 
     def formula(self, notation: Any) -> str:
         return notation.scalar(self.bound) + notation.array(self.weights)

@@ -124,7 +124,7 @@ class Budget(ucm.extend.Domain):
     def infeasibility_reason(self, dim: int) -> str | None:
         return None if value(self.gamma) >= 0.0 else f"{self!r}: gamma is below 0"
 
-    def constraints(self, q: Any, size: Any) -> list[Any]:
+    def cvxpy(self, q: Any, size: Any) -> list[Any]:
         return [q >= 0, q <= 1, sum(q) <= size]
 
     def polyhedron(self, dim: int) -> ucm.extend.Polyhedron:

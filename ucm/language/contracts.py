@@ -124,7 +124,7 @@ class MassConstraint:
 class BoundDomain(metaclass=Kind):
     """A closed convex set of parameter vectors, as solvers and certificates see it.
 
-    A subclass has `support`, `center` and `constraints`, and where it can `project`; the rest have defaults.
+    A subclass has `support`, `center` and `cvxpy`, and where it can `project`; the rest have defaults.
     """
 
     @property
@@ -146,7 +146,7 @@ class BoundDomain(metaclass=Kind):
         """Return a point deep inside of the domain."""
 
     @abstractmethod
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         """Return CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
         its place."""
 
@@ -180,7 +180,7 @@ class BoundDomain(metaclass=Kind):
     def own_constraints(self, q: cp.Expression) -> list[cp.Constraint]:
         """Return CVXPY constraints for `q in D` at the declared size."""
         size = self.size()
-        return self.constraints(q, None if size is None else size.number)
+        return self.cvxpy(q, None if size is None else size.number)
 
 
 class Domain(BoundDomain, RotationInvariant):
@@ -193,8 +193,8 @@ class Domain(BoundDomain, RotationInvariant):
         return self.formula(notation)
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """Return CVXPY constraints for q over samples, apart from the simplex. By default `constraints`."""
-        return self.constraints(q, size)
+        """Return CVXPY constraints for q over samples, apart from the simplex. By default `cvxpy`."""
+        return self.cvxpy(q, size)
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
         """Return the domain of weights of bound samples. By default the domain itself.
@@ -288,9 +288,9 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def polyhedron(self, dim: int) -> Polyhedron | None:
         return self.bind(SampleWeights(dim)).polyhedron(dim)
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         samples = SampleWeights(q.size)
-        return [*samples.constraints(q), *self.inside(q, size, samples)]
+        return [*samples.cvxpy(q), *self.inside(q, size, samples)]
 
 
 class OnSimplex(BoundDomain):
@@ -315,8 +315,8 @@ class OnSimplex(BoundDomain):
     def size(self) -> Size | None:
         return self.declared.size()
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [*self.samples.constraints(q), *self.declared.inside(q, size, self.samples)]
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        return [*self.samples.cvxpy(q), *self.declared.inside(q, size, self.samples)]
 
     def formula(self, notation: Notation) -> str:
         return self.declared.formula(notation)

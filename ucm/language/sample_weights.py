@@ -99,7 +99,7 @@ class SampleWeights:
             worst = max(worst, abs(part.sum() - mass) / mass, below / mass)
         return float(worst)
 
-    def constraints(self, q: cp.Expression) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression) -> list[cp.Constraint]:
         """Return CVXPY constraints of the simplex."""
         if self.classes is None:
             return [q >= 0, cp.sum(q) == 1]

@@ -308,7 +308,7 @@ class Blocks:
             number = None if size is None else size.number
             self.q.append(v)
             self.x = self.x + A @ v
-            self.constraints += b.domain.constraints(v, number)
+            self.constraints += b.domain.cvxpy(v, number)
         self.sizes = np.maximum(sizes, _LEAST)
         self.meets: list[Any] = []
         for c, unit in zip(form.couplings, self.units, strict=True):

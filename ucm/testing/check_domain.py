@@ -187,7 +187,7 @@ def _check_bound(case: _Case, declared: Domain, compare: bool) -> None:
     if compare and plain and not case.is_point():
         x = cp.Variable(case.dim)
         both = declared.own_constraints(x)
-        both += samples.constraints(x) if domain.on_simplex else []
+        both += samples.cvxpy(x) if domain.on_simplex else []
         _check_reach(case, "it is the declared domain and the simplex, by CVXPY", x, both, 3)
 
 
@@ -280,9 +280,9 @@ def _check_against_cvxpy(case: _Case) -> None:
         inside += [found.least <= found.A @ p, found.A @ p <= found.most]
         _check_reach(case, "the support agrees with the inequalities", p, inside)
     if size is not None:
-        with_parameter = cp.Problem(cp.Minimize(0), domain.constraints(x, cp.Parameter()))
+        with_parameter = cp.Problem(cp.Minimize(0), domain.cvxpy(x, cp.Parameter()))
         if not with_parameter.is_dcp(dpp=True):
             case.fail("constraints are DPP in the size", domain)
-        if not cp.Problem(cp.Minimize(0), domain.constraints(x, cp.Variable())).is_dcp():
+        if not cp.Problem(cp.Minimize(0), domain.cvxpy(x, cp.Variable())).is_dcp():
             case.fail("constraints are convex in point and size together", domain)
     check_size(case, size)

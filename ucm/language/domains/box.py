@@ -127,7 +127,7 @@ class Box(Domain, SemiSmooth):
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
         c = samples.weights
-        return self.constraints(q if c is None else cp.multiply(1.0 / c, q), size)
+        return self.cvxpy(q if c is None else cp.multiply(1.0 / c, q), size)
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
         """Return the error message for bounds that leave no point of the simplex."""
@@ -228,7 +228,7 @@ class Box(Domain, SemiSmooth):
             return None if others or (_number(r) < 0.0).any() else Size(c, times=times)
         return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         lower, upper = (np.broadcast_to(x, q.size) for x in self.bounds())
         unbounded = isinstance(size, float) and np.isinf(size)
         if size is not None and not unbounded and (self._mirrored or _by_entry(self.upper)):

@@ -127,7 +127,7 @@ class ConvexCombination(BoundDomain):
         reasons = (p.domain.infeasibility_reason(p.size) for o in self.operands for p in o.parts)
         return next((why for why in reasons if why is not None), None)
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         t = self.shares(q)
         found = [cp.sum(cp.hstack(t)) == 1, *(share >= 0 for share in t)]
         for o, share in zip(self.operands, t, strict=True):

@@ -151,7 +151,7 @@ class CvxpyDomain(Domain, ConicDomain):
     def size(self) -> Size | None:
         return None if self.amount is None else Size(self.amount)
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         given = self.build(q) if self.amount is None else self.build(q, size)
         found = list(given) if isinstance(given, list | tuple) else [given]
         for c in found:

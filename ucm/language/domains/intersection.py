@@ -41,7 +41,7 @@ class DomainIntersection(Domain, ConicDomain):
         reasons = [d.infeasibility_reason(dim) for d in (self.left, self.right)]
         return reasons[0] or reasons[1] or super().infeasibility_reason(dim)
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         return self.left.own_constraints(q) + self.right.own_constraints(q)
 
     def __repr__(self) -> str:

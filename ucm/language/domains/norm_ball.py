@@ -257,10 +257,10 @@ class NormBall(Domain, SemiSmooth):
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
         if samples.weights is None:
-            return self.constraints(q, size)
+            return self.cvxpy(q, size)
         if self.around is not None:
             q = q - samples.weights / samples.total
-        return replace(self, around=None).constraints(cp.multiply(_units(samples, self.p), q), size)
+        return replace(self, around=None).cvxpy(cp.multiply(_units(samples, self.p), q), size)
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """Return the projection; dq/du; and the gradient of the norm where the bound is active."""
@@ -337,7 +337,7 @@ class NormBall(Domain, SemiSmooth):
     def size(self) -> Size:
         return Size(self.radius)
 
-    def constraints(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
         p = self._exponent(q.size)
         if self.around is not None:
             q = q - self._middle(q.size)

@@ -137,10 +137,10 @@ class CoefficientSpace:
             size = D.size()
             number = None if size is None else scope.of(size)
             if self.bound is None:
-                found += D.constraints(q, number)
+                found += D.cvxpy(q, number)
             else:
                 found += D.inside(q, number, self.bound)
-        return found if self.bound is None else [*found, *self.bound.constraints(q)]
+        return found if self.bound is None else [*found, *self.bound.cvxpy(q)]
 
 
 def _operands(domain: Domain) -> list[Domain]:

@@ -102,9 +102,9 @@ class Ball(_BallImage):
         radius = scope.of(self._domain.size())
         if not scope.scaled:
             u = cp.Variable(c.size, name="u")
-            return c + u, self._domain.constraints(u, radius)
+            return c + u, self._domain.cvxpy(u, radius)
         v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
-        return c + data.scale * v, self._domain.constraints(v, radius / data.scale)
+        return c + data.scale * v, self._domain.cvxpy(v, radius / data.scale)
 
     def formula(self, notation: Notation) -> str:
         return self._written("u", notation)
@@ -154,7 +154,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
                 scope.of(c**0.5) * (F @ part) if isinstance(c, Expression) else c**0.5 * F @ part
             )
             start += F.shape[1]
-        return x, self._domain.constraints(u, scope.of(self._domain.size()))
+        return x, self._domain.cvxpy(u, scope.of(self._domain.size()))
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         # <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples, not from the root
