@@ -228,6 +228,20 @@ def test_huge_and_tiny_sizes() -> None:
     )
 
 
+def test_an_interrupted_solve_tells_its_state() -> None:
+    def interrupt(record: dict[str, float]) -> None:
+        if record["iteration"] >= 20:
+            raise KeyboardInterrupt
+
+    X, y = load("wine")
+    with pytest.raises(KeyboardInterrupt) as stop:
+        ucm.solve(ucm.models.nu_svm(0.3), X, y, solver="apg", tol=1e-12, callback=interrupt)
+    (note,) = stop.value.__notes__
+    exact = ucm.solve(ucm.models.nu_svm(0.3), X, y).objective
+    reached, gap = re.search(r"objective (\S+) and the relative gap (\S+)", note).groups()  # type: ignore[union-attr]
+    assert abs(float(reached) - exact) <= 1.01 * float(gap) * abs(exact)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_ctrl_c_leaves_no_broken_state() -> None:
     """A real signal in the middle of a solve: KeyboardInterrupt, then the same plan solves."""

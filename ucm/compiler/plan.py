@@ -217,6 +217,9 @@ class Plan:
             X or y were changed in place after the compilation.
         SolverError
             The solver failed, returned an invalid answer, or contradicts the certificate.
+        KeyboardInterrupt
+            Ctrl-C, with the objective and the gap that were reached as a note. Over rows that are read block
+            by block the solve returns its solution instead.
 
         Warns
         -----
@@ -243,8 +246,12 @@ class Plan:
         monitor = Monitor(
             tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
         )
-        with self.data.overflow_guard():
-            solution = self._solve(monitor, warm_start, n_starts, bias_rule)
+        try:
+            with self.data.overflow_guard():
+                solution = self._solve(monitor, warm_start, n_starts, bias_rule)
+        except KeyboardInterrupt as stop:
+            stop.add_note(f"solve: {monitor.last_report}")
+            raise
         self._latest[:] = [solution]
         return solution
 

@@ -181,6 +181,17 @@ class Monitor:
             for solver, first in self.fallbacks.items()
         )
 
+    @property
+    def last_report(self) -> str:
+        """The state of the solve in the last report, for the note of an interruption."""
+        if not self.history:
+            return f"interrupted after {self.seconds:.3g} s, before the first report"
+        last = self.history[-1]
+        return (
+            f"interrupted after {self.seconds:.3g} s: iteration {last['iteration']} had the objective "
+            f"{last['objective']:.6g} and the relative gap {last['gap']:.2g}"
+        )
+
     def due(self, iteration: int) -> bool:
         """True if the trace has a record of this iteration."""
         return self.trace > 0 and iteration % self.trace == 0
