@@ -140,11 +140,9 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         monitor.reads += self.uncounted
         self.uncounted = 0
 
-    def describe(self) -> list[str]:
-        return [
-            *self.inner.describe(),
-            f"rows      {self.y.size} of {self.source.m} in memory, vertices join; {self.source!r}",
-        ]
+    def describe(self) -> dict[str, str]:
+        rows = f"{self.y.size} of {self.source.m} in memory, vertices join; {self.source!r}"
+        return {**self.inner.describe(), "rows": rows}
 
     def run(
         self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int

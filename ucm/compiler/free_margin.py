@@ -65,11 +65,9 @@ class FreeMarginLowering(Lowering[FreeMargin]):
             True, "the bound lam of the norm of w is inactive: every larger lam has the same w"
         )
 
-    def describe(self) -> list[str]:
-        return [
-            self.describe_data(),
-            "form      min -rho + mean of l(rho - margin) over w, b and rho, as declared by lam",
-        ]
+    def describe(self) -> dict[str, str]:
+        form = "min -rho + mean of l(rho - margin) over w, b and rho, as declared by lam"
+        return {"data": self.describe_data(), "form": form}
 
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.w is not None and warm.w.shape != (self.data.n,):

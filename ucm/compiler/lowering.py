@@ -219,14 +219,14 @@ class Lowering(ABC, Generic[Form]):
         return Regime(True, "the solve decides")
 
     @abstractmethod
-    def describe(self) -> list[str]:
-        """Return the lines of `explain()` about data and form."""
+    def describe(self) -> dict[str, str]:
+        """Return the facts of `explain()` about data and form, by name."""
 
     def describe_data(self, how: str = "features spanning it") -> str:
-        """Return the line of `explain()` about the data; `how` describes the space of a kernel."""
+        """Return the number of samples, features and entries; `how` describes the space of a kernel."""
         data = self.data
         kernel = "" if data.gram is None else f"; {data.gram.kernel}, {how}"
-        return f"data      {data.m} samples, {data.n} features, {data.stored} entries{kernel}"
+        return f"{data.m} samples, {data.n} features, {data.stored} entries{kernel}"
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         """Return the lines of `explain(verbose)` about the other form; none by default."""

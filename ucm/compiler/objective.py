@@ -123,9 +123,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             return Regime(True, "the answer is the global optimum")
         return Regime(False, "DCA from a convex start, to a critical point; n_starts=k tries more")
 
-    def describe(self) -> list[str]:
+    def describe(self) -> dict[str, str]:
         G, H = self.model.dc()
-        return [self.describe_data(), f"G         {G}", f"H         {H}"]
+        return {"data": self.describe_data(), "G": str(G), "H": str(H)}
 
     def warm_start(self, warm: Solution) -> Answer | None:
         w, c = warm.w, warm.coefficients
@@ -264,21 +264,17 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
     def regime(self) -> Regime:
         return Regime(True, "for every C > 0")
 
-    def describe(self) -> list[str]:
+    def describe(self) -> dict[str, str]:
         m, gram, form = self.data.m, self.gram, self.form
         space = f"{self.data.n} features"
         if gram is not None:
-            rows = (
-                "all rows"
-                if gram.fits
-                else f"{min(self.data.m, gram.limit // (4 * self.data.m))} rows"
-            )
-            space = f"{gram.kernel}, cache_size holds {rows} of its matrix"
-        return [
-            f"data      {m} samples, {space}",
-            f"form      the dual (17) of Sun (2024), p = {form.p:g}: {m} multipliers, y'a = 0"
-            + (", a <= C" if form.p == 1.0 else ""),
-        ]
+            rows = "all" if gram.fits else f"{min(m, gram.limit // (4 * m))}"
+            space = f"{gram.kernel}, cache_size holds {rows} rows of its matrix"
+        cap = ", a <= C" if form.p == 1.0 else ""
+        return {
+            "data": f"{m} samples, {space}",
+            "form": f"the dual (17) of Sun (2024), p = {form.p:g}: {m} multipliers, y'a = 0{cap}",
+        }
 
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.weights is None or warm.weights.size != self.data.given:

@@ -38,13 +38,13 @@ class OutOfCoreLowering(Lowering[Form]):
     def describe_form(self) -> str:
         """Return the form in a line of `explain()`."""
 
-    def describe(self) -> list[str]:
+    def describe(self) -> dict[str, str]:
         rows = self.rows
-        return [
-            f"data      {rows.m} samples, {rows.n} features, {rows.stored} entries; {rows.source!r}",
-            f"form      {self.describe_form()}",
-            f"cost      1 pass reads every block of rows once, {2 * rows.stored:,} operations",
-        ]
+        return {
+            "data": f"{self.describe_data()}; {rows.source!r}",
+            "form": self.describe_form(),
+            "cost": f"1 pass reads every block of rows once, {2 * rows.stored:,} operations",
+        }
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")

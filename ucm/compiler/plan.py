@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,15 @@ from ucm.compiler.lowering import (
 )
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.robust import SphereLowering
-from ucm.compiler.route import choose, fallback, fallbacks, label, table, unknown, verdicts
+from ucm.compiler.route import (
+    choose,
+    fallback_names,
+    fallbacks,
+    label,
+    table,
+    unknown,
+    verdicts,
+)
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.options import COUNT, FLAG, OptionSpec, optional, options_of, within
@@ -29,13 +37,12 @@ from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
     SolverError,
-    brief,
     unknown_option,
     warn_of,
 )
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
-from ucm.evidence.local_minimum import refuse_local, strict_local_minimum
+from ucm.evidence.local_minimum import certify_local
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.display import sheet
@@ -133,37 +140,34 @@ class Plan:
         ----------
         verbose : every route, with why it is refused
         """
-        scales = scale_hint(self.data.X)
         lines = [
             str(self.model),
-            *self.lowering.describe(),
-            *([] if self.data.approx is None else [f"features  {self.data.approx!r}"]),
-            *(f"{name:<10}{text}" for name, text in self._choice().items()),
-            *([f"scales    {scales}"] if scales else []),
+            *(f"{name:<10}{text}" for name, text in self._facts().items()),
             *table(self._verdicts(), verbose),
             *self.lowering.describe_other(self.solver.name, verbose),
         ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        described = {line[:10].strip(): line[10:] for line in self.lowering.describe()}
-        facts = {"model": str(self.model), **described, **self._choice()}
         rows = self._verdicts()
         words = {"chosen": "bold", "refused": "grey"}
         marks = [words.get(re.split(r"\W", verdict)[0], "") for _, verdict in rows]
+        facts = {"model": str(self.model), **self._facts()}
         return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
 
-    def _choice(self) -> dict[str, str]:
-        """Return the regime, the route and the fallbacks as text."""
-        regime, solver = self.regime, self.solver
-        found = {
+    def _facts(self) -> dict[str, str]:
+        """Return the facts of `explain()`: data, form, regime, route and fallbacks."""
+        regime, solver, approx = self.regime, self.solver, self.data.approx
+        others = ", then ".join(fallback_names(self.form, solver, self.lowering.asked))
+        facts = {
+            **self.lowering.describe(),
+            "features": "" if approx is None else repr(approx),
             "regime": f"{'convex' if regime.convex else 'not convex'}: {regime.how}",
             "route": label(solver),
+            "fallback": f"if it ends without proof: {others}" if others else "",
+            "scales": scale_hint(self.data.X),
         }
-        names = fallbacks(self.form, solver, self.lowering.asked)
-        if names:
-            found["fallback"] = f"if it ends without proof: {', then '.join(names)}"
-        return found
+        return {name: text for name, text in facts.items() if text}
 
     def _verdicts(self) -> list[tuple[str, str]]:
         """Return the solvers in the order of the route table, each with its verdict."""
@@ -241,7 +245,7 @@ class Plan:
                 f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.bias_refusal}; "
                 f"use {' or '.join(map(repr, self.lowering.bias_rules))}"
             )
-        self._check_unchanged()
+        self.data.check_unchanged()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(
             tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
@@ -255,11 +259,6 @@ class Plan:
         self._latest[:] = [solution]
         return solution
 
-    def _check_unchanged(self) -> None:
-        """Refuse samples that were changed since they were bound."""
-        if self.data.seal is not None:
-            self.data.seal.check()
-
     def _solve(
         self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
     ) -> Solution:
@@ -268,13 +267,14 @@ class Plan:
         further = lowering.other_form(None, monitor)
         if further is None:
             start = None if warm_start is None else lowering.warm_start(warm_start)
-            solver, answers = self._run_solver(monitor, start, starts)
+            others = fallbacks(lowering.form, self.solver, lowering.asked)
+            solver, answers = self._run_solver(monitor, start, starts, others)
             with self.data.products():
                 proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
                 proof = min(proofs, key=lambda proof: proof.certificate.primal)
                 further = lowering.other_form(proof, monitor)
                 if further is None:
-                    solver, proof = self._run_fallbacks(solver, proof, monitor)
+                    solver, proof = self._run_fallbacks(solver, proof, monitor, others)
                     ends = (
                         [each.objective for each in proofs]
                         if len(proofs) > 1
@@ -298,16 +298,15 @@ class Plan:
             return self._solution(self.solver.name, proof, Monitor(tol), "auto")
 
     def _run_solver(
-        self, monitor: Monitor, start: Answer | None, starts: int
+        self, monitor: Monitor, start: Answer | None, starts: int, others: Iterator[Solver[Any]]
     ) -> tuple[Solver[Any], list[Answer]]:
-        """Return the solver and its answers; under "auto" the first fallback that does not fail."""
-        lowering, solver = self.lowering, self.solver
+        """Return the solver and its answers; if it fails, the first of the others that does not."""
+        solver = self.solver
         while True:
             try:
-                answers = lowering.run(solver, monitor, start, starts)
+                answers = self.lowering.run(solver, monitor, start, starts)
             except SolverError:
-                may_continue = lowering.asked == "auto" and not monitor.timed_out
-                following = fallback(lowering.form, solver) if may_continue else None
+                following = None if monitor.timed_out else next(others, None)
                 if following is None:
                     raise
                 solver = following
@@ -315,22 +314,20 @@ class Plan:
                 return solver, [stopped_by(answer, monitor) for answer in answers]
 
     def _run_fallbacks(
-        self, solver: Solver[Any], proof: Proof, monitor: Monitor
+        self, solver: Solver[Any], proof: Proof, monitor: Monitor, others: Iterator[Solver[Any]]
     ) -> tuple[Solver[Any], Proof]:
-        """Run the fallbacks under "auto" until the gap is proven or the time is over.
+        """Run the other solvers until the gap is proven or the time is over.
 
-        Each fallback starts from the best answer. Return the solver of the best proof, and the proof.
+        Each solver starts from the best answer. Return the solver of the best proof, and the proof.
         """
-        lowering, tried = self.lowering, solver
+        lowering = self.lowering
         while (
-            lowering.asked == "auto"
-            and monitor.may_continue
+            monitor.may_continue
             and not monitor.timed_out
             and proof.answer.status not in _DONE
             and not is_proven(proof.certificate, monitor.tol)
-            and (following := fallback(lowering.form, tried)) is not None
+            and (tried := next(others, None)) is not None
         ):
-            tried = following
             try:
                 answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
                 again = lowering.certify(answer, monitor.tol)
@@ -440,20 +437,21 @@ class Plan:
         """
         _RATIO.check("bound", "ratio", ratio, "leave it out for 0.99")
         check_time_limit(time_limit, "bound")
-        solution = self._known("bound", solution)
+        plan, solution = self._known("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
         with self.data.overflow_guard():
-            improved = (solution.plan or self)._with_better_bound(solution, float(ratio), monitor)
+            improved = plan._with_better_bound(solution, float(ratio), monitor)
         if improved is not solution:
             improved = replace(improved, plan=solution.plan)
             self._latest[:] = [improved]
         return improved
 
-    def _known(self, method: str, solution: Solution | None) -> Solution:
-        """Return the given solution, or the latest for None, of unchanged samples."""
+    def _known(self, method: str, solution: Solution | None) -> tuple[Plan, Solution]:
+        """Return the given solution, or the latest for None, and its plan, of unchanged samples."""
         _SOLUTION.check(method, "solution", solution, "leave it out for the latest one")
-        self._check_unchanged()
-        return self.solution if solution is None else solution
+        self.data.check_unchanged()
+        solution = self.solution if solution is None else solution
+        return solution.plan or self, solution
 
     def _with_better_bound(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
         """Return the solution with the lower bound that a longer search finds."""
@@ -486,7 +484,7 @@ class Plan:
         """
         if at is not None and at.plan is not None and at.plan is not self:
             return at.plan.reference(at, scaled=scaled)
-        self._check_unchanged()
+        self.data.check_unchanged()
         return self.lowering.reference(at, scaled)
 
     def dual_reference(self) -> cp.Problem:
@@ -499,7 +497,7 @@ class Plan:
         ParameterError
             The model has another form.
         """
-        self._check_unchanged()
+        self.data.check_unchanged()
         problem = self.lowering.dual_reference()
         if problem is None:
             raise ParameterError(
@@ -558,7 +556,7 @@ class Plan:
         >>> plan.certify(w=svc.coef_[0], x=plan.solve().x).relative_gap < 1e-4
         True
         """
-        self._check_unchanged()
+        self.data.check_unchanged()
         certificate = self.lowering.certify_external(ExternalAnswer(w, b, x, weights, coefficients))
         return replace(certificate, kernel=self.lowering.kernel)
 
@@ -596,25 +594,8 @@ class Plan:
         >>> plan.certify_local(plan.solve()).kind
         'strict local'
         """
-        solution = self._known("certify_local", solution)
-        model, w = self.model, solution.w
-        if (
-            not isinstance(model, Objective)
-            or w is None
-            or solution.b is None
-            or self.data.source is not None
-        ):
-            raise ParameterError(
-                f"certify_local: expected a loss plus a penalty in the features of samples in memory, got "
-                f"{brief(model)}; use plan.certify"
-            )
-        refusal = refuse_local(model)
-        if refusal is not None:
-            raise ParameterError(refusal)
-        certificate = solution.certificate
-        if strict_local_minimum(model, self.data, w, solution.b) is None:
-            return replace(certificate, kind="strict local")
-        return certificate
+        _, solution = self._known("certify_local", solution)
+        return certify_local(self.model, self.data, solution)
 
     def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
         """Compare a solution with the CVXPY reference problem, at the tolerance of its solve.
@@ -638,9 +619,8 @@ class Plan:
                 f"verify: expected options of cvxpy.Problem.solve, got {', '.join(answers)}; certify other "
                 f"answers by plan.certify({answers[0]}=...)"
             )
-        solution = self._known("verify", solution)
+        plan, solution = self._known("verify", solution)
         try:
-            plan = solution.plan or self
             return plan.lowering.verify(solution, solution.tol, **options)
         except TypeError as error:
             if not options:
@@ -690,8 +670,7 @@ class Plan:
         >>> print(found[0], "-", found[0].holds)
         error, class +1: ≤ 0.2122 - no probability statement
         """
-        solution = self._known("guarantees", solution)
-        plan = solution.plan or self
+        plan, solution = self._known("guarantees", solution)
         if isinstance(plan.data, RowData):
             refuse_gathering(plan.data.source, "a bound on the errors of new data")
         return guarantees(self.model, plan.data, solution, X_test, y_test, level)

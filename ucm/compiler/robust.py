@@ -113,26 +113,25 @@ class _RobustLowering(Lowering[Form]):
     model: RobustMargin
     image: MinNorm
 
-    def describe(self) -> list[str]:
+    def describe(self) -> dict[str, str]:
         form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
         rows = isinstance(data.space, GramSpace)
-        lines = [
-            self.describe_data(
+        facts = {
+            "data": self.describe_data(
                 "rows of its Gram matrix as needed" if rows else "features spanning it"
             ),
-            f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
+            "form": f"min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"q in {sizes or 'none'}",
-        ]
-        if form.couplings:
-            count = len(form.couplings)
+        }
+        if count := len(form.couplings):
             many = "s" if count > 1 else ""
-            lines.append(f"coupled   {count} intersection{many}, {form.coupled} equations")
-        cost = f"A q and A'w take {form.pass_cost():.3g} passes"
-        return [
-            *lines,
-            f"cost      a pass, X w and X'q, has {2 * data.stored:,} operations; {cost}",
-        ]
+            facts["coupled"] = f"{count} intersection{many}, {form.coupled} equations"
+        facts["cost"] = (
+            f"a pass, X w and X'q, has {2 * data.stored:,} operations; "
+            f"A q and A'w take {form.pass_cost():.3g} passes"
+        )
+        return facts
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         model, data, form = self.model, self.data, self.image
@@ -171,8 +170,7 @@ class _RobustLowering(Lowering[Form]):
 
     def _summand_points(self, q: list[Vec]) -> tuple[Vec, ...]:
         """Return the points of the summands."""
-        if self.data.seal is not None:
-            self.data.seal.check()
+        self.data.check_unchanged()
         return summand_points(self.model.set, self.data, q)
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
@@ -327,7 +325,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if self.beyond is None:
             return [f"0 in U    {solver}, named, ends with zero_in_set"]
         further = SphereLowering(self, self.regime.floor)
-        return further.describe()[-1:] + further.describe_other(solver, verbose)
+        return [f"0 in U    {further.problem}", *further.describe_other(solver, verbose)]
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.beyond is None:
@@ -503,15 +501,16 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def regime(self) -> Regime:
         return Regime(False, "0 lies in U", self.floor)
 
-    def describe(self) -> list[str]:
-        unit = self.form
-        where = (
-            "R^n"
-            if unit.basis is None
-            else f"the span of U, dimension {unit.rank} of {unit.image.n}"
-        )
-        sphere = f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
-        return [*super().describe(), sphere]
+    @property
+    def problem(self) -> str:
+        """The problem over the sphere in words."""
+        form = self.form
+        span = f"the span of U, dimension {form.rank} of {form.image.n}"
+        where = "R^n" if form.basis is None else span
+        return f"min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
+
+    def describe(self) -> dict[str, str]:
+        return {**super().describe(), "0 in U": self.problem}
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.form.rank == 0:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ucm import solvers
 from ucm.data.bound_data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
@@ -17,38 +18,12 @@ from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers import (
-    ALM,
-    APG,
-    DCA,
-    GSK,
-    MDM,
-    PSMO,
-    SMO,
-    SSNAL,
-    ActiveSet,
-    BallNewton,
-    ClipGSK,
-    ClipMDM,
-    Conic,
-    Faces,
-    Facets,
-    HiGHS,
-    LevelSetNewton,
-    Linearize,
-    NewtonRows,
-    OutOfCoreActiveSet,
-    ProxALM,
-    ProxNewton,
-    Rapminos,
-    Subgradient,
-    TrustRegionSecular,
-)
+from ucm.solvers import DCA, OutOfCoreActiveSet
 from ucm.solvers.objective.with_fallback import WithFallback
 
 __all__ = [
-    "ROUTES", "Route", "check_asked", "choose", "fallback", "fallbacks", "named", "refusal", "routes",
-    "table", "unknown", "verdicts",
+    "ROUTES", "Route", "check_asked", "choose", "fallback_names", "fallbacks", "named",
+    "refusal", "routes", "table", "unknown", "verdicts",
 ]  # fmt: skip
 
 
@@ -147,71 +122,91 @@ class Route:
     afterwards: Callable[[Any], bool] = _always
 
 
-_PROGRAM = HiGHS(samples=10_000, rough=ProxALM(max_outer=8))
-_HINGE = WithFallback(ProxALM(), Conic())
+_PROGRAM = solvers.HiGHS(samples=10_000, rough=solvers.ProxALM(max_outer=8))
+_HINGE = WithFallback(solvers.ProxALM(), solvers.Conic())
 
 ROUTES = (
     # min ||x||_q over a lowered set
     Route(
-        TrustRegionSecular(),
+        solvers.TrustRegionSecular(),
         "Euclidean balls only: scalar roots, or a small subspace",
         _without_hulls,
         fallback="ssnal",
     ),
-    Route(ActiveSet(), "two hulls of samples: the active ones, from few samples to all"),
-    Route(SSNAL(), "systems of a few thousand at most: few passes, high accuracy"),
-    Route(APG(), "any size: one pass an iteration, exact projections"),
-    Route(SSNAL(iterative=True), "systems of any order, by conjugate gradients"),
-    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
-    Route(SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),
+    Route(solvers.ActiveSet(), "two hulls of samples: the active ones, from few samples to all"),
+    Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy"),
+    Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
+    Route(solvers.SSNAL(iterative=True), "systems of any order, by conjugate gradients"),
+    Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        solvers.SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs
+    ),
     Route(_PROGRAM, "linear programs: norms 1 and inf of w, piecewise linear losses and penalties"),
     Route(
-        LevelSetNewton((SSNAL(), APG(), SSNAL(iterative=True), ALM(APG()))),
+        solvers.LevelSetNewton(
+            (
+                solvers.SSNAL(),
+                solvers.APG(),
+                solvers.SSNAL(iterative=True),
+                solvers.ALM(solvers.APG()),
+            )
+        ),
         "other norms: a ball grows until it meets the set, Euclidean problems",
     ),
-    Route(GSK(), "reduced convex hulls: steps to extreme points", _never),
-    Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
-    Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", _never),
-    Route(ClipMDM(), "reduced convex hulls: clipped MDM, as printed", _never),
+    Route(solvers.GSK(), "reduced convex hulls: steps to extreme points", _never),
+    Route(solvers.MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
+    Route(solvers.ClipGSK(), "reduced convex hulls: clipped GSK; may stall", _never),
+    Route(solvers.ClipMDM(), "reduced convex hulls: clipped MDM, as printed", _never),
     # rows that are read block by block
     Route(
-        OutOfCoreActiveSet(ActiveSet()),
+        solvers.OutOfCoreActiveSet(solvers.ActiveSet()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
-    Route(OutOfCoreActiveSet(SSNAL()), "two hulls of rows with weights: by the same active set"),
     Route(
-        OutOfCoreActiveSet(_PROGRAM), "the hinge and the ramp loss with l1 and l infinity over rows"
+        solvers.OutOfCoreActiveSet(solvers.SSNAL()),
+        "two hulls of rows with weights: by the same active set",
     ),
-    Route(OutOfCoreActiveSet(_HINGE), "the same with any penalty: the rows near the breakpoint"),
     Route(
-        NewtonRows(),
+        solvers.OutOfCoreActiveSet(_PROGRAM),
+        "the hinge and the ramp loss with l1 and l infinity over rows",
+    ),
+    Route(
+        solvers.OutOfCoreActiveSet(_HINGE),
+        "the same with any penalty: the rows near the breakpoint",
+    ),
+    Route(
+        solvers.NewtonRows(),
         "balls of weights, or smooth losses with l2: Newton's method, sums over all rows",
     ),
     # 0 in U: the unit sphere
-    Route(Facets(), "up to three dimensions, any norm: the global minimum"),
+    Route(solvers.Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(
-        Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _faces_in_seconds
+        solvers.Faces(),
+        "p = inf and p = 1: the global minimum, a bound for every face",
+        _faces_in_seconds,
     ),
-    Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
-    Route(Linearize(nearest=SSNAL()), "any set, any norm: a stationary point"),
-    Route(Subgradient(), "any set without intersections: a baseline", _never),
+    Route(solvers.Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
+    Route(solvers.Linearize(nearest=solvers.SSNAL()), "any set, any norm: a stationary point"),
+    Route(solvers.Subgradient(), "any set without intersections: a baseline", _never),
     # losses and penalties, and the convex problems inside of DCA
-    Route(PSMO(), "pairs of multipliers, the second one random, as printed", _never),
-    Route(BallNewton(), "Newton steps in the ball of w, thresholds eliminated"),
-    Route(ProxNewton(), "smooth losses: proximal Newton steps, features as needed"),
+    Route(solvers.PSMO(), "pairs of multipliers, the second one random, as printed", _never),
+    Route(solvers.BallNewton(), "Newton steps in the ball of w, thresholds eliminated"),
+    Route(solvers.ProxNewton(), "smooth losses: proximal Newton steps, features as needed"),
     Route(
-        ProxALM(), "other losses: augmented Lagrangian around proximal Newton steps", _many_samples
+        solvers.ProxALM(),
+        "other losses: augmented Lagrangian around proximal Newton steps",
+        _many_samples,
     ),
     # anything convex
     Route(
-        Conic(),
+        solvers.Conic(),
         "anything convex: interior point, through CVXPY",
         fallback="scs",
         afterwards=_in_seconds,
     ),
-    Route(Conic("ecos"), "anything conic: interior point, through CVXPY", _never, None),
+    Route(solvers.Conic("ecos"), "anything conic: interior point, through CVXPY", _never, None),
     Route(
-        Conic("scs"),
+        solvers.Conic("scs"),
         "anything convex, modest accuracy: splitting, through CVXPY",
         _never,
         None,
@@ -240,6 +235,8 @@ def label(solver: Solver[Any]) -> str:
 
 def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """Return the solvers of a name that take a form, in order; of an instance the instance."""
+    if asked == "auto":
+        return []
     if isinstance(asked, Solver):
         return [asked] if issubclass(form, asked.takes) else []
     return [r.solver for r in ROUTES if r.solver.name == asked and form in r.solver.takes]
@@ -284,36 +281,30 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
     return None
 
 
-def fallback(form: Any, tried: Solver[Any]) -> Solver[Any] | None:
-    """Return the solver that continues after a solver without proof, or None.
+def fallbacks(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> Iterator[Solver[Any]]:
+    """Yield the solvers that continue one after another from an answer without proof.
 
-    A fallback that does not take the form is replaced by its own fallback.
+    A solver asked for by name has none. A fallback that does not take the form is left out.
     """
-    rows = (
-        {r.solver.name: r for r in routes(form)} if not isinstance(form, DifferenceOfConvex) else {}
-    )
-    row = rows.get(tried.name)
+    if asked != "auto" or isinstance(form, DifferenceOfConvex):
+        return
+    rows = {r.solver.name: r for r in routes(form)}
+    row = rows.get(chosen.name)
     while row is not None and row.fallback is not None:
         row = rows.get(row.fallback)
         if row is not None and row.afterwards(form) and refusal(row.solver, form) is None:
-            return row.solver
-    return None
+            yield row.solver
 
 
-def fallbacks(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> list[str]:
-    """Return the names of all fallbacks of a solver, in order; a solver asked for by name has none.
+def fallback_names(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> list[str]:
+    """Return the names of all fallbacks, in order.
 
-    A method with an inner solver has the fallbacks of the inner solver, whoever asked for the method.
+    A method with an inner solver has the fallback of the inner solver, whoever asked for the method.
     """
-    around = isinstance(chosen, DCA | OutOfCoreActiveSet)
-    if around and isinstance(chosen.inner, WithFallback):
-        return [chosen.inner.second.name]
-    names = []
-    solver = fallback(form, chosen) if around or asked == "auto" else None
-    while solver is not None:
-        names.append(solver.name)
-        solver = fallback(form, solver)
-    return names
+    inner = chosen.inner if isinstance(chosen, DCA | OutOfCoreActiveSet) else None
+    if isinstance(inner, WithFallback):
+        return [inner.second.name]
+    return [solver.name for solver in fallbacks(form, chosen, asked)]
 
 
 def _dca_around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
@@ -324,7 +315,7 @@ def _dca_around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[An
     inner = choose(form.G, asked)
     if not isinstance(inner, InnerSolver):
         return None
-    second = fallback(form.G, inner) if asked == "auto" else None
+    second = next(fallbacks(form.G, inner, asked), None)
     if isinstance(second, InnerSolver):
         both = WithFallback(inner, second)
         inner = both if both.applies(form.G) else inner
@@ -378,31 +369,26 @@ def verdicts(
         return verdicts(form.G, "auto" if asked == chosen.name else asked, inner)
     if asked != "auto":
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
-    table: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for route in routes(form):
-        why = refusal(route.solver, form)
         verdict = "chosen" if route.solver is chosen else "possible"
-        taken = f"{verdict}: {route.purpose}"
-        table.append(
-            (label(route.solver), taken if why is None else f"refused: {_round_numbers(why)}")
-        )
-    return table
-
-
-def _round_numbers(text: str) -> str:
-    """Return the text with its long numbers rounded to six digits."""
-    return re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", text)
-
-
-def _chosen_and_next(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the chosen row and the next two: the rows after it, then the rows before it."""
-    chosen = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
-    return [*rows[chosen : chosen + 3], *reversed(rows[:chosen])][:3]
+        text = f"{verdict}: {route.purpose}"
+        if (why := refusal(route.solver, form)) is not None:
+            rounded = re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", why)
+            text = f"refused: {rounded}"
+        found.append((label(route.solver), text))
+    return found
 
 
 def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
-    """Return the rows as lines with padded names; without `whole`, the chosen row and two more."""
-    kept = rows if verbose else _chosen_and_next(rows)
+    """Return the rows as lines with padded names; unless `verbose`, the chosen row and two more.
+
+    These are the rows after the chosen row, then the rows before it.
+    """
+    kept = list(rows)
+    if not verbose:
+        at = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
+        kept = [*rows[at : at + 3], *reversed(rows[:at])][:3]
     width = max((len(name) for name, _ in kept), default=0)
     left = len(rows) - len(kept)
     more = [f"  {left} more: explain(verbose=True)"] if left else []

@@ -392,6 +392,11 @@ class Data:
         F = self.covariance_factor(kind, group)
         return without_constant(F.weighted_gram(np.ones(F.shape[1])), self.mean(kind, group))
 
+    def check_unchanged(self) -> None:
+        """Raise `DataError` if the samples were changed in place since they were bound."""
+        if self.seal is not None:
+            self.seal.check()
+
     @contextlib.contextmanager
     def unchecked(self) -> Iterator[None]:
         """Skip the checksum of the samples within this context."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,15 @@ from scipy.optimize import linprog
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
+from ucm.errors import ParameterError, brief
 from ucm.evidence.objective import weights_in
+from ucm.forms.solution import Certificate, Solution
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss
 
-__all__ = ["refuse_local", "strict_local_minimum"]
+__all__ = ["certify_local", "strict_local_minimum"]
 
 _AT_KINK = (
     1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0
@@ -47,15 +51,29 @@ _RANK = 1e-9  # singular values below it, relative to the largest, count as 0
 Slopes = tuple[Vec, Vec]
 
 
-def refuse_local(model: Objective) -> str | None:
-    """Return why one-sided slopes of the terms are not available, or None."""
-    _, _, s, others = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
-    if s or others:
-        return (
-            "certify_local: expected penalties that are sums over the weights w_j (L1, L2, ElasticNet, "
-            f"folded concave ones), got {model.penalty!r}; use plan.certify"
+def certify_local(model: Objective | RobustMargin, data: Data, solution: Solution) -> Certificate:
+    """Return the certificate of a solution, with the kind "strict local" if it is proven to be one.
+
+    Raises
+    ------
+    ParameterError
+        The terms of the model have no one-sided slopes.
+    """
+    w, b = solution.w, solution.b
+    wanted = "a loss plus a penalty in the features of samples in memory"
+    if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
+        _, _, s, others = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
+        if not s and not others:
+            proven = strict_local_minimum(model, data, w, b) is None
+            return (
+                replace(solution.certificate, kind="strict local")
+                if proven
+                else solution.certificate
+            )
+        wanted = (
+            "penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded concave ones)"
         )
-    return None
+    raise ParameterError(f"certify_local: expected {wanted}, got {brief(model)}; use plan.certify")
 
 
 def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str | None:
@@ -63,7 +81,7 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
 
     Parameters
     ----------
-    model : an objective that `refuse_local` does not refuse
+    model : an objective whose penalties are sums over the weights w_j
     w : (n,) array
     """
     n = w.size
