@@ -288,7 +288,7 @@ def test_tables_that_hold_no_samples(tmp_path: Path) -> None:
     ("change", "match"),
     [
         (lambda X, y: (X, y[:-1]), "expected 500 labels, one per row of X, got 499"),
-        (lambda X, y: (X, np.where(y > 0, 2.0, y)), r"labels -1 and \+1 .*, got the value"),
+        (lambda X, y: (X, np.where(y > 0, 2.0, y)), r"labels -1 and \+1 .*, got 2 for sample"),
         (lambda X, y: (X, np.ones(500)), "two classes, got one"),
         (lambda X, y: (X, np.full(500, "a")), "no numbers"),
         (lambda X, y: (X[:0], y[:0]), "0 rows"),

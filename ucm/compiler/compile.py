@@ -36,8 +36,7 @@ from ucm.data.bound_data import Data, bind
 from ucm.data.effective_weights import (
     SAMPLE_OPTIONS,
     ClassWeight,
-    by_sign,
-    check_class_weight,
+    signed_factors,
 )
 from ucm.data.first_pass import FEATURES, RowData, first_pass, refuse_gathering
 from ucm.data.gram import Gram, check_gram
@@ -208,7 +207,9 @@ def bound(
         return with_kernel(kernel, bind(X, y, **of_samples, square=square), of_kernel)
     tags = {name: of_samples.get(name) for name in ("sample_weight", "subgroup")}
     rows, labels = signed_rows(open_rows(X, y, **tags), of_samples.get("pos_label"))
-    weight = by_sign(of_samples.get("class_weight"), labels)
+    weight = of_samples.get("class_weight")
+    factors = signed_factors(weight, labels=labels)
+    weight = weight if isinstance(weight, str) else factors
     return bound_rows(model, rows, weight, kernel, of_kernel), None
 
 
@@ -286,7 +287,6 @@ def _bound_rows(
         terms = None if model.nodes_of_type(MatrixNode) else loss_terms(model)
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
-    check_class_weight(class_weight)
     factors = _factors(model, rows, terms)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
         return of_moments(rows, class_weight, is_translation_invariant(model.set), factors)

@@ -16,8 +16,6 @@ from scipy.linalg import get_blas_funcs
 from ucm.data.effective_weights import (
     UNWEIGHTED,
     EffectiveWeights,
-    by_sign,
-    check_class_weight,
     sample_weights_of,
 )
 from ucm.data.gram import Gram
@@ -28,11 +26,11 @@ from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
 from ucm.data.validation import (
     Fingerprint,
-    first_bad,
+    bad_entry,
     read,
     read_groups,
     read_weights,
-    refuse_entry,
+    refuse,
     signs_of,
     vector,
 )
@@ -508,20 +506,17 @@ def bind(
     given = np.asarray(y)
     y = given.ravel() if given.ndim == 2 and given.shape[1] == 1 else y
     values, labels = signs_of(vector("label", y, X.shape[0]), pos_label)
-    if class_weight is not None:
-        class_weight = by_sign(class_weight, labels)
-        check_class_weight(class_weight)
     groups = None if subgroup is None else read_groups(subgroup, values.size).copy()
     weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
-        weighing = sample_weights_of(values, weights, class_weight)
+        weighing = sample_weights_of(values, weights, class_weight, labels)
     if weighing.nonzero is not None:
         X, values = X[weighing.nonzero], values[weighing.nonzero]
         X = np.ascontiguousarray(X[:, weighing.nonzero]) if square else X
         groups = None if groups is None else groups[weighing.nonzero]
     seal = Fingerprint(X, values)
     if not seal.finite:
-        refuse_entry(first_bad(X) or (0, 0, np.nan))
+        refuse(bad_entry(X))
     if np.may_share_memory(values, given):  # the caller may change it
         values = values.copy()
     values.flags.writeable = False

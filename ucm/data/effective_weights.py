@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -20,10 +20,9 @@ __all__ = [
     "UNWEIGHTED",
     "ClassWeight",
     "EffectiveWeights",
-    "by_sign",
-    "check_class_weight",
-    "factors_of",
+    "class_factors",
     "sample_weights_of",
+    "signed_factors",
 ]
 
 ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
@@ -34,15 +33,15 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 class EffectiveWeights:
     """The weights of samples and classes.
 
-    A weight of a sample is a repetition: of m = sum of the weights samples there are so many copies. A
-    weight of a class is a factor of the weights of its samples that leaves m as it is.
+    The weight of a sample is a number of copies, and m is the sum of these weights. The weight of a class is
+    a factor of the weights of its samples that leaves m as it is.
 
     Attributes
     ----------
     classes : factors of class +1 and of class -1
     samples : (m,) weights of the samples, positive; None where all are 1
-    kept : indices of the samples of positive weight; None for all
-    given : number of samples with those of weight 0; 0 without weights
+    nonzero : indices of the samples of positive weight; None for all
+    n_input : number of samples, samples of weight 0 included; 0 without weights
     """
 
     classes: tuple[float, float] = (1.0, 1.0)
@@ -52,7 +51,7 @@ class EffectiveWeights:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether every weight is 1."""
+        """True if every weight is 1."""
         return self.samples is None and self.classes == (1.0, 1.0)
 
     @property
@@ -71,7 +70,7 @@ class EffectiveWeights:
         return whole
 
     def gather(self, v: Vec | None) -> Vec | None:
-        """The entries of the samples of positive weight."""
+        """Return the entries of the samples of positive weight."""
         return v if v is None or self.nonzero is None else v[self.nonzero]
 
 
@@ -80,78 +79,95 @@ SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
 """The options of every function that takes samples."""
 
 
-def by_sign(class_weight: Any, labels: tuple[Any, Any]) -> Any:
-    """Return class weights by label as class weights by sign; `labels` are those of class -1 and +1."""
-    by_label = isinstance(class_weight, Mapping) and all(key in labels for key in class_weight)
-    if not by_label or labels == (-1, 1):
-        return class_weight
-    return {sign: class_weight[key] for sign, key in zip((-1, 1), labels) if key in class_weight}
+def class_factors(
+    class_weight: Any, labels: Sequence[Any], totals: Any = None, pair: bool = False
+) -> list[float]:
+    """Validate class weights and return the factor of each class, in the order of the labels.
 
-
-def check_class_weight(class_weight: Any) -> None:
-    """Validate class weights.
+    Parameters
+    ----------
+    class_weight : None, "balanced" or {label: factor}; as a `pair` also (factor of class +1, factor of class
+        -1) and {1: ..., -1: ...}
+    totals : the sums of the weights of the samples of each class, for "balanced"; None to validate only
+    pair : whether the labels are of class -1 and class +1 of a library function
 
     Raises
     ------
     ParameterError
-        No pair of positive numbers, no dict of them with the keys -1 and 1, and not "balanced".
+        Another value, or a factor that is no positive, finite number.
     """
     given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
-    if given is None or (isinstance(given, str) and given == "balanced"):
-        return
-    wanted = (
-        "class_weight: expected two positive numbers (the factors of class +1 and of class -1), "
-        '{label: ...}, "balanced" or None'
-    )
-    if isinstance(given, Mapping):
-        unknown = [k for k in given if isinstance(k, bool) or k not in (1, -1)]
-        if unknown:
-            raise ParameterError(
-                f"{wanted}, got the key {brief(unknown[0])}, which is no label of y"
-            )
-        numbers = list(given.values())
-    elif isinstance(given, tuple | list) and len(given) == 2:
-        numbers = list(given)
-    else:
-        raise ParameterError(f"{wanted}, got {brief(class_weight)}; leave it out for equal weights")
-    for w in numbers:
-        if not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < math.inf:
-            raise ParameterError(
-                f"{wanted}, got {brief(class_weight)}; every factor is positive and finite"
-            )
+    if given is None:
+        return [1.0] * len(labels)
+    if isinstance(given, str) and given == "balanced":
+        totals = np.ones(len(labels)) if totals is None else np.asarray(totals)
+        return (totals.sum() / (len(labels) * totals)).tolist()
+    known, wrong = list(labels), None
+    if pair and isinstance(given, tuple | list) and len(given) == 2:
+        given = dict(zip(reversed(known), given, strict=True))
+    elif pair and isinstance(given, Mapping) and not all(key in known for key in given):
+        known = [-1, 1]
+    if not isinstance(given, Mapping):
+        wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
+    for label, w in given.items() if wrong is None else ():
+        if isinstance(label, bool) != isinstance(known[0], bool) or label not in known:
+            wrong = f"the label {brief(label)}; leave it out"
+        elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < math.inf:
+            wrong = f"{brief(w)} for {brief(label)}; every factor is positive and finite"
+    if wrong is not None:
+        pairs = ", two numbers (of class +1 and of class -1)" if pair else ""
+        raise ParameterError(
+            f'class_weight: expected None, "balanced"{pairs} or positive factors of the labels '
+            f"{list(labels)}, got {wrong}"
+        )
+    return [float(given.get(label, 1.0)) for label in known]
 
 
-def sample_weights_of(y: Vec, weights: Vec | None, class_weight: Any) -> EffectiveWeights:
-    """Return the weights of samples with the labels y, without samples of weight 0; both kinds of weights are
-    validated.
+def signed_factors(
+    class_weight: Any, totals: Any = None, labels: tuple[Any, Any] = (-1, 1)
+) -> tuple[float, float]:
+    """Return the factors of class +1 and class -1 by the class weights of a library function.
+
+    Parameters
+    ----------
+    totals : the sums of the weights of the samples of class +1 and class -1; None to validate only
+    labels : of class -1 and class +1
+
+    Raises
+    ------
+    ParameterError
+        As `class_factors`.
+    """
+    totals = None if totals is None else totals[::-1]
+    minus, plus = class_factors(class_weight, labels, totals, pair=True)
+    return plus, minus
+
+
+def sample_weights_of(
+    y: Vec, weights: Vec | None, class_weight: Any, labels: tuple[Any, Any]
+) -> EffectiveWeights:
+    """Return the weights of samples with the signs y, without samples of weight 0.
+
+    Parameters
+    ----------
+    weights : (m,) validated weights of the samples
+    labels : of class -1 and class +1
 
     Raises
     ------
     DataError
         All samples of a class have weight 0.
+    ParameterError
+        As `class_factors`.
     """
-    kept = None
-    samples = weights
+    counts = np.ones(y.size) if weights is None else weights
+    totals = np.array([counts[y > 0.0].sum(), counts[y < 0.0].sum()])
+    kept, samples = None, weights
     if weights is not None:
-        refuse_weightless((float(weights[y == 1.0].sum()), float(weights[y == -1.0].sum())))
+        refuse_weightless(totals)
         if not weights.all():
             kept = np.flatnonzero(weights)
             samples = weights[kept]
             samples = None if (samples == 1.0).all() else samples
-    totals = 0.0, 0.0
-    if isinstance(class_weight, str):
-        counts = np.ones(y.size) if weights is None else weights
-        totals = float(counts[y == 1.0].sum()), float(counts[y == -1.0].sum())
-    return EffectiveWeights(factors_of(totals, class_weight), samples, kept, y.size)
-
-
-def factors_of(totals: tuple[float, float], class_weight: Any) -> tuple[float, float]:
-    """Return the factors of class +1 and class -1 of validated class weights; `totals` counts the classes."""
-    if class_weight is None:
-        return 1.0, 1.0
-    if isinstance(class_weight, str):
-        plus, minus = totals
-        return (plus + minus) / (2.0 * plus), (plus + minus) / (2.0 * minus)
-    if isinstance(class_weight, Mapping):
-        return float(class_weight.get(1, 1.0)), float(class_weight.get(-1, 1.0))
-    return float(class_weight[0]), float(class_weight[1])
+    classes = signed_factors(class_weight, totals, labels)
+    return EffectiveWeights(classes, samples, kept, y.size)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.effective_weights import UNWEIGHTED, ClassWeight, EffectiveWeights, factors_of
+from ucm.data.effective_weights import UNWEIGHTED, ClassWeight, EffectiveWeights, signed_factors
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.readers import open_rows
 from ucm.data.row_metadata import Factors
@@ -132,9 +132,10 @@ class RowData(Data):
     ) -> None:
         super().__init__(*sample, weighing, source=source)
         self.m, self.sample = source.m, sample
-        self.class_sizes, self.counts, self.whole = found.counts, found.totals, found.whole
+        self.class_sizes = tuple(found.counts.astype(int).tolist())
+        self.counts, self.whole = tuple(found.totals.tolist()), found.whole
         self.least, self.scale, self.stored = found.least, found.top or 1.0, found.entries
-        self.total = sum(found.whole)
+        self.total = float(found.whole.sum())
 
     @property
     def given(self) -> int:
@@ -216,9 +217,9 @@ def in_memory(data: Data) -> RowData:
     sample = drawn(data.table, data.y, (step, step))[:2]
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
-    sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))
+    sizes = np.array([plus, data.m - plus], dtype=np.float64)
     found = BlockSummary(
-        sizes, sizes, frozenset(), totals, totals, 1.0, data.m, None, None, (), top, data.stored
+        data.m, sizes, sizes, sizes, sizes, frozenset(), 1.0, top, data.stored, None
     )
     return RowData(source, found, sample, data.weighing)
 
@@ -254,10 +255,9 @@ def first_pass(
     refuse_bad(found, () if factors is None else factors.named)
     sample = gathered([part for _, part in seen])
     if factors is not None:
-        source = WeightedRows(source, factors, sum(found.counts))
+        source = WeightedRows(source, factors, int(found.counts.sum()))
     if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # no row of a rare class was drawn
         sample = taken(source, (step, step))
-    data = RowData(source, found, sample)
-    if class_weight is not None:
-        data.weighing = EffectiveWeights(factors_of(found.whole, class_weight))
-    return data
+    return RowData(
+        source, found, sample, EffectiveWeights(signed_factors(class_weight, found.whole))
+    )

@@ -15,7 +15,7 @@ from ucm.data.linear_map import Matrix
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
 from ucm.data.row_metadata import weight_in
 from ucm.data.source import RowSource, as_double, gathered
-from ucm.data.validation import table
+from ucm.data.validation import bad_entry, refuse
 from ucm.errors import DataError, ParameterError
 
 __all__ = [
@@ -247,4 +247,6 @@ def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
     starts = np.cumsum([0, *sizes[:-1]])
     X, index = gathered([(T, s + i) for T, s, i in zip(tables, starts, places, strict=True)])
     c = None if weights[0] is None else np.concatenate(weights).astype(np.float64)
-    return table(X, index), c
+    bad = bad_entry(X)
+    refuse(bad and bad._replace(row=int(index[bad.row])))
+    return X, c

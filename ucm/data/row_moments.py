@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data, refuse_squares
-from ucm.data.effective_weights import EffectiveWeights, factors_of
+from ucm.data.effective_weights import EffectiveWeights, signed_factors
 from ucm.data.linear_map import Vec
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
@@ -51,7 +51,7 @@ _Found = tuple[BlockSummary, list[_Part | None]]
 
 def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Found:
     found, X, y, group = inspect_block(X, y, factors)
-    if found.bad is not None or found.wrong is not None:
+    if found.defect is not None:
         return found, [None] * len(parts)
     X, own = as_double(X), []
     with np.errstate(over="ignore", invalid="ignore"):  # refused after the pass
@@ -92,16 +92,16 @@ def of_moments(
         refuse_empty()
     found, parts = all_rows
     refuse_bad(found, factors.named if factors else ())
-    weighing = EffectiveWeights(factors_of(found.whole, class_weight))
+    weighing = EffectiveWeights(signed_factors(class_weight, found.whole))
     origin = parts[0].origin if apart else np.zeros(source.n)
     own: list[Any] = [None if part is None else part.about(origin) for part in parts]
     means = np.array([own[0].mean, own[1].mean])
     if factors is not None:
-        source = WeightedRows(source, Factors(), sum(found.counts))
+        source = WeightedRows(source, Factors(), int(found.counts.sum()))
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
     refuse_squares(data.scale, "covariances")
-    data.counts, data.origin = found.totals, origin if apart else None
+    data.counts, data.origin = tuple(found.totals.tolist()), origin if apart else None
     for label, plus, minus in zip(labels, own[::2], own[1::2], strict=True):
         _keep(data, label, plus, minus)
     return data

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
 from ucm.data.linear_map import Matrix
@@ -18,44 +19,30 @@ T = TypeVar("T")
 _SLOT = "slot"  # the key in the states of a computation under which its number stands
 _AT_ONCE = 10  # computations that wait for each other: each holds its own rows in memory
 
-
-@dataclass(frozen=True)
-class _PassRequest:
-    """What one computation asks of the blocks.
-
-    Attributes
-    ----------
-    place : its place among the calls of the pass
-    slot : the number under which a block keeps its state; None for a function without state
-    """
-
-    place: int
-    function: Function
-    message: tuple[Any, ...]
-    slot: int | None
+_Call = tuple[int, Function, tuple[Any, ...], int | None]
+"""The place of a computation in the pass, its function and message, and the number under which a block keeps
+its state; None for a function without state."""
 
 
 def _answers(
-    X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_PassRequest]
+    X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_Call]
 ) -> Iterator[tuple[int, Any]]:
-    """The places of the calls with their results. Calls over one view share its rows."""
-    views: dict[int, tuple[Any, list[_PassRequest]]] = {}
-    for call in calls:
-        function = call.function
+    """Yield the places of the calls with their results. Calls over one view share its rows."""
+    views: dict[int, tuple[Any, list[_Call]]] = {}
+    for place, function, message, slot in calls:
         if isinstance(function, Changed):
             below = views.setdefault(id(function.change), (function.change, []))[1]
-            below.append(replace(call, function=function.function))
-        elif call.slot is None:
-            yield call.place, function(X, y, *call.message)
+            below.append((place, function.function, message, slot))
+        elif slot is None:
+            yield place, function(X, y, *message)
         else:
-            after[call.slot], found = function(X, y, before.get(call.slot), *call.message)
-            yield call.place, found
+            after[slot], found = function(X, y, before.get(slot), *message)
+            yield place, found
     for change, below in views.values():
-        rows, labels = change(X, y)
-        yield from _answers(rows, labels, before, after, below)
+        yield from _answers(*change(X, y), before, after, below)
 
 
-def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_PassRequest]) -> Any:
+def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:
     before = state or {}
     after = dict(before)
     found = dict(_answers(X, y, before, after, calls))
@@ -69,22 +56,15 @@ def _merged(a: list[Any], b: list[Any], merges: Sequence[Merge | None]) -> list[
     ]
 
 
-@dataclass
-class _PendingPass:
-    """A pass that a computation waits for."""
+@dataclass(frozen=True)
+class _PassRequest:
+    """A pass that a computation waits for, and its result."""
 
     function: Function
     message: tuple[Any, ...]
     merge: Merge | None
     states: dict[Any, Any] | None
-    done: bool = False
-    found: list[Any] = field(default_factory=list)
-    error: BaseException | None = None
-
-    def result(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.found if self.merge is None else self.found[0] if self.found else None
+    result: Future[Any] = field(default_factory=Future)
 
 
 class SharedPasses(View):
@@ -100,8 +80,8 @@ class SharedPasses(View):
         self._changed = threading.Condition()
         self._working = threading.Semaphore(processors())
         self._left = 0  # computations that have not ended
-        self._asked: list[_PendingPass] = []
-        self._slots = 0
+        self._asked: list[_PassRequest] = []
+        self._slots = count()
         self._states: dict[int, Any] = {}
 
     def __repr__(self) -> str:
@@ -113,15 +93,21 @@ class SharedPasses(View):
         """
         if len(jobs) < 2:
             return [job() for job in jobs]
-        self._left = len(jobs)
+        self._left, stop = len(jobs), None
         with ThreadPoolExecutor(min(_AT_ONCE, len(jobs))) as pool:
             tasks = [pool.submit(self._work, job) for job in jobs]
-            try:
-                while asked := self._wait():
-                    self._make(asked)
-            except BaseException as error:  # Ctrl-C: no job waits for a pass that does not come
-                self._refuse(error)
-                raise
+            while self._left:
+                try:
+                    with self._changed:
+                        self._changed.wait_for(
+                            lambda: len(self._asked) == min(_AT_ONCE, self._left)
+                        )
+                    if self._asked:
+                        self._make(self._asked, stop)
+                except BaseException as error:  # Ctrl-C: every computation gets it at its next pass
+                    stop = error
+        if stop is not None:
+            raise stop
         return [task.result() for task in tasks]
 
     def map_reduce(
@@ -131,17 +117,18 @@ class SharedPasses(View):
         merge: Merge | None = None,
         states: dict[Any, Any] | None = None,
     ) -> Any:
-        asked = _PendingPass(function, message, merge, states)
+        asked = _PassRequest(function, message, merge, states)
         if self._left == 0:
             self._make([asked])
-            return asked.result()
+            return asked.result.result()
         self._working.release()
         with self._changed:
             self._asked.append(asked)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: asked.done)
-        self._working.acquire()
-        return asked.result()
+        try:
+            return asked.result.result()
+        finally:
+            self._working.acquire()
 
     def _work(self, job: Callable[[], T]) -> T:
         try:
@@ -152,47 +139,26 @@ class SharedPasses(View):
                 self._left -= 1
                 self._changed.notify_all()
 
-    def _wait(self) -> list[_PendingPass]:
-        """The passes that all computations wait for; none when the last has ended."""
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._asked) == min(_AT_ONCE, self._left))
-            return list(self._asked)
-
-    def _make(self, asked: list[_PendingPass]) -> None:
-        calls = [_PassRequest(k, a.function, a.message, self._slot(a)) for k, a in enumerate(asked)]
-        merge = functools.partial(_merged, merges=[a.merge for a in asked])
+    def _make(self, asked: list[_PassRequest], stop: BaseException | None = None) -> None:
+        """Make one pass for all of these requests, or refuse them with the error `stop`."""
+        calls = [(k, a.function, a.message, self._slot(a)) for k, a in enumerate(asked)]
+        merges = [a.merge for a in asked]
+        self._asked = []  # an answered computation may ask again at once
         try:
+            if stop is not None:
+                raise stop
+            merge = functools.partial(_merged, merges=merges)
             found = self.inner.map_reduce(_every, calls, merge=merge, states=self._states)
         except BaseException as error:
-            self._finish(asked, error)
+            for a in asked:
+                a.result.set_exception(error)
             if not isinstance(error, Exception):
                 raise
             return
         for a, parts in zip(asked, found or [[]] * len(asked), strict=True):
-            a.found = parts
-        self._finish(asked, None)
+            a.result.set_result(parts if a.merge is None else parts[0] if parts else None)
 
-    def _slot(self, asked: _PendingPass) -> int | None:
+    def _slot(self, asked: _PassRequest) -> int | None:
         if asked.states is None:
             return None
-        if _SLOT not in asked.states:
-            asked.states[_SLOT] = self._slots
-            self._slots += 1
-        return asked.states[_SLOT]
-
-    def _finish(self, asked: list[_PendingPass], error: BaseException | None) -> None:
-        with self._changed:
-            for a in asked:
-                a.done, a.error = True, error
-            self._asked = [a for a in self._asked if not a.done]
-            self._changed.notify_all()
-
-    def _refuse(self, error: BaseException) -> None:
-        """End the computations: every pass that they ask for raises the error."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._asked) or self._left == 0)
-                asked = list(self._asked)
-            if not asked:
-                return
-            self._finish(asked, error)
+        return asked.states.setdefault(_SLOT, next(self._slots))

@@ -31,7 +31,7 @@ from scipy import sparse
 from ucm.data.linear_map import Matrix
 from ucm.data.options import whole
 from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
-from ucm.data.validation import as_double, in_order
+from ucm.data.validation import as_double, classes_of
 from ucm.errors import DataError, brief
 
 __all__ = [
@@ -448,10 +448,7 @@ def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, 
     """
     if pos_label is None:
         return rows, (-1, 1)
-    labels = rows.labels().tolist()
-    if len(labels) != 2:
-        raise DataError(f"y: expected two classes, got {len(labels)}; ucm.Classifier takes several")
-    negative, positive = in_order(labels, pos_label)
+    negative, positive = classes_of(rows.labels(), pos_label)[0]
     return Labelled(rows, positive), (negative, positive)
 
 

@@ -27,27 +27,25 @@ from ucm.errors import DataError, brief
 __all__ = [
     "SAID",
     "BlockSummary",
+    "Defect",
     "Fingerprint",
     "as_double",
+    "bad_entry",
     "check_column",
     "check_table",
-    "distinct_labels",
+    "classes_of",
     "finite",
-    "first_bad",
-    "in_order",
     "inspect_block",
     "joined",
-    "label_values",
     "library_of",
     "malformed",
     "no_entry",
     "read",
     "read_groups",
     "read_weights",
+    "refuse",
     "refuse_bad",
     "refuse_empty",
-    "refuse_entry",
-    "refuse_labels",
     "refuse_unsound",
     "refuse_weightless",
     "scale_hint",
@@ -59,6 +57,7 @@ __all__ = [
 _INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
 _COMPRESSED = ("csr", "csc", "bsr")
 _SHOWN = 5  # labels in a message
+_SIGNS = "y: expected the labels -1 and +1 of rows that are read block by block"
 _UNSCALED = 1e3  # ratio of the ranges of features from which on there is a hint
 SAID = {
     "label": ("y", "label"),
@@ -195,8 +194,28 @@ def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
         )
 
 
-def first_bad(X: Matrix) -> tuple[int, int, float] | None:
-    """Row, column and value of the first entry that is no finite number."""
+class Defect(NamedTuple):
+    """The first row of a block with an entry, weight, group or label that no model takes.
+
+    Attributes
+    ----------
+    row : its number
+    before, after : the message around the number
+    """
+
+    row: int
+    before: str
+    after: str
+
+
+def refuse(defect: Defect | None) -> None:
+    """Raise `DataError` if there is a defect."""
+    if defect is not None:
+        raise DataError(f"{defect.before}{defect.row}{defect.after}")
+
+
+def bad_entry(X: Matrix) -> Defect | None:
+    """Return the first entry that is no finite number."""
     entries = X.data if sparse.issparse(X) else X
     low, high = (float(entries.min()), float(entries.max())) if entries.size else (0.0, 0.0)
     if np.isfinite(low) and np.isfinite(high):
@@ -205,24 +224,12 @@ def first_bad(X: Matrix) -> tuple[int, int, float] | None:
     i, j = divmod(at, X.shape[1])
     if sparse.issparse(X):
         i, j = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-    return i, j, float(entries.ravel()[at])
+    remedy = "remove the sample or fill it in, for example with sklearn.impute.SimpleImputer"
+    return Defect(i, "X: entry (", f", {j}) is {float(entries.ravel()[at])}; {remedy}")
 
 
-def refuse_entry(bad: tuple[int, int, float], rows: Any = None) -> NoReturn:
-    """Raise `DataError` for an entry of some rows that is no finite number."""
-    i, j, entry = bad
-    raise DataError(
-        f"X: entry ({i if rows is None else rows[i]}, {j}) is {entry}; remove the sample or fill it in, "
-        "for example with sklearn.impute.SimpleImputer"
-    )
-
-
-def table(X: Any, rows: Any = None) -> Any:
+def table(X: Any) -> Any:
     """X as float64, C-contiguous or CSR, its entries finite: for samples that are used once.
-
-    Parameters
-    ----------
-    rows : the numbers of the rows among all, for a message
 
     Raises
     ------
@@ -231,7 +238,7 @@ def table(X: Any, rows: Any = None) -> Any:
     """
     X = as_double(read(X))
     if not finite(X.data if sparse.issparse(X) else X):
-        refuse_entry(first_bad(X) or (0, 0, np.nan), rows)
+        refuse(bad_entry(X))
     return X
 
 
@@ -373,97 +380,71 @@ def no_entry(name: str, where: str = "") -> DataError:
     )
 
 
-def label_values(y: Any) -> Vec:
-    """Return labels as numbers.
-
-    Raises
-    ------
-    DataError
-        They are no numbers.
-    """
-    try:
-        if y.dtype.kind == "c":
-            raise TypeError("complex labels")
-        return np.asarray(y, dtype=np.float64, order="C")
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            "y: expected labels -1 and +1 of rows that are read block by block, got values that are no "
-            f"numbers ({error}); name the label of class +1 with pos_label"
-        ) from error
-
-
 def signs_of(y: NDArray[Any], pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]]:
-    """Return labels of two classes as -1 and +1, and the labels that stand for these.
-
-    Parameters
-    ----------
-    y : (m,) array of numbers or strings
-    pos_label : the label of class +1; None for the larger one
-
-    Raises
-    ------
-    DataError
-        Another number of labels than two, NaN or None among them, or no sample with the label `pos_label`.
-    """
+    """Return labels of two classes as -1 and +1, and the labels that stand for these. Raises as
+    `classes_of`."""
     if pos_label is None and y.dtype.kind in "biuf":
         signs = np.asarray(y, dtype=np.float64, order="C")
         plus, minus = (np.count_nonzero(signs == sign) for sign in (1.0, -1.0))
         if plus + minus == signs.size:
-            refuse_labels(plus, minus, ())
+            _refuse_one_class(plus, minus)
             return signs, (-1, 1)
-    labels = distinct_labels(y)
-    if len(labels) != 2:
-        shown = ", ".join(map(brief, labels[:_SHOWN]))
-        raise DataError(
-            f"y: expected two classes, got {len(labels)} (the labels {shown}); "
-            + (
-                "add samples of another class"
-                if len(labels) < 2
-                else "ucm.Classifier takes several"
-            )
-        )
-    negative, positive = in_order(labels, pos_label)
-    return np.where(y == positive, 1.0, -1.0), (negative, positive)
+    (negative, positive), index = classes_of(y, pos_label)
+    return 2.0 * index - 1.0, (negative, positive)
 
 
-def distinct_labels(y: NDArray[Any]) -> list[Any]:
-    """Return the labels of the classes in order.
+def classes_of(
+    y: NDArray[Any], pos_label: Any = None, several: bool = False
+) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the labels of the classes in order, and the index of every sample's label among them.
+
+    Parameters
+    ----------
+    y : (m,) array of numbers or strings
+    pos_label : the label of class +1, which becomes the last; None for the larger one
+    several : whether there may be more than two classes, without `pos_label`
 
     Raises
     ------
     DataError
-        A label that is neither a number nor a string, or NaN.
+        Another number of labels than two, a label that is neither a number nor a string, NaN, or no sample
+        with the label `pos_label`.
     """
     try:
-        labels = np.unique(y).tolist()
+        labels, index = np.unique(y, return_inverse=True)
+        classes = labels.tolist()
     except TypeError as error:  # of None, or of numbers beside strings
         raise DataError(
             f"y: expected labels of one type, numbers or strings ({error}); convert them, and fill in or "
             "drop missing ones"
         ) from error
-    if any(isinstance(label, complex) or label != label for label in labels):
+    if any(isinstance(label, complex) or label != label for label in classes):
         raise DataError(
-            f"y: expected numbers or strings as labels, got {brief(labels)}; fill in or drop missing ones"
+            f"y: expected numbers or strings as labels, got {brief(classes)}; fill in or drop missing ones"
         )
-    return labels
-
-
-def in_order(labels: Sequence[Any], pos_label: Any) -> list[Any]:
-    """Return two labels, that of class +1 last: `pos_label`, or the larger one.
-
-    Raises
-    ------
-    DataError
-        `pos_label` is none of them.
-    """
-    if pos_label is None:
-        return list(labels)
-    if pos_label not in labels:
+    if len(classes) < 2:
+        shown = f" (all labels are {classes[0]!r})" if classes else ""
         raise DataError(
-            f"pos_label: expected one of the labels {labels[0]!r} and {labels[1]!r}, got {brief(pos_label)}; "
-            "name the label of class +1"
+            f"y: expected two classes, got one class{shown}; add samples of the other class"
         )
-    return sorted(labels, key=lambda label: label == pos_label)
+    if len(classes) > 2 and pos_label is not None:
+        raise DataError(
+            f"pos_label: expected two classes, got {len(classes)}; each of several classes is the positive "
+            "one of a problem, so leave it out"
+        )
+    if len(classes) > 2 and not several:
+        shown = ", ".join(map(brief, classes[:_SHOWN]))
+        raise DataError(
+            f"y: expected two classes, got {len(classes)} (the labels {shown}); ucm.Classifier takes several"
+        )
+    if pos_label is not None and pos_label not in classes:
+        raise DataError(
+            f"pos_label: expected one of the labels {classes[0]!r} and {classes[1]!r}, got "
+            f"{brief(pos_label)}; name the label of class +1"
+        )
+    if pos_label is not None and pos_label == classes[0]:
+        return classes[::-1], 1 - index
+    return classes, index
 
 
 def read_weights(sample_weight: Any, m: int) -> Vec | None:
@@ -477,7 +458,7 @@ def read_weights(sample_weight: Any, m: int) -> Vec | None:
     if sample_weight is None:
         return None
     weights = np.array(vector("weight", sample_weight, m), dtype=np.float64)
-    refuse_wrong(_wrong(weights, None))
+    refuse(_bad_weight(weights))
     if not weights.any():
         raise DataError(
             f"sample_weight: expected {_WANTED['sample_weight'][0]}, got zeros only; give some sample a "
@@ -495,34 +476,41 @@ def read_groups(subgroup: Any, m: int) -> NDArray[Any]:
         Not one label for each sample, or one that is no string and no number.
     """
     groups = np.asarray(vector("group", subgroup, m))
-    refuse_wrong(_wrong(None, groups))
+    refuse(_bad_group(groups))
     return groups
 
 
-def refuse_wrong(wrong: tuple[str, int, Any] | None) -> None:
-    """Raise `DataError` for an invalid weight or group of a sample."""
-    if wrong is not None:
-        name, i, what = wrong
-        wanted, hint = _WANTED[name]
-        raise DataError(f"{name}: expected {wanted}, got {brief(what)} for sample {i}; {hint}")
+def _bad_weight(c: Vec) -> Defect | None:
+    rows = np.flatnonzero(~((c >= 0.0) & (c < np.inf)))
+    return _defect("sample_weight", int(rows[0]), float(c[rows[0]])) if rows.size else None
 
 
-def refuse_labels(plus: Any, minus: Any, odd: Sequence[float]) -> None:
-    """Raise `DataError` unless there are the labels -1 and +1, and no other."""
-    if odd:
-        shown = ", ".join(f"{v:g}" for v in odd)
-        raise DataError(
-            "y: expected the labels -1 and +1 of rows that are read block by block, got the value(s) "
-            f"{shown}; name the label of class +1 with pos_label"
-        )
+def _bad_group(group: NDArray[Any]) -> Defect | None:
+    if group.dtype.kind not in "biufUTO" and group.size:
+        return _defect("subgroup", 0, group[:1].tolist()[0])
+    if group.dtype.kind in "fO":
+        none: Any = None
+        rows = np.flatnonzero((group != group) | np.equal(group, none))  # NaN differs from itself
+        if rows.size:
+            return _defect("subgroup", int(rows[0]), group[rows[:1]].tolist()[0])
+    return None
+
+
+def _defect(name: str, row: int, given: Any) -> Defect:
+    wanted, hint = _WANTED[name]
+    return Defect(row, f"{name}: expected {wanted}, got {brief(given)} for sample ", f"; {hint}")
+
+
+def _refuse_one_class(plus: float, minus: float) -> None:
+    """Raise `DataError` unless there are both labels, -1 and +1."""
     if not plus or not minus:
         raise DataError(
-            f"y: expected two classes, got one (all labels are {'+1' if plus else '-1'}); add samples of the "
-            "other class"
+            f"y: expected two classes, got one class (all labels are {'+1' if plus else '-1'}); add samples "
+            "of the other class"
         )
 
 
-def refuse_weightless(totals: tuple[float, float]) -> None:
+def refuse_weightless(totals: Vec) -> None:
     """Raise `DataError` if all samples of a class have weight 0."""
     if min(totals) == 0.0:
         none = "-1" if totals[0] else "+1"
@@ -532,55 +520,34 @@ def refuse_weightless(totals: tuple[float, float]) -> None:
         )
 
 
-def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
-    """Return the first invalid weight or group of a block: its name, its row and its value; or None."""
-    if weight is not None:
-        c = np.asarray(weight, dtype=np.float64)
-        rows = np.flatnonzero(~((c >= 0.0) & (c < np.inf)))
-        if rows.size:
-            return "sample_weight", int(rows[0]), float(c[rows[0]])
-    if group is not None and group.dtype.kind not in "biufUTO" and group.size:
-        return "subgroup", 0, group[:1].tolist()[0]
-    if group is not None and group.dtype.kind in "fO":
-        none: Any = None
-        rows = np.flatnonzero((group != group) | np.equal(group, none))  # of NaN it is not itself
-        if rows.size:
-            return "subgroup", int(rows[0]), group[rows[:1]].tolist()[0]
-    return None
-
-
-# --- the first pass ----------------------------------------------------------------------------
+# --- blocks ------------------------------------------------------------------------------------
 class BlockSummary(NamedTuple):
-    """The counts, weights, groups and defects of a block of rows.
+    """The counts and weights of a block of rows, and its first defect.
 
     Attributes
     ----------
-    labels : rows of class +1 and class -1
-    counts : rows of positive weight of class +1 and class -1
-    met : kind and label of the named groups with a row of positive weight
-    totals : the sums of the weights of the counted rows
-    whole : the sums of the weights of all rows, of any group
-    least : the least positive weight of a counted row
     rows : the number of rows
-    wrong : name, row and value of the first invalid weight or group
-    bad : row, column and value of the first entry that is no finite number
-    odd : labels that are neither -1 nor +1
+    labels : (2,) rows of class +1 and class -1
+    counts : (2,) rows of positive weight of class +1 and class -1
+    totals : (2,) the sums of the weights of the counted rows
+    whole : (2,) the sums of the weights of all rows, of any group
+    met : kind and label of the named groups with a row of positive weight
+    least : the least positive weight of a counted row
     top : the largest absolute entry
     entries : the number of stored entries
+    defect : the first defect of the block
     """
 
-    labels: tuple[int, int]
-    counts: tuple[int, int]
-    met: frozenset[tuple[str, Any]]
-    totals: tuple[float, float]
-    whole: tuple[float, float]
-    least: float
     rows: int
-    wrong: tuple[str, int, Any] | None
-    bad: tuple[int, int, float] | None
-    odd: tuple[float, ...]
+    labels: Vec
+    counts: Vec
+    totals: Vec
+    whole: Vec
+    met: frozenset[tuple[str, Any]]
+    least: float
     top: float
     entries: int
+    defect: Defect | None
 
 
 def inspect_block(
@@ -597,32 +564,51 @@ def inspect_block(
     DataError
         The labels are no numbers.
     """
-    v = label_values(label_in(y))
-    plus, minus = int((v == 1.0).sum()), int((v == -1.0).sum())
-    odd = np.unique(v[np.abs(v) != 1.0])[:_SHOWN] if plus + minus < v.size else ()
-    size, index, wrong, group = v.size, None, None, None
-    counts: tuple[Any, Any] = plus, minus
+    v = _label_values(label_in(y))
+    size, index, group = v.size, None, None
+    labels = counts = totals = whole = _by_class(v, np.ones(size))
     met: frozenset[tuple[str, Any]] = frozenset()
-    totals = whole = float(plus), float(minus)
-    least = 1.0
+    least, defect = 1.0, _odd_label(v)
     if factors is not None:
         weight, group = weight_in(y), group_in(y)
-        wrong = _wrong(weight, group)
-        whole = totals if weight is None else _by_class(v, np.asarray(weight, dtype=np.float64))
+        if group is not None:
+            defect = _bad_group(group) or defect
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            whole, defect = _by_class(v, weight), _bad_weight(weight) or defect
         X, v, index = kept(X, tagged(v, weight, group), factors)
         group = group if group is None or index is None else group[index]
         counts, totals = _by_class(v, np.ones(v.size)), _by_class(v, np.abs(v))
         least = float(np.abs(v).min(initial=np.inf))
         met = frozenset(part for part in factors.named if _has(v, group, *part))
-    bad, entries = first_bad(X), X.data if sparse.issparse(X) else X
+    bad, entries = bad_entry(X), X.data if sparse.issparse(X) else X
     if bad is not None and index is not None:
-        bad = int(index[bad[0]]), *bad[1:]
+        bad = bad._replace(row=int(index[bad.row]))
     top = max(float(entries.max()), -float(entries.min())) if entries.size else 0.0
     found = BlockSummary(
-        (plus, minus), (int(counts[0]), int(counts[1])), met, totals, whole, least, size, wrong, bad,
-        tuple(map(float, odd)), top, int(entries.size),
-    )  # fmt: skip
+        size, labels, counts, totals, whole, met, least, top, int(entries.size), defect or bad
+    )
     return found, X, v, group
+
+
+def _label_values(y: Any) -> Vec:
+    """Return labels as numbers."""
+    try:
+        if y.dtype.kind == "c":
+            raise TypeError("complex labels")
+        return np.asarray(y, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{_SIGNS}, got values that are no numbers ({error}); name the label of class +1 with pos_label"
+        ) from error
+
+
+def _odd_label(v: Vec) -> Defect | None:
+    rows = np.flatnonzero(np.abs(v) != 1.0)
+    if not rows.size:
+        return None
+    remedy = "name the label of class +1 with pos_label"
+    return Defect(int(rows[0]), f"{_SIGNS}, got {v[rows[0]]:g} for sample ", f"; {remedy}")
 
 
 def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
@@ -631,31 +617,18 @@ def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
     return bool((own & members_in(group, label)).any())
 
 
-def _by_class(v: Vec, weights: Vec) -> tuple[float, float]:
-    return float(weights[v > 0.0].sum()), float(weights[v < 0.0].sum())
+def _by_class(v: Vec, weights: Vec) -> Vec:
+    return np.array([weights[v > 0.0].sum(), weights[v < 0.0].sum()])
 
 
 def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:
     """Return the `BlockSummary` of the rows of a followed by those of b."""
-    bad, wrong = a.bad, a.wrong
-    if bad is None and b.bad is not None:
-        bad = (b.bad[0] + a.rows, *b.bad[1:])
-    if wrong is None and b.wrong is not None:
-        wrong = (b.wrong[0], b.wrong[1] + a.rows, b.wrong[2])
+    later = b.defect and b.defect._replace(row=b.defect.row + a.rows)
     return BlockSummary(
-        (a.labels[0] + b.labels[0], a.labels[1] + b.labels[1]),
-        (a.counts[0] + b.counts[0], a.counts[1] + b.counts[1]),
-        a.met | b.met,
-        (a.totals[0] + b.totals[0], a.totals[1] + b.totals[1]),
-        (a.whole[0] + b.whole[0], a.whole[1] + b.whole[1]),
-        min(a.least, b.least),
-        a.rows + b.rows,
-        wrong,
-        bad,
-        tuple(sorted({*a.odd, *b.odd}))[:_SHOWN],
-        max(a.top, b.top),
-        a.entries + b.entries,
-    )
+        a.rows + b.rows, a.labels + b.labels, a.counts + b.counts, a.totals + b.totals,
+        a.whole + b.whole, a.met | b.met, min(a.least, b.least), max(a.top, b.top),
+        a.entries + b.entries, a.defect or later,
+    )  # fmt: skip
 
 
 def refuse_bad(found: BlockSummary, named: Sequence[tuple[str, Any]] = ()) -> None:
@@ -672,10 +645,8 @@ def refuse_bad(found: BlockSummary, named: Sequence[tuple[str, Any]] = ()) -> No
     """
     if found.rows == 0:
         refuse_empty()
-    refuse_wrong(found.wrong)
-    if found.bad is not None:
-        refuse_entry(found.bad)
-    refuse_labels(*found.labels, found.odd)
+    refuse(found.defect)
+    _refuse_one_class(*found.labels)
     refuse_weightless(found.whole)
     lost = [part for part in named if part not in found.met]
     if lost:

@@ -12,8 +12,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from ucm.data.effective_weights import class_factors
 from ucm.errors import UCMError
-from ucm.estimators.validation import Samples, class_weights, counted
+from ucm.estimators.validation import Samples, counted
 
 __all__ = ["Pair", "Problems", "about_pair", "each", "one_vs_one_scores", "pairs_of"]
 
@@ -65,7 +66,7 @@ class Problems:
     Raises
     ------
     DataError, ParameterError
-        As `counted` and `class_weights`.
+        As `counted` and `class_factors`.
     """
 
     def __init__(self, classifier: Any, samples: Samples, rows: Any = None) -> None:
@@ -76,7 +77,9 @@ class Problems:
         index, classes = samples.index[rows], samples.classes
         weights = None if samples.weights is None else samples.weights[rows]
         self._counts = counted(weights, classes, index)
-        self._factors = class_weights(classifier.class_weight, classes, self._counts)
+        self._factors = np.array(
+            class_factors(classifier.class_weight, classes.tolist(), self._counts)
+        )
         self.pairs: list[Pair] = []
         for i, j in pairs_of(classes.size, classifier.multi_class):
             part = rows, index

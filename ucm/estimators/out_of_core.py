@@ -16,6 +16,7 @@ from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.array_rows import library
 from ucm.data.columns import refuse_lost, weights_of
+from ucm.data.effective_weights import class_factors
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.readers import has_columns, open_rows
 from ucm.data.row_metadata import label_in
@@ -26,7 +27,7 @@ from ucm.errors import DataError, ParameterError
 from ucm.estimators.multiclass import about_pair, pairs_of
 from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels
 from ucm.estimators.options import kernel_options, solve_options
-from ucm.estimators.validation import class_weights, labels_of
+from ucm.estimators.validation import labels_of
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -84,12 +85,12 @@ def problems_of(
         yield Labelled(source, classes[1]), weight
         return
     rows, counts = source.map_reduce(_class_sums, classes, merge=operator.add)
-    weights = class_weights(weight, classes, counts)
+    weights = class_factors(weight, classes.tolist(), counts)
     for i, j in pairs_of(classes.size, classifier.multi_class):
         if j < 0:
             rest = np.arange(classes.size) != i
             part = Labelled(source, classes[i])
-            yield part, (weights[i], np.average(weights[rest], weights=counts[rest]))
+            yield part, (weights[i], np.average(np.array(weights)[rest], weights=counts[rest]))
         elif classes.size == 2:
             yield Labelled(source, classes[i]), (weights[i], weights[j])
         else:

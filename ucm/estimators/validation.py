@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.linear_map import Vec
 from ucm.data.source import as_double
-from ucm.data.validation import in_order, read_groups, read_weights, refuse_empty, refuse_unsound
+from ucm.data.validation import classes_of, read_groups, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (
     CompositionError,
     DataError,
@@ -36,7 +35,6 @@ from ucm.language.robust import RobustMargin
 
 __all__ = [
     "Samples",
-    "class_weights",
     "counted",
     "data_errors",
     "fitted_anew",
@@ -89,27 +87,13 @@ def labels_of(y: NDArray[Any], pos_label: Any = None) -> tuple[NDArray[Any], NDA
     Raises
     ------
     DataError
-        One class only; or `pos_label` is given, and is no label, or there are more than two.
+        As `ucm.data.validation.classes_of` of several classes.
     """
     if y.size == 0:
         refuse_empty()
     check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
-    if classes.size == 1:
-        raise DataError(
-            f"y: expected two classes, got one class (all labels are {classes.tolist()[0]!r}); "
-            "add samples of the other class"
-        )
-    if pos_label is None:
-        return classes, index
-    if classes.size > 2:
-        raise DataError(
-            f"pos_label: expected two classes, got {classes.size}; each of several classes is the positive "
-            "one of a problem, so leave it out"
-        )
-    ordered = in_order(classes.tolist(), pos_label)
-    turned = ordered != classes.tolist()
-    return (classes[::-1], 1 - index) if turned else (classes, index)
+    classes, index = classes_of(y, pos_label, several=True)
+    return np.array(classes, dtype=y.dtype), index
 
 
 @dataclass(frozen=True)
@@ -235,35 +219,6 @@ def with_bias(
         rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as
     )
     return replace(solution, b=b, bias_rule=named, rho=rho)
-
-
-def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:
-    """Return the weight of every class from the option `class_weight` and the counts of the classes.
-
-    Raises
-    ------
-    ParameterError
-        It is no dict of positive numbers by label, not "balanced" and not None.
-    """
-    if class_weight is None:
-        return np.ones(classes.size)
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        return counts.sum() / (classes.size * counts)
-    labels, wrong = classes.tolist(), None
-    given = class_weight if isinstance(class_weight, Mapping) else {}
-    if given is not class_weight:
-        wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
-    for label, w in given.items():
-        if label not in labels:
-            wrong = f"the label {brief(label)}; leave it out"
-        elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < np.inf:
-            wrong = f"{brief(w)} for {brief(label)}; every weight is positive and finite"
-    if wrong is not None:
-        raise ParameterError(
-            'Classifier: class_weight: expected None, "balanced" or weights of the labels '
-            f"{labels}, got {wrong}"
-        )
-    return np.array([float(given.get(label, 1.0)) for label in labels])
 
 
 def counted(weights: Vec | None, classes: NDArray[Any], index: NDArray[np.intp]) -> Vec:
