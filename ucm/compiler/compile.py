@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
-from ucm.compiler.free_margin import FreeMarginLowering
+from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
 from ucm.compiler.out_of_core_hulls import (
@@ -55,7 +55,8 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.evidence.radius_from_lambda import by_lam, radius_from_lambda
+from ucm.evidence.generalised_nu_svm import by_lam
+from ucm.evidence.radius_from_lambda import radius_from_lambda
 from ucm.evidence.relative_sizes import with_numbers
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import check_time_limit, limit_from
@@ -492,7 +493,7 @@ def plan_of(
             model = conversion.model
             if not conversion.active:
                 return Plan.of(
-                    (FreeMarginLowering(conversion, declared, space, solver),), began, given
+                    (GeneralisedNuSVMLowering(conversion, declared, space, solver),), began, given
                 )
         if isinstance(model, Objective):
             given = model.params()

@@ -11,7 +11,6 @@ from ucm import solvers
 from ucm.data.bound_data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
-from ucm.forms.free_margin import FreeMargin
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
@@ -77,10 +76,11 @@ def _by_pairs(form: MinNorm | HingeDual) -> bool:
 def _many_samples(form: Composite) -> bool:
     """True if the augmented Lagrangian method is faster than an interior-point method.
 
-    Always for one loss with the squared l2 norm; not for a penalty of the largest weight over fewer
+    Always for one loss with the squared l2 norm, and without a penalty, where there is a start near the
+    solution (a generalised nu-SVM); not for a penalty of the largest weight over fewer
     samples than features, as nearly all weights are then equal.
     """
-    if form.penalty.square is not None and len(form.losses) == 1:
+    if not form.penalties or (form.penalty.square is not None and len(form.losses) == 1):
         return True
     return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
@@ -190,7 +190,6 @@ ROUTES = (
     Route(solvers.Subgradient(), "any set without intersections: a baseline", _never),
     # losses and penalties, and the convex problems inside of DCA
     Route(solvers.PSMO(), "pairs of multipliers, the second one random, as printed", _never),
-    Route(solvers.BallNewton(), "Newton steps in the ball of w, thresholds eliminated"),
     Route(solvers.ProxNewton(), "smooth losses: proximal Newton steps, features as needed"),
     Route(
         solvers.ProxALM(),
@@ -220,7 +219,6 @@ _WORDS = {
     UnitNorm: "a set that holds 0",
     RowHulls: "two hulls of rows that are read block by block",
     RowLosses: "losses with the squared l2 norm over rows that are read block by block",
-    FreeMargin: "a generalised nu-SVM whose bound of the norm is inactive",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",

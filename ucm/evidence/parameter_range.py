@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.evidence.generalised_nu_svm import by_lam, hulls_by_lam
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.radius_from_lambda import by_lam, hulls_by_lam, penalised_problem
+from ucm.evidence.radius_from_lambda import norm_without_bound
 from ucm.evidence.zero_entry import contains_zero, zero_entry
 from ucm.forms.display import sheet
 from ucm.forms.monitor import Monitor
@@ -27,7 +28,6 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.term_sums import split_scalar
-from ucm.solvers import BallNewton
 from ucm.solvers.programs import attempt
 
 __all__ = [
@@ -280,16 +280,13 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
             )
         power = base.p - 1.0
         how = f"{name} is a factor of the loss: up to the lower end norm(w) <= lam is inactive"
-    form = penalised_problem(model, data, 1e12)[1]
-    solver = BallNewton()
-    why = solver.refuse(form)
-    if why is not None:
-        raise SolverError(f"admissible: the end of {name} was not found, {why}; give the radius")
-    found, _ = solver.minimise(form, Monitor(), separated=True)
-    reach = data.space.norm(found.w) / form.unit if found.inactive else math.inf
+    try:
+        reach, separates = norm_without_bound(hulls, data)
+    except ParameterError as error:
+        raise SolverError(f"admissible: the end of {name} was not found; {error}") from error
     if math.isinf(reach):
         how = "norm(w) <= lam is active at every value, as a w separates the classes"
-        if not found.separates:
+        if not separates:
             how = "not found: norm(w) <= lam is active up to 1e12 in units of the largest feature"
         return Interval(0.0, math.inf, how if own else f"{name} is a factor of the loss; {how}")
     if own:

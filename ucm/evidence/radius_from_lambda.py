@@ -5,43 +5,56 @@ each class, and Z of columns `y_i x_i`,
 
     min over ||w|| <= lam, b, rho of -rho + (1/m) sum l(rho - margin_i) = -min over q of h(q) + lam ||Z q||.
 
-By their Lemma 5 an optimal q is the nearest point of the hull whose weights have `h <= h(q)`. Where `Z q = 0`
-there, 0 lies on the boundary of that hull and `||w|| <= lam` is inactive: w is not 0, as they say for every
-lam beyond some lam_max, but the same for all of these, and the problem is solved as it stands.
+By their Lemma 5 an optimal q is the nearest point of the hull whose weights have `h <= h(q)`. With a
+multiplier mu the bound `||w|| <= lam` is the ridge `mu ||w||^2 / 2`, and `mu w = Z q`: mu is a scalar root.
+Where mu is 0, 0 lies on the boundary of that hull and the bound is inactive: w is not 0, as they say for
+every lam beyond some lam_max, but the same for all of these, and the problem is solved as it stands.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+
 from ucm.data.bound_data import Data
-from ucm.data.maps import scaled
-from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.forms.free_margin import FreeMargin, PricedWeights
+from ucm.data.linear_map import Vec
+from ucm.errors import ParameterError, SolverError
+from ucm.evidence.generalised_nu_svm import (
+    ball_of,
+    best_levels,
+    hulls_by_lam,
+    lam_of,
+    losses_of,
+)
+from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.language.contracts import UncertaintySet
+from ucm.forms.objective import Composite, InnerSolver, LinearTerm
 from ucm.language.domains import LossBall
-from ucm.language.domains.divergence_ball import ConjugateFunction
-from ucm.language.losses import Hinge
-from ucm.language.parameter import Param, value
+from ucm.language.parameter import Param
+from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull
-from ucm.language.sets.combination import summands
-from ucm.language.statistics.samples import neg, pos, signed
-from ucm.language.term_sums import split_scalar
-from ucm.solvers import BallNewton
+from ucm.language.statistics.samples import signed
+from ucm.language.term_sums import ScaledPenalty
+from ucm.language.terms import ConvexLoss
+from ucm.solvers import ProxALM, ProxNewton
+from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
 
-__all__ = ["KnownRadius", "by_lam", "hulls_by_lam", "penalised_problem", "radius_from_lambda"]
+__all__ = ["KnownRadius", "NormProblem", "norm_without_bound", "radius_from_lambda"]
 
-_GAP = 1e-6  # of the distance: where an end is none
-
-
-def by_lam(node: Any) -> bool:
-    """True if the node is a ball whose radius follows from a lam."""
-    return isinstance(node, LossBall) and node.lam is not None
+_GAP = 1e-6  # relative, of the distance
+_ACCURACY = 1e-12  # relative, of the problem with a ridge
+_MOST = 2000  # order of its linear systems
+_INACTIVE = 1e-12  # times the distance of the class means: a distance that counts as 0
+_FALL = 1e-3  # factor of mu until its root is enclosed
+_LONG = 1e12  # in units of the samples: a bound of the norm that stands for none
 
 
 @dataclass(frozen=True)
@@ -51,11 +64,104 @@ class KnownRadius:
     Attributes
     ----------
     model : with radii, `Param`s of this name, in place of every lam
-    active : whether `||w|| = lam` there; False: 0 lies on the boundary of the set with these radii
+    active : True if `||w|| = lam`; else 0 lies on the boundary of the set with these radii
+    w : (n,) the normal; None if the radius does not depend on it
     """
 
     model: RobustMargin
     active: bool
+    w: Vec | None
+
+
+class NormProblem:
+    """`min -rho + (1/N) sum c_i l_i(rho - margin_i) + mu ||w||^2 / 2` over w, b and rho, as `Composite`.
+
+    The coefficient of one more feature, `-y_i`, is `rho - o` for losses of the offset o, and the slope -1 is
+    a tilt. The samples are divided by a power of 2, and in coordinates of their span if they are fewer than
+    the features.
+
+    Attributes
+    ----------
+    form, tilt : the composite problem with mu = 0 over (w, rho - o)
+    distance : the distance of the weighted class means, `mu ||w||` for a large mu
+
+    Raises
+    ------
+    CompositionError, EmptySetError
+        As `losses_of`.
+    ParameterError
+        More than 2,000 features and samples.
+    """
+
+    def __init__(self, hulls: list[Hull], data: Data) -> None:
+        self.classes, self.total = losses_of(hulls, data)
+        if min(data.n, data.m) > _MOST:
+            raise ParameterError(
+                f"lam: expected at most {_MOST:,} features or as many samples, got {data.n:,} and "
+                f"{data.m:,}; give the radius"
+            )
+        power = max(math.frexp(data.scale)[1], -1000)
+        self.unit = math.ldexp(1.0, power)
+        X: Any = data.X * math.ldexp(1.0, -power)
+        self.span: Span | None = None
+        if data.n > data.m:
+            self.span = GramCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
+            X = self.span.tables[0]
+        weights: dict[ConvexLoss, Vec] = {}
+        uniform = np.zeros(data.m)
+        for one in self.classes:
+            weights.setdefault(one.loss, np.zeros(data.m))[one.rows] = one.c / self.total
+            uniform[one.rows] = 0.5 * one.c / one.c.sum()
+        self.X, self.n = X, X.shape[1]
+        self.distance, n = float(np.linalg.norm(X.T @ (data.y * uniform))), self.n
+        column = -data.y[:, None]
+        whole: Any = (
+            sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
+        )
+        self.form = Composite(whole, data.y, tuple(weights), (), tuple(weights.values()))
+        self.tilt = LinearTerm(np.zeros(data.m), np.eye(1, n + 1, n).ravel())
+        self.ridge = Quadratic(np.diag(np.append(np.ones(n), 0.0)))
+
+    def normal(self, v: Vec) -> Vec:
+        """Return the normal in the features for a solution over (w, rho - o)."""
+        w = v[: self.n] if self.span is None else self.span.outward(v[: self.n])
+        return w / self.unit
+
+    def start(self, w: Vec) -> Answer:
+        """Return the solution over (w, rho - o) for a normal in the features, with the best b and rho."""
+        v = w * self.unit if self.span is None else self.span.inward(w * self.unit)
+        levels = best_levels(self.classes, self.total, self.X @ v)[1]
+        rho = 0.5 * (levels[1.0] + levels[-1.0]) - self.classes[0].loss.offset
+        return Answer(w=np.append(v, rho), b=0.5 * (levels[-1.0] - levels[1.0]))
+
+    def shortest(self, lam: float) -> tuple[Vec, bool]:
+        """Return the solution w with `||w|| <= lam`, in the unit and coordinates of the form, and whether the
+        bound is active. The function `1 / ||w||` of mu is nearly linear."""
+        smooth = all(loss.smooth() for loss in self.form.losses)
+        solver: InnerSolver = ProxNewton() if smooth else ProxALM()
+        session = solver.open(self._with_ridge(1.0), Monitor(_ACCURACY))
+
+        @functools.cache
+        def at(mu: float) -> tuple[Vec, float]:
+            answer = session.solve(self._with_ridge(mu), self.tilt, _ACCURACY)
+            v = answer.plane[0][: self.n]
+            return v, float(np.linalg.norm(v))
+
+        upper = mu = self.distance / min(lam, 1.0)
+        if mu == 0.0:
+            return np.zeros(self.n), False
+        while at(mu)[1] < lam and mu * at(mu)[1] > _INACTIVE * self.distance:
+            upper, mu = mu, _FALL * mu
+        if at(mu)[1] < lam:
+            return at(mu)[0], False
+        if upper > mu:
+            options: Any = {"xtol": 1e-300, "rtol": np.float64(_ACCURACY), "disp": False}
+            mu = float(brentq(lambda mu: lam / at(mu)[1] - 1.0, mu, upper, **options))
+        v, size = at(mu)
+        return v * (lam / size), True
+
+    def _with_ridge(self, mu: float) -> Composite:
+        return replace(self.form, penalties=(ScaledPenalty(0.5 * mu, self.ridge),))
 
 
 def radius_from_lambda(model: RobustMargin, data: Data) -> KnownRadius:
@@ -76,87 +182,45 @@ def radius_from_lambda(model: RobustMargin, data: Data) -> KnownRadius:
 
 
 def _solved(model: RobustMargin, data: Data) -> KnownRadius:
-    hulls, form = penalised_problem(model, data)
-    if all(hull.weights.loss.slope() is not None for hull in hulls):  # type: ignore[union-attr]
-        radii, active = [0.0] * len(hulls), True  # l* is 0 wherever it is finite
+    hulls = hulls_by_lam(model)
+    lam = lam_of(hulls)
+    if all(ball_of(hull).loss.slope() is not None for hull in hulls):
+        losses_of(hulls, data)  # refuses hulls that are empty
+        radii, active, w = [0.0] * len(hulls), True, None  # l* is 0 wherever it is finite
     else:
-        lam, solver = _lam(hulls), BallNewton()
-        why = solver.refuse(form)
-        if why is not None:
-            raise ParameterError(
-                f"lam: expected at most {solver.max_order:,} features or as many samples, got {form.n:,} and "
-                f"{form.m:,}; give the radius"
-            )
-        found, _ = solver.minimise(form, Monitor())
-        active = not found.inactive
-        if active and not found.gap <= _GAP * found.norm < math.inf:
+        problem = NormProblem(hulls, data)
+        bound = min(max(lam * problem.unit, 1e-100), 1e100)
+        v, active = problem.shortest(bound)
+        q = best_levels(problem.classes, problem.total, problem.X @ v)[0]
+        x = problem.X.T @ (data.y * q)
+        distance = float(np.linalg.norm(x))
+        gap = distance - float(v @ x) / bound
+        if active and not gap <= _GAP * distance < math.inf:
             raise SolverError(
                 f"lam: the radius of lam = {lam:g} was not found, its relative gap is "
-                f"{found.gap / found.norm:.2g}; scale the features, or give the radius"
+                f"{gap / distance:.2g}; scale the features, or give the radius"
             )
-        radii = []
-        for hull, q in zip(hulls, found.q, strict=True):
-            ball: Any = hull.weights
-            radii.append(ball.curve(hull.samples.bound(data)).value(q))
+        w, radii = problem.normal(v), []
+        for hull in hulls:
+            rows = hull.samples.rows(data)
+            own = len(hulls) * (q if rows is None else q[rows])
+            radii.append(ball_of(hull).curve(hull.samples.bound(data)).value(own))
     taken = model.params()
     each = [_with_radius(hull, r, taken) for hull, r in zip(hulls, radii, strict=True)]
     U = each[0] if len(each) == 1 else each[0] - each[1]
-    return KnownRadius(replace(model, set=U), active)
+    return KnownRadius(replace(model, set=U), active, w)
 
 
-def penalised_problem(
-    model: RobustMargin, data: Data, lam: float | None = None
-) -> tuple[list[Hull], FreeMargin]:
-    """The hulls of a model by lam, that of all samples or those of class +1 and -1, and its problem with this
-    lam, or its own; as `radius_from_lambda`."""
-    hulls = hulls_by_lam(model)
-    bound = _lam(hulls) if lam is None else lam
-    power = max(math.frexp(data.scale)[1], -1000)  # of the unit of the samples
-    small = data.with_coordinates(data.X * math.ldexp(1.0, -power), data.gram, data.space)
-    if lam is None:
-        bound = min(max(math.ldexp(bound, power), 1e-100), 1e100)
-    return hulls, FreeMargin(_terms(hulls, small), bound, math.ldexp(1.0, power))
-
-
-def hulls_by_lam(model: RobustMargin) -> list[Hull]:
-    """The hulls of (22): that of all samples, or those of class +1 and -1.
-
-    Raises
-    ------
-    CompositionError
-        The model is another.
-    """
-    hulls = _hulls(model.set)
-    if hulls is None or model.norm != 2.0:
-        raise CompositionError(
-            f"lam: expected Hull(signed, weights=LossBall(loss, lam=...)) or such hulls of pos and of neg, "
-            f"Hull(pos, ...) - Hull(neg, ...), in the Euclidean norm, got {model!r}; give the radius"
-        )
-    return hulls
-
-
-def _hulls(U: UncertaintySet) -> list[Hull] | None:
-    """Return the hull of all samples, or those of both classes, with radii from lam; None for other sets."""
-    pairs = list(summands(U))
-    signs = {V.samples: L for V, L in pairs if isinstance(V, Hull) and by_lam(V.weights)}
-    if len(signs) != len(pairs) or signs not in ({signed: 1.0}, {pos: 1.0, neg: -1.0}):
-        return None
-    return sorted((V for V, _ in pairs), key=lambda V: V.samples == neg)  # type: ignore[attr-defined, return-value]
-
-
-def _lam(hulls: list[Hull]) -> float:
-    """Return the common lam of the hulls."""
-    found = [value(hull.weights.lam) for hull in hulls]  # type: ignore[union-attr]
-    if len(set(found)) > 1:
-        raise CompositionError(
-            f"lam: expected one lam for both classes, as ||w|| has one bound, got {found[0]:g} and "
-            f"{found[1]:g}; give both the same, and multiply a loss to weigh its class"
-        )
-    if not 0.0 < found[0] < math.inf:
-        raise ParameterError(
-            f"lam: expected a positive number, got {found[0]:g}; write one, as 1.0"
-        )
-    return found[0]
+def norm_without_bound(hulls: list[Hull], data: Data) -> tuple[float, bool]:
+    """Return the norm of the solution w without the bound `||w|| <= lam`, inf if it is larger than 1e12 in
+    units of the samples; and whether a w was found that separates the classes."""
+    problem = NormProblem(hulls, data)
+    v, endless = problem.shortest(_LONG)
+    scores = data.y * (problem.X @ v)
+    least = sum(float(scores[data.y == sign].min()) for sign in (1.0, -1.0))
+    separates = least > 1e-12 * float(np.abs(scores).max())
+    size = math.inf if endless or separates else float(np.linalg.norm(v)) / problem.unit
+    return size, separates
 
 
 def _with_radius(hull: Hull, radius: float, taken: Collection[str]) -> Hull:
@@ -164,26 +228,4 @@ def _with_radius(hull: Hull, radius: float, taken: Collection[str]) -> Hull:
     word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"
     while word in taken:
         word += "_of_lam"
-    return replace(hull, weights=LossBall(hull.weights.loss, Param(word, radius)))  # type: ignore[union-attr]
-
-
-def _terms(hulls: list[Hull], data: Data) -> tuple[PricedWeights, ...]:
-    bound = [hull.samples.bound(data) for hull in hulls]
-    count = sum(samples.total for samples in bound) / len(hulls)
-    found = []
-    for hull, samples in zip(hulls, bound, strict=True):
-        ball: Any = hull.weights
-        base = split_scalar(ball.loss)[1]
-        if len(hulls) > 1 and not (isinstance(base, Hinge) and base.p > 1.0):
-            raise CompositionError(
-                f"lam: expected the loss of one class to be Hinge(p) with p > 1, got {ball.loss!r}, whose "
-                "balls are others with the number of samples; take Hull(signed, ...)"
-            )
-        why = samples.missing(hull) or ball.too_flat(samples)
-        if why is not None:
-            raise EmptySetError(f"{hull!r}: {why.partition(': ')[2]}")
-        A = scaled(hull.image(data)[1], -1.0 if hull.samples == neg else 1.0)
-        found.append(
-            PricedWeights(A, samples, ConjugateFunction(ball.loss, count, samples.weights))
-        )
-    return tuple(found)
+    return replace(hull, weights=LossBall(ball_of(hull).loss, Param(word, radius)))

@@ -13,6 +13,7 @@ from ucm.data.first_pass import refuse_gathering
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.errors import CompositionError, SolverError, unknown_option
+from ucm.evidence.generalised_nu_svm import by_lam
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (
     Interval,
@@ -20,7 +21,7 @@ from ucm.evidence.parameter_range import (
     interval_of,
     intervals_of_sizes,
 )
-from ucm.evidence.radius_from_lambda import by_lam, radius_from_lambda
+from ucm.evidence.radius_from_lambda import radius_from_lambda
 from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective

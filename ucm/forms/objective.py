@@ -489,14 +489,20 @@ class InnerSolver(Solver[Composite]):
         """Return a session for these samples and losses."""
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return self.solve_tilted(form, form.flat(), monitor, start)
+
+    def solve_tilted(
+        self, form: Composite, tilt: LinearTerm, monitor: Monitor, start: Answer | None = None
+    ) -> Answer:
+        """Solve a problem with a tilt, as `solve` does without a tilt."""
         session = self.open(form, monitor)
         session.whole = True
         if start is not None:
             session.place(*start.plane)
-        answer = session.solve(form, form.flat(), monitor.tol)
+        answer = session.solve(form, tilt, monitor.tol)
         if not monitor.history:
             w, b = answer.plane
-            height = form.value(form.margins(w, b), w)
+            height = form.value(form.margins(w, b), w, tilt)
             monitor.report(max(1, monitor.iterations), height, float("nan"))
         return answer
 

@@ -13,7 +13,6 @@ from ucm.solvers.distance.apg import APG
 from ucm.solvers.distance.level_set import LevelSetNewton
 from ucm.solvers.distance.ssnal import SSNAL
 from ucm.solvers.linear_programs.highs import HiGHS
-from ucm.solvers.objective.ball_newton import BallNewton
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
@@ -36,7 +35,6 @@ __all__ = [
     "SMO",
     "SSNAL",
     "ActiveSet",
-    "BallNewton",
     "ClipGSK",
     "ClipMDM",
     "Conic",

@@ -18,11 +18,12 @@ from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
 from ucm.data.bound_data import Data
 from ucm.errors import ParameterError
-from ucm.evidence.free_margin import Bounds, bounds, free_margin_twin, verify_free_margin
-from ucm.evidence.radius_from_lambda import KnownRadius, hulls_by_lam, penalised_problem
-from ucm.evidence.verify import Verification
+from ucm.evidence.generalised_nu_svm import bounds, hulls_by_lam, reference_problem
+from ucm.evidence.radius_from_lambda import KnownRadius, NormProblem
+from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
-from ucm.forms.free_margin import FreeMargin
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.robust import RobustMargin
@@ -30,10 +31,10 @@ from ucm.language.robust import RobustMargin
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["FreeMarginLowering"]
+__all__ = ["GeneralisedNuSVMLowering"]
 
 
-class FreeMarginLowering(Lowering[FreeMargin]):
+class GeneralisedNuSVMLowering(Lowering[Composite]):
     """`min -rho + (1/m) sum l(rho - margin_i)` over `||w|| <= lam`, where the optimum has `||w|| < lam`.
 
     0 then lies on the boundary of the set with the radius of lam. The set does not determine the length of w,
@@ -57,7 +58,8 @@ class FreeMarginLowering(Lowering[FreeMargin]):
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.declared, self.data, self.asked = known.model, declared, data, asked
-        self.form = penalised_problem(declared, data)[1]
+        self.problem, self.known = NormProblem(hulls_by_lam(declared), data), known.w
+        self.form = self.problem.form
 
     @property
     def regime(self) -> Regime:
@@ -74,9 +76,14 @@ class FreeMarginLowering(Lowering[FreeMargin]):
             raise warm_start_error("over the same features")
         return None
 
+    def answer(self, solver: Solver[Composite], monitor: Monitor, start: Answer | None) -> Answer:
+        """Return the answer of a solver, which starts from the normal found with the radius."""
+        start = self.problem.start(self.known) if start is None else start
+        tilted: InnerSolver = solver  # type: ignore[assignment]  # as all solvers of a `Composite`
+        return tilted.solve_tilted(self.form, self.problem.tilt, monitor, start)
+
     def certify(self, answer: Answer, tol: float) -> Proof:
-        w = answer.plane[0] / self.form.unit
-        result = bounds(self.declared, self.data, w)
+        result = bounds(self.declared, self.data, self.problem.normal(answer.plane[0]))
         x = np.asarray(self.data.X.T @ (result.q * self.data.y)).ravel()
         certificate = result.certificate
         return Proof(answer, certificate, certificate.primal, result.w, result.b, x)
@@ -102,7 +109,7 @@ class FreeMarginLowering(Lowering[FreeMargin]):
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         data, gram = self.data, self.data.gram
         w: Any = proof.w
-        result: Bounds = bounds(self.declared, data, w)
+        result = bounds(self.declared, data, w)
         b, rule = result.b, "multipliers"
         if bias_rule not in ("auto", "multipliers") and result.w.any():
             b, rule, _ = bias(
@@ -113,7 +120,8 @@ class FreeMarginLowering(Lowering[FreeMargin]):
         return found if gram is None else found.by_kernel(gram, gram.combination(data.X, result.w))
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return free_margin_twin(self.declared, self.data, scaled)
+        return reference_problem(self.declared, self.data, scaled)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        return verify_free_margin(self.declared, self.data, solution, tol, **options)
+        found = solved(reference_problem(self.declared, self.data), options)
+        return compared(solution, found, tol, unit=1.0)
