@@ -101,7 +101,7 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
     """Return the minimum-norm problem of a model for bound data."""
 
     def make() -> MinNorm:
-        with blas_threads(data.n):  # forms and factors covariances
+        with blas_threads(data.n, max(data.stored, data.n**2)):  # forms and factors covariances
             return MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
 
     return data.once(("form", model), make)

@@ -43,6 +43,7 @@ __all__ = [
 T = TypeVar("T")
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
+_SMALL = 20_000  # entries, below which a product takes less time than comparing vectors
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
 
 
@@ -150,7 +151,10 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(method)
     def known(self: Data, kind: str, group: Any = None) -> T:
-        return self.once((method.__name__, kind, group), lambda: method(self, kind, group))
+        key, cache = (method.__name__, kind, group), self._cache
+        if key not in cache:  # of two threads the first: all share one
+            cache.setdefault(key, method(self, kind, group))
+        return cache[key]
 
     return known
 
@@ -411,7 +415,8 @@ class Data:
     def products(self) -> Iterator[None]:
         """Keep the products of the samples with vectors within this context."""
         # a list at once: another thread may add to the cache
-        maps = [A for A in list(self._cache.values()) if isinstance(A, SampleMap)]
+        known = [] if self.stored < _SMALL else list(self._cache.values())
+        maps = [A for A in known if isinstance(A, SampleMap)]
         for A in maps:
             A.kept = {}
         try:

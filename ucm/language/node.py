@@ -164,12 +164,14 @@ def _kind(annotation: Any) -> type | None:
 
 def _key(x: Any) -> Any:
     """Return a hashable key that is equal for equal fields only."""
-    if sparse.issparse(x):
-        return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())
+    if isinstance(x, tuple):
+        return tuple([_key(item) for item in x])
+    if x is None or isinstance(x, _PLAIN):  # first, as SciPy's test takes a microsecond
+        return x
     if isinstance(x, np.ndarray):
         return (x.shape, x.tobytes())
-    if isinstance(x, tuple):
-        return tuple(_key(item) for item in x)
+    if sparse.issparse(x):
+        return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())
     return x
 
 
@@ -241,9 +243,8 @@ class Node(metaclass=Kind):
     _names: ClassVar[tuple[str, ...]] = ()  # the names of the fields
     _compared: ClassVar[tuple[str, ...]] = ()  # the fields that take part in equality
     _scalars: ClassVar[tuple[str, ...]] = ()  # the fields annotated `Scalar`
-    _kinds: ClassVar[dict[str, type | None]] = {}  # the types of numbers in the fields
-    _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
-    _checks: ClassVar[dict[str, Callable[..., None]]] = {}
+    _hash: ClassVar[int | None] = None  # set at its first use
+    _params: ClassVar[Mapping[str, Any]] = {}  # the `Param`s of the tree by name; set for each node
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -252,11 +253,6 @@ class Node(metaclass=Kind):
         cls._names = tuple(f.name for f in own)
         cls._compared = tuple(f.name for f in own if f.compare)
         cls._scalars = tuple(f.name for f in own if f.type == "Scalar")
-        cls._kinds = {f.name: _kind(f.type) for f in own}
-        cls._converters = {
-            f.name: f.metadata["converter"] for f in own if "converter" in f.metadata
-        }
-        cls._checks = {f.name: f.metadata["check"] for f in own if "check" in f.metadata}
         old = _REGISTRY.get(cls.__name__)
         if (
             old is not None
@@ -270,30 +266,28 @@ class Node(metaclass=Kind):
         _REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        where = type(self).__name__
-        for name in self._names:
-            kept = given = getattr(self, name)
-            if name in self._converters:
-                kept = self._converters[name](given, where)
-            frozen = _freeze(kept, f"{where}: {name}", self._kinds[name])
-            if frozen is not given:
-                object.__setattr__(self, name, frozen)
-        for name, (hint, classes) in _hints(type(self)).items():
-            x = getattr(self, name)
+        where, own = type(self).__name__, self.__dict__
+        for name, kind, hint, classes, converter, check in _rules(type(self)):
+            x = given = own[name]
+            if converter is not None:
+                x = converter(x, where)
+            if x is not None and not isinstance(x, _KEPT):
+                x = _freeze(x, f"{where}: {name}", kind)
             if not isinstance(x, classes) and not _admits(hint, x):
                 raise CompositionError(
                     f"{where}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
                 )
-        for name, check in self._checks.items():
-            check(getattr(self, name), where)
+            if check is not None:
+                check(x, where)
+            if x is not given:
+                object.__setattr__(self, name, x)
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)
         if below:
             self._grow(below)
-            _ = self._params  # refuses one name with two values
 
     def _grow(self, below: tuple[Node, ...]) -> None:
-        """Store the height of the tree, and refuse a tree that is too high."""
+        """Store the height of the tree and its parameters, and refuse a tree that is too high."""
         depth = 1 + max(x._depth for x in below)
         object.__setattr__(self, "_depth", depth)
         if depth > _DEEPEST:
@@ -301,6 +295,16 @@ class Node(metaclass=Kind):
                 f"{type(self).__name__}: a declaration nested {depth} deep, above {_DEEPEST}; "
                 "combine in pairs, (A + B) + (C + D), not one after the other"
             )
+        found: dict[str, Any] = {}
+        for x in below:
+            for name, p in x._params.items():
+                if found.setdefault(name, p) != p:
+                    raise CompositionError(
+                        f"{type(self).__name__}: the parameter {name!r} has two values, "
+                        f"{_told(found[name])} and {_told(p)}; use one Param, or two names"
+                    )
+        if found:
+            object.__setattr__(self, "_params", found)
 
     def formula(self, notation: Notation) -> str:
         """Return the node as mathematics: by default its name and its scalar fields."""
@@ -314,18 +318,15 @@ class Node(metaclass=Kind):
 
     def walk(self) -> Iterator[Node]:
         """Yield this node and all nodes below it, depth first."""
-        yield self
-        for x in self.children():
-            yield from x.walk()
+        left: list[Node] = [self]
+        while left:
+            x = left.pop()
+            yield x
+            left.extend(reversed(x.children()))
 
     def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
-        """Return the nodes of one type in this tree, depth first; computed once."""
-
-        def make() -> tuple[Sort, ...]:
-            own = (self,) if isinstance(self, kind) else ()
-            return (*own, *(x for node in self.children() for x in node.nodes_of_type(kind)))
-
-        return self.once(kind, make)
+        """Return the nodes of one type in this tree, depth first."""
+        return tuple(x for x in self.walk() if isinstance(x, kind))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return `make()`, a function of this declaration alone, computed at the first call with this key."""
@@ -337,9 +338,9 @@ class Node(metaclass=Kind):
     def _once(self) -> dict[Hashable, Any]:
         return {}
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> tuple[Node, ...]:
         """Return the nodes in the fields and in tuples of these."""
-        return _among(self.operands()) if self._below is None else iter(self._below)
+        return tuple(_among(self.operands())) if self._below is None else self._below
 
     def in_features(self) -> Node | None:
         """Return the first node of the tree that is not `rotation_invariant`, or None."""
@@ -354,18 +355,6 @@ class Node(metaclass=Kind):
     def params(self) -> dict[str, float]:
         """Return the names and values of the `Param`s in this declaration, in order of appearance."""
         return {name: p.value for name, p in self._params.items()}
-
-    @functools.cached_property
-    def _params(self) -> dict[str, Any]:
-        """The `Param`s by name."""
-        found: dict[str, Any] = {}
-        for name, p in (pair for x in self.children() for pair in x._params.items()):
-            if found.setdefault(name, p) != p:
-                raise CompositionError(
-                    f"{type(self).__name__}: the parameter {name!r} has two values, "
-                    f"{_told(found[name])} and {_told(p)}; use one Param, or two names"
-                )
-        return found
 
     def relative_names(self) -> tuple[str, ...]:
         """Return the names of the `Param`s whose value is a fraction of the admissible interval."""
@@ -412,21 +401,18 @@ class Node(metaclass=Kind):
         return replace(self, **new)  # type: ignore[type-var]
 
     # --- identity --------------------------------------------------------------------------
-    @functools.cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        return (type(self).__name__, *(_key(x) for x in self.operands()))
-
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self._identity == other._identity  # type: ignore[attr-defined]
-
-    @functools.cached_property
-    def _hash(self) -> int:
-        return hash(self._identity)
+        return self is other or (
+            hash(self) == hash(other) and _key(self.operands()) == _key(other.operands())  # type: ignore[attr-defined]
+        )
 
     def __hash__(self) -> int:
-        return self._hash
+        if self._hash is None:
+            key = hash((type(self).__name__, _key(self.operands())))
+            object.__setattr__(self, "_hash", key)
+        return self._hash  # type: ignore[return-value]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._names}
@@ -503,14 +489,19 @@ class RotationInvariant(Node):
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
-def _hints(cls: type[Node]) -> dict[str, tuple[Any, tuple[type, ...]]]:
-    """Return the annotations of the fields, without `Any`, and classes whose instances they admit."""
+def _rules(cls: type[Node]) -> list[tuple[Any, ...]]:
+    """Return for each field its name, the type of its numbers, its annotation, classes whose instances the
+    annotation admits, its converter and its check."""
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
-        return {}
-    known = {name: hints[name] for name in cls._names if hints.get(name, Any) is not Any}
-    return {name: (hint, _classes(hint)) for name, hint in known.items()}
+        hints = {}
+    found = []
+    for f in _in_order(cls):
+        hint = hints.get(f.name, Any)
+        converter, check = f.metadata.get("converter"), f.metadata.get("check")
+        found.append((f.name, _kind(f.type), hint, _classes(hint), converter, check))
+    return found
 
 
 def _classes(hint: Any) -> tuple[type, ...]:
@@ -582,6 +573,7 @@ def _each(x: Any, change: Callable[[Node], Node]) -> Any:
 
 
 _KEPT = (Node, str, bool, FunctionType)  # a union that `|` would build at every call
+_PLAIN = (Node, str, float, int)
 
 
 def _told(p: Any) -> str:

@@ -159,8 +159,8 @@ class Param(Expression):
                 f"got {number_source(self.value)}; leave relative out to give the number itself"
             )
 
-    @functools.cached_property
-    def _params(self) -> dict[str, Param]:
+    @property
+    def _params(self) -> dict[str, Param]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return {self.name: self}
 
     def at(self, read: Callable[[Param], float]) -> float:

@@ -93,13 +93,18 @@ class CoefficientSpace:
     def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
         """Return one block for each piece, the first with the image, and the couplings that make them
         equal."""
-        weight, nothing = 0.0 if self.samples is None else 1.0, ZeroMap(image.shape[0], self.dim)
+        weight = 0.0 if self.samples is None else 1.0
         classes = None if self.bound is None else self.bound.classes
         first, *rest = self.pieces
         blocks = [Block(image, first, classes, self.samples, weight)]
-        blocks += [Block(nothing, d, classes) for d in rest]
-        one, minus, none = IdentityMap(self.dim), IdentityMap(self.dim, -1.0), np.zeros(self.dim)
-        meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
+        meets: list[Coupling] = []
+        if rest:
+            nothing, none = ZeroMap(image.shape[0], self.dim), np.zeros(self.dim)
+            one, minus = IdentityMap(self.dim), IdentityMap(self.dim, -1.0)
+            blocks += [Block(nothing, d, classes) for d in rest]
+            meets += [
+                Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))
+            ]
         return blocks, meets
 
     def violation(self, q: Vec) -> float:
