@@ -8,7 +8,6 @@ holds for all rows.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,13 +125,10 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
     def _bound(self, X: Any, y: Vec) -> Data:
         """Return bound data of rows, with the means and covariances of all rows."""
         moments = self.moments
-        found = Data(X, np.sign(y), moments.weighing, source=moments.source)
-        found.scale, found.counts, found.origin = moments.scale, moments.counts, moments.origin
-        found.approx = moments.approx
-        for kind in ("pos", "neg", "signed"):
-            for name in ("mean", "covariance", "covariance_factor"):
-                key = (name, kind, None)
-                found.once(key, functools.partial(moments.once, key, lambda: None))
+        found = Data(
+            X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments
+        )
+        found.scale, found.counts, found.approx = moments.scale, moments.counts, moments.approx
         return found
 
     def _count(self, monitor: Monitor) -> None:

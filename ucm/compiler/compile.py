@@ -19,7 +19,6 @@ from ucm.compiler.out_of_core_hulls import (
     InMemoryHullsLowering,
     OutOfCoreHullsLowering,
     hull_factors,
-    is_translation_invariant,
     of_hulls,
     of_statistics,
 )
@@ -289,10 +288,10 @@ def _bound_rows(
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     factors = _factors(model, rows, terms)
-    if isinstance(model, RobustMargin) and of_statistics(model.set):
-        return of_moments(rows, class_weight, is_translation_invariant(model.set), factors)
-    if isinstance(model, RobustMargin) and _has_hulls_and_moments(model):
-        return of_moments(rows, class_weight, factors=factors)
+    if isinstance(model, RobustMargin) and (
+        of_statistics(model.set) or _has_hulls_and_moments(model)
+    ):
+        return of_moments(rows, class_weight, factors)
     return first_pass(rows, factors, class_weight)
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
 from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
-from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, translation_factors
+from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
@@ -39,7 +39,7 @@ from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.affine_image import AffineImage
-from ucm.language.sets.combination import Combination, LinearImage, is_number
+from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.language.terms import ConvexLoss
@@ -51,7 +51,6 @@ __all__ = [
     "InMemoryHullsLowering",
     "OutOfCoreHullsLowering",
     "hull_factors",
-    "is_translation_invariant",
     "of_hulls",
     "of_statistics",
     "row_hulls",
@@ -65,14 +64,6 @@ def of_statistics(U: Node) -> bool:
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples)
     return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
-
-
-def is_translation_invariant(U: UncertaintySet) -> bool:
-    """True if a set does not move if all samples move by one vector."""
-    if any(isinstance(V, LinearImage | AffineImage) for V in U.walk()):
-        return False
-    found = list(translation_factors(U))
-    return all(kind != "signed" for kind, _ in found) and sum(f for _, f in found) == 0.0
 
 
 def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:

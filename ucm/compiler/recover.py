@@ -152,7 +152,7 @@ def bias(
     for name in automatic if rule == "auto" else (rule,):
         b, rho = _bias_of_multipliers(form, w) if name == "multipliers" else (rules[name](), None)
         if b is not None and math.isfinite(b):
-            return b - _to_origin(data, normal), name, rho
+            return b, name, rho
     raise ParameterError(
         f"bias_rule={rule!r} does not apply to {U!r}; "
         'use bias_rule="auto", or "min_error" for the least training error'
@@ -212,13 +212,7 @@ def _summands(
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """Return the point of every summand, in order."""
-    summands = _summands(U, data, iter(q))
-    if data.origin is None:
-        return tuple(point for _, point, _ in summands)
-    return tuple(
-        point + sum(f for _, f in translation_factors(leaf)) * data.origin
-        for leaf, point, _ in summands
-    )
+    return tuple(point for _, point, _ in _summands(U, data, iter(q)))
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
@@ -339,10 +333,9 @@ def _least_error(data: Data, normal: Vec, weighted: bool = True) -> float:
         return least_error(data.X @ normal, data.y > 0, costs)
     (_, mean, variance), (_, other_mean, other_variance) = _score_moments(data, normal)
     spread = math.sqrt(max(variance, other_variance)) + abs(mean - other_mean)
-    shift = _to_origin(data, normal)
     costs = data.weighing.classes if weighted else (1.0, 1.0)
-    center = 0.5 * (mean + other_mean) + shift
-    return error_over_rows(data.source, normal, costs, center, spread) + shift
+    center = 0.5 * (mean + other_mean)
+    return error_over_rows(data.source, normal, costs, center, spread)
 
 
 def least_error(
@@ -373,11 +366,6 @@ def least_error(
         return -(float(s[0]) - span) if ties[0] == 0 else -(float(s[-1]) + span)
     k = int(inner[np.argmax(gaps[inner])])
     return -0.5 * float(s[k - 1] + s[k])
-
-
-def _to_origin(data: Data, normal: Vec) -> float:
-    """Return the shift from scores of centred samples to scores of the given samples."""
-    return 0.0 if data.origin is None else float(normal @ data.origin)
 
 
 def error_over_rows(

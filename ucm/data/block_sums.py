@@ -11,7 +11,8 @@ from scipy import sparse
 from ucm import native
 from ucm.data.linear_map import CHUNK, Matrix, Vec
 
-__all__ = ["in_double", "row_norms", "weighted_gram", "weighted_sums"]
+__all__ = ["in_double", "row_norms", "weighted_gram", "weighted_sums", "without_constant"]
+_CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 
 
 def _chunks(X: Matrix) -> list[slice]:
@@ -76,3 +77,10 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
             s += roots @ part
         gram += part.T @ part
     return gram, s
+
+
+def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
+    """Set the covariances S of features that vary by rounding of their mean only to 0, in place."""
+    constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
+    S[constant], S[:, constant] = 0.0, 0.0
+    return S

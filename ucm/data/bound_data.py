@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
+from ucm.data.block_sums import without_constant
 from ucm.data.effective_weights import (
     UNWEIGHTED,
     EffectiveWeights,
@@ -22,8 +23,10 @@ from ucm.data.gram import Gram
 from ucm.data.kernel_features import KernelFeatures
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import CenteredMap, IdentityMap, MatrixMap, SampleMap, UnitMap
+from ucm.data.moments import Moments
 from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
+from ucm.data.spectrum import psd_root
 from ucm.data.validation import (
     Fingerprint,
     bad_entry,
@@ -37,11 +40,10 @@ from ucm.data.validation import (
 from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = [
-    "Data", "GramSpace", "Space", "bind", "without_constant",
+    "Data", "GramSpace", "Space", "bind", "known_by",
 ]  # fmt: skip
 
 T = TypeVar("T")
-_CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SMALL = 20_000  # entries, below which a product takes less time than comparing vectors
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
@@ -173,8 +175,9 @@ class Data:
     approx : None, or the approximate kernel features that X holds
     seal : the checksum of the given samples
     groups : the group of every sample, or None
-    source, counts, origin : of rows that are read block by block, where they are, what class +1 and class -1
-        weigh, and the point from which the means are; then X holds the means, or a sample of the rows
+    source, counts : of rows that are read block by block, where they are, and the weights of class +1 and
+        class -1; then X holds the means, or a sample of the rows
+    moments : None, or the moments by kind and group, where only these are known of the samples
 
     The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
     group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...
@@ -190,13 +193,13 @@ class Data:
         seal: Fingerprint | None = None,
         groups: NDArray[Any] | None = None,
         source: RowSource | None = None,
+        moments: Mapping[tuple[str, Any], Moments] | None = None,
     ) -> None:
         self.table, self.y = X, y
         if X.dtype != np.float32:
             self.X = X
-        self.source = source
+        self.source, self.moments = source, moments
         self.counts: tuple[float, float] = (0.0, 0.0)
-        self.origin: Vec | None = None
         self.gram = gram
         self.approx: KernelFeatures | None = None
         self.factor: NDArray[np.float64] | None = (
@@ -368,6 +371,8 @@ class Data:
     @_once
     def mean(self, kind: str, group: Any = None) -> Vec:
         """The mean of the samples by their weights, (n,)."""
+        if self.moments is not None:
+            return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
         q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
         return self.samples(kind, group).matvec(q)
@@ -381,6 +386,8 @@ class Data:
         DataError
             Squares of the entries are no numbers of double precision.
         """
+        if self.moments is not None:
+            return MatrixMap(psd_root(self.covariance(kind, group)))
         refuse_squares(self.scale, "covariances")
         X, signs = self._matrix(kind, group), self.signs(kind, group)
         if signs is not None:
@@ -391,6 +398,8 @@ class Data:
     @_once
     def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
         """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
+        if self.moments is not None:
+            return self.moments[kind, group].covariance
         F = self.covariance_factor(kind, group)
         return without_constant(F.weighted_gram(np.ones(F.shape[1])), self.mean(kind, group))
 
@@ -467,11 +476,11 @@ class Data:
         return top if top > 0.0 else 1.0
 
 
-def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
-    """Set the covariances S of features that vary by rounding of their mean only to 0, in place."""
-    constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
-    S[constant], S[:, constant] = 0.0, 0.0
-    return S
+def known_by(moments: Mapping[str, Moments]) -> Data:
+    """Return samples of which only the moments of "pos" and "neg" are known."""
+    n = next(iter(moments.values())).mean.size
+    own = {(kind, None): of for kind, of in moments.items()}
+    return Data(np.empty((0, n)), np.empty(0), moments=own)
 
 
 def bind(

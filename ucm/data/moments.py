@@ -1,18 +1,18 @@
-"""Count, mean and scatter of samples, which merge: those of many folds from one product with the samples."""
+"""Weight, mean and scatter of samples; the moments of blocks, folds and classes merge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.block_sums import weighted_sums
-from ucm.data.bound_data import Data, without_constant
+from ucm.data.block_sums import weighted_sums, without_constant
 from ucm.data.linear_map import Matrix, Vec
 
-__all__ = ["Moments", "known_by", "without_each"]
+__all__ = ["Moments", "united", "without_each"]
 
 
 class Moments(NamedTuple):
@@ -53,33 +53,19 @@ class Moments(NamedTuple):
         return without_constant(self.scatter / self.total, self.mean)
 
 
-def _together(parts: Sequence[Moments | None]) -> list[Moments | None]:
-    """Return the cumulative moments: of the first part, of the first two parts, ..."""
-    found: list[Moments | None] = []
-    for part in parts:
-        last = found[-1] if found else None
-        found.append(part if last is None else last if part is None else last.merged(part))
-    return found
+def united(a: Moments | None, b: Moments | None) -> Moments | None:
+    """Return the moments of the union of two sets of samples; None for an empty set."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a.merged(b)
 
 
 def without_each(parts: Sequence[Moments | None]) -> list[Moments | None]:
-    """For every part the moments of all others; None for a part without samples, or where none are left.
+    """Return for every part the moments of all others; None where no samples are left.
 
-    Merged from the front and from the back: 3 merges a part, and no subtraction, which would lose what a
-    fold far away hides.
+    They are merged from the front and from the back: 3 merges a part, and no subtraction, which would lose
+    the moments of the others beside those of a part far away.
     """
-    front, back = [None, *_together(parts)[:-1]], [None, *_together(parts[::-1])[:-1]][::-1]
-    return [
-        a if b is None else b if a is None else a.merged(b)
-        for a, b in zip(front, back, strict=True)
-    ]
-
-
-def known_by(moments: Mapping[str, Moments]) -> Data:
-    """Samples of which means and covariances are known, and no more; by "pos" and "neg"."""
-    n = next(iter(moments.values())).mean.size
-    data = Data(np.empty((0, n)), np.empty(0))
-    for kind, of in moments.items():
-        data.once(("mean", kind, None), lambda of=of: of.mean)
-        data.once(("covariance", kind, None), lambda of=of: of.covariance)
-    return data
+    front = [None, *accumulate(parts, united)]
+    back = [None, *accumulate(parts[::-1], united)]
+    return [united(a, b) for a, b in zip(front[:-1], back[-2::-1], strict=True)]

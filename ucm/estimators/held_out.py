@@ -18,9 +18,9 @@ from ucm.compiler.compile import plan_of, with_kernel
 from ucm.compiler.path import solve_in_turn
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import least_error
-from ucm.data.bound_data import bind
+from ucm.data.bound_data import bind, known_by
 from ucm.data.linear_map import Vec
-from ucm.data.moments import Moments, known_by, without_each
+from ucm.data.moments import Moments, without_each
 from ucm.errors import UCMError
 from ucm.estimators.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
 from ucm.estimators.multiclass import Pair, Problems, each

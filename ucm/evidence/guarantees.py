@@ -300,7 +300,6 @@ class _Fitted:
             mean = float(np.average(own, weights=weights))
             return mean, math.sqrt(float(np.average((own - mean) ** 2, weights=weights)))
         center = self.data.mean(kind)
-        center = center if self.data.origin is None else center + self.data.origin
         along = self.data.covariance_factor(kind).rmatvec(w)
         mean = label * (float(center @ w) + (self.solution.b or 0.0))
         return mean, float(np.linalg.norm(along))
