@@ -91,7 +91,7 @@ def _whole_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
         "from": ends[0],
         "to": ends[1],
         "solved": len(over_all),
-        "worst gap": max(piece.gap for piece in over_all.pieces),
+        "worst gap": max(over_all.gaps),
         "fit, ms": 1e3 * runs["fit"].least,
         "fits": fits,
         "within": fits <= most,

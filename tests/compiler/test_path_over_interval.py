@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.evidence.interval import CappedHull, CapSolution, proven
+from ucm.evidence.interval import CappedHull, CapSolution, interpolated, largest_gap
 from ucm.language.models import nu_svm
 
 ETA = ucm.Param("eta", 0.1)
@@ -38,7 +37,7 @@ def test_the_optimum_lies_between_the_proven_ends(name: str, eps: float, samples
     every: dict[str, Any] = {name: "all"}
     found = ucm.path(model, X, y, between=ends, eps=eps, **every)
     assert sorted((found.values[0], found.values[-1])) == pytest.approx(ends)
-    assert max(piece.gap for piece in known(found.over).pieces) <= eps
+    assert max(known(found.over).gaps) <= eps
     for value in np.random.default_rng(0).uniform(*ends, 15):
         at = found.at(value)
         exact = ucm.solve(model.with_params(**{name: value}), X, y, tol=1e-8)
@@ -131,7 +130,7 @@ def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
     hulls = [CappedHull(9, 1.0, 1.0), CappedHull(7, 0.5, 2.0)]
     x, w = rng.standard_normal((2, 3)), rng.standard_normal((2, 3))
     scores = [rng.standard_normal(9), rng.standard_normal(7)]
-    ends = [CapSolution.of(c, x[k], w[k], scores) for k, c in enumerate((0.13, 0.7))]
+    ends = [CapSolution.of(c, [], x[k], w[k], scores) for k, c in enumerate((0.13, 0.7))]
     for c in np.linspace(0.13, 0.7, 40):
         least = 0.0
         for hull, a in zip(hulls, scores, strict=True):
@@ -141,11 +140,11 @@ def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
                 rest -= q[i]
             least += q @ a
         assert ends[0].least(hulls, np.array([c]))[0] == pytest.approx(least, abs=1e-13)
-    piece = proven(hulls, *ends)
+    gap = largest_gap(hulls, *ends)
     for c in np.linspace(0.13, 0.7, 400):
-        point, direction, bound = piece.at(c)
+        _, point, direction, bound = interpolated(hulls, *ends, c)
         norm = np.linalg.norm(point)
-        assert (norm - bound) / norm <= piece.gap + 1e-12
+        assert (norm - bound) / norm <= gap + 1e-12
         assert np.linalg.norm(direction) > 0.0
 
 
@@ -247,9 +246,6 @@ def test_a_value_is_a_number(value: Any, samples: Any) -> None:
 
 
 def test_a_path_without_proof_to_eps_raises(samples: Any, monkeypatch: Any) -> None:
-    def loose(hulls: Any, one: CapSolution, other: CapSolution) -> Any:
-        return replace(proven(hulls, one, other), gap=0.02)
-
-    monkeypatch.setattr("ucm.compiler.interval.proven", loose)
+    monkeypatch.setattr("ucm.compiler.interval.largest_gap", lambda *ends: 0.02)
     with pytest.raises(ucm.SolverError, match="no longer told apart; raise eps"):
         ucm.path(nu_svm(0.3), *samples, nu="all", between=(0.3, 0.31), eps=1e-2)

@@ -78,7 +78,8 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
 
     def answer(self, solver: Solver[Composite], monitor: Monitor, start: Answer | None) -> Answer:
         """Return the answer of a solver, which starts from the normal found with the radius."""
-        start = self.problem.start(self.known) if start is None else start
+        if start is None and self.known is not None:
+            start = self.problem.start(self.known)
         tilted: InnerSolver = solver  # type: ignore[assignment]  # as all solvers of a `Composite`
         return tilted.solve_tilted(self.form, self.problem.tilt, monitor, start)
 

@@ -89,7 +89,7 @@ class Path(Sequence[Solution]):
         """
         over = self._whole("validation")
         X, y = table(X_val), np.asarray(y_val, dtype=object).ravel()
-        n = over.breaks[0].ends.w.size
+        n = over.breaks[0].w.size
         if X.shape[1] != n:
             raise DataError(
                 f"Path.validation: expected the {n} features of the fit, got {X.shape[1]}; give the same ones"
@@ -275,8 +275,7 @@ def path(
         data, over = _over_all(
             declared, X, y, name, options, eps, between, progress, limit_from(time_limit, began)
         )
-        values = np.array([each.value for each in over.breaks])
-        return Path(name, values, over, {}, declared, data, features, over)
+        return Path(name, over.values, over, {}, declared, data, features, over)
     if eps is not None or between is not None:
         word = "eps" if between is None else "between"
         raise ParameterError(

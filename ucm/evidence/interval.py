@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 
-__all__ = ["CapSolution", "CappedHull", "ProvenInterval", "proven"]
+__all__ = ["CapSolution", "CappedHull", "interpolated", "largest_gap"]
 
 _ROUNDING = 1e-12  # of a number of samples
 
@@ -57,22 +57,25 @@ class CapSolution:
     Attributes
     ----------
     c : the number
+    q : the weights of each hull
     x, w : (n,) a point of U(c), and a dual vector about as long
     scores : of the samples of each hull, ascending, each times its sign in x; the weights q give `w'x`
     sums : of the first 0, 1, ... of them
     """
 
     c: float
+    q: Sequence[Vec]
     x: Vec
     w: Vec
     scores: tuple[Vec, ...]
     sums: tuple[Vec, ...]
 
     @classmethod
-    def of(cls, c: float, x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
-        """Compute the ends from scores in any order."""
+    def of(cls, c: float, q: Sequence[Vec], x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
+        """Sort scores that are in any order."""
         ordered = tuple(np.sort(a) for a in scores)
-        return cls(c, x, w, ordered, tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered))
+        sums = tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered)
+        return cls(c, q, x, w, ordered, sums)
 
     def least(self, hulls: Sequence[CappedHull], c: Vec) -> Vec:
         """G_w at each c."""
@@ -84,51 +87,37 @@ class CapSolution:
         return total
 
 
-@dataclass(frozen=True)
-class ProvenInterval:
-    """All c between two ends.
-
-    Attributes
-    ----------
-    low, high : c at the ends
-    x, w : (2, n) the points and the dual vectors there
-    c, G : (k,), (2, k) the kinks between them, ascending with the ends, and G_1, G_2 there
-    gap : no c between them has a larger relative gap
-    """
-
-    low: float
-    high: float
-    x: NDArray[np.float64]
-    w: NDArray[np.float64]
-    c: Vec
-    G: NDArray[np.float64]
-    gap: float
-
-    def at(self, c: float) -> tuple[Vec, Vec, float]:
-        """x(t), w(t), and the lower bound of the distance."""
-        t = (c - self.low) / (self.high - self.low)
-        mix = np.array([1.0 - t, t])
-        x, w = mix @ self.x, mix @ self.w
-        N = mix @ [np.interp(c, self.c, g) for g in self.G]
-        length = float(np.linalg.norm(w))
-        return x, w, float(N) / length if length > 0.0 else -math.inf
+def interpolated(
+    hulls: Sequence[CappedHull], first: CapSolution, last: CapSolution, c: float
+) -> tuple[float, Vec, Vec, float]:
+    """Return t, x(t), w(t), and the lower bound of the distance `N(t) / |w(t)|`; t is 0 where both solutions
+    are the same."""
+    t = (c - first.c) / (last.c - first.c) if last.c > first.c else 0.0
+    x, w, N = (
+        (1.0 - t) * one + t * other
+        for one, other in (
+            (first.x, last.x),
+            (first.w, last.w),
+            (first.least(hulls, np.array([c])), last.least(hulls, np.array([c]))),
+        )
+    )
+    length = float(np.linalg.norm(w))
+    return t, x, w, float(N[0]) / length if length > 0.0 else -math.inf
 
 
-def proven(hulls: Sequence[CappedHull], one: CapSolution, other: CapSolution) -> ProvenInterval:
-    """Return the bounds for all c between two solved values.
+def largest_gap(hulls: Sequence[CappedHull], first: CapSolution, last: CapSolution) -> float:
+    """Return a bound of the relative gap of `interpolated` for all c between two solutions.
 
     Between neighbouring kinks N is quadratic in t, and so is `(|x|^2 / r + r |w|^2) / 2 >= |x| |w|`, r the
     ratio `|x| / |w|` in the middle: the largest difference over `|x| |w|` is that of a quadratic, divided by
     the least `|x|` and `|w|` of the piece.
     """
-    first, last = (one, other) if one.c < other.c else (other, one)
     low, high = first.c, last.c
     c = np.unique(np.concatenate([[low, high], *(h.kinks(low, high) for h in hulls)]))
     G = np.array([first.least(hulls, c), last.least(hulls, c)])
-    x, w = np.array([first.x, last.x]), np.array([first.w, last.w])
     t = (c - low) / (high - low)
     t[0], t[-1] = 0.0, 1.0
-    xx, ww = (np.array([v[0] @ v[0], v[0] @ v[1], v[1] @ v[1]]) for v in (x, w))
+    xx, ww = (np.array([u @ u, u @ v, v @ v]) for u, v in ((first.x, last.x), (first.w, last.w)))
     a, b = t[:-1], t[1:]
     middle = 0.5 * (a + b)
     r = np.sqrt(_square(xx, middle) / np.maximum(_square(ww, middle), 1e-300))
@@ -147,7 +136,7 @@ def proven(hulls: Sequence[CappedHull], one: CapSolution, other: CapSolution) ->
     top = np.maximum(np.maximum(f, g), f + slope * u + curve * u * u)
     least = np.sqrt(_least(xx, a, b) * _least(ww, a, b))
     gaps = np.where(least > 0.0, np.maximum(top, 0.0) / np.maximum(least, 1e-300), np.inf)
-    return ProvenInterval(low, high, x, w, c, G, float(gaps.max()))
+    return float(gaps.max())
 
 
 def _square(v: Vec, t: Vec) -> Vec:

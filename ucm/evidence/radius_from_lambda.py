@@ -147,7 +147,8 @@ class NormProblem:
             v = answer.plane[0][: self.n]
             return v, float(np.linalg.norm(v))
 
-        upper = mu = self.distance / min(lam, 1.0)
+        mu: Any = self.distance / min(lam, 1.0)
+        upper = mu
         if mu == 0.0:
             return np.zeros(self.n), False
         while at(mu)[1] < lam and mu * at(mu)[1] > _INACTIVE * self.distance:
@@ -156,7 +157,7 @@ class NormProblem:
             return at(mu)[0], False
         if upper > mu:
             options: Any = {"xtol": 1e-300, "rtol": np.float64(_ACCURACY), "disp": False}
-            mu = float(brentq(lambda mu: lam / at(mu)[1] - 1.0, mu, upper, **options))
+            mu = brentq(lambda mu: lam / at(mu)[1] - 1.0, mu, upper, **options)
         v, size = at(mu)
         return v * (lam / size), True
 
