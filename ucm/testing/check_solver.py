@@ -5,25 +5,26 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ucm.compiler.lowering import Lowering
+from ucm.compiler.objective import ObjectiveLowering
+from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.evidence.certificate import certify
-from ucm.evidence.objective import FeatureNormal, certify_objective, tangent_plane
-from ucm.evidence.reference import linearised, majorant, reference_problem
-from ucm.evidence.sphere import certify_unit
+from ucm.evidence.objective import FeatureNormal, tangent_plane
+from ucm.evidence.reference import linearised, majorant
 from ucm.evidence.verify import solved
 from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
+from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
@@ -91,135 +92,88 @@ def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> No
 
 # --- the problems ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class _Trial(ABC):
-    """A declared model over samples, and its form, with the centre of the lowered set."""
+class _Trial:
+    """A small declared model over samples, lowered; the judge of an answer to its form.
+
+    Attributes
+    ----------
+    case : of a set: "apart" from 0, "near" it, or "empty"
+    """
 
     label: str
-    model: Any
-    data: Data
-    form: Any
-    center: Vec
-
-    @abstractmethod
-    def elsewhere(self, rng: np.random.Generator) -> Answer:
-        """A start far off."""
-
-    @abstractmethod
-    def judge(self, judge: Checker, answer: Answer) -> None:
-        """Judge the answer of a finished run."""
-
-
-@dataclass(frozen=True)
-class _Distance(_Trial):
-    """The nearest point of a set; `case` is "apart" from 0, "near" it, or "empty"."""
-
+    lowering: Lowering[Any]
     case: str = "apart"
 
-    @functools.cached_property
-    def size(self) -> float:
-        """Return the scale of the points of the set."""
-        centers, norm = self.form.centers(), self.data.space.norm
-        parts = [b.map.matvec(q) for b, q in zip(self.form.blocks, centers, strict=True)]
-        return norm(self.form.center) + sum(map(norm, parts))
+    @property
+    def form(self) -> Any:
+        return self.lowering.form
+
+    @property
+    def given(self) -> list[Vec]:
+        """The arrays that a solver must leave unchanged."""
+        data, image = self.lowering.data, getattr(self.lowering, "image", None)
+        return [data.X, data.y, *([] if image is None else [image.center])]
+
+    def elsewhere(self, rng: np.random.Generator) -> Answer:
+        """Return a start far outside."""
+        sizes = self.form.expected.q if isinstance(self.lowering, DistanceLowering) else ()
+        q = [3.0 * rng.standard_normal(size) for size in sizes or ()]
+        return Answer(q, rng.standard_normal(self.form.expected.w), 3.0)
 
     @functools.cached_property
     def best(self) -> float:
-        reference = reference_problem(self.model, self.data)
-        return -reference.scale * solved(reference.unit, {}).value
-
-    def elsewhere(self, rng: np.random.Generator) -> Answer:
-        q = [3.0 * rng.standard_normal(b.map.shape[1]) for b in self.form.blocks]
-        return Answer(q, rng.standard_normal(self.form.n))
+        """The optimum of a convex model by Clarabel."""
+        return solved(self.lowering.reference(None, True), {}).value
 
     def judge(self, judge: Checker, answer: Answer) -> None:
+        """Judge the answer of a finished run."""
         if self.case == "empty":
             if answer.status != "infeasible":
                 judge.fail('an empty set is "infeasible"', answer.status)
             return
-        _finite(judge, [*answer.q, *answer.multipliers])
-        if answer.w is not None:
-            _finite(judge, [answer.w])
-        shapes = [(b.map.shape[1],) for b in self.form.blocks]
-        if [np.shape(v) for v in answer.q] != shapes:
-            judge.fail("a vector for each block", [np.shape(v) for v in answer.q], shapes)
-        splits = self.form.splits(answer)
-        certificate, _, x, _ = certify(self.model, self.data, answer.q, answer.w, splits)
-        norm = self.data.space.norm(x, self.model.dual)
-        judge.at_most("the blocks lie in their domains", certificate.violation, 2.0 * judge.tol)
+        vectors = (*answer.q, *answer.multipliers, answer.w, answer.slopes)
+        arrays = [v for v in vectors if v is not None]
+        if not all(np.isfinite(v).all() for v in arrays):
+            judge.fail("the answer is made of finite numbers", *arrays)
+        sizes, shapes = self.form.expected.q, [np.shape(v) for v in answer.q]
+        if sizes is not None and shapes != [(size,) for size in sizes]:
+            judge.fail("a vector for each block", shapes, sizes)
+        try:
+            proof = self.lowering.certify(answer, judge.tol)
+        except SolverError as error:
+            judge.fail("a plan takes the answer", error)
+        certificate = proof.certificate
+        judge.at_most(
+            "the blocks lie in their domains, the slopes meet their constraints",
+            certificate.violation, 2.0 * judge.tol,
+        )  # fmt: skip
         if self.case == "near":
-            judge.at_most("0 lies in the set", norm, judge.tol * self.size)
+            norm = self.lowering.data.space.norm(proof.x, self.form.norm)
+            judge.at_most("0 lies in the set", norm, judge.tol * self.form.largest)
             return
-        _converged(judge, answer)
-        error = abs(norm - self.best) / self.best
-        judge.at_most("the distance is that of Clarabel", error, judge.tol + _CLARABEL)
-        judge.at_most("w and the multipliers prove it", certificate.relative_gap, judge.tol)
-        if answer.w is not None and not self.data.space.inner(answer.w, x) > 0.0:
-            judge.fail("w points to the side of x", answer.w, x)
+        if answer.status != "converged":
+            judge.fail("the run ends with a solution", repr(answer.status), answer.message)
+        if isinstance(self.lowering, SphereLowering):
+            self._judge_on_sphere(judge, answer, certificate)
+            return
+        what = "distance" if isinstance(self.lowering, DistanceLowering) else "objective"
+        error = abs(proof.objective - self.best) / abs(self.best)
+        judge.at_most(f"the {what} is that of Clarabel", error, judge.tol + _CLARABEL)
+        judge.at_most("the dual vectors prove it", certificate.relative_gap, judge.tol)
+        beside = None if answer.w is None or proof.x is None else float(answer.w @ proof.x)
+        if beside is not None and not beside > 0.0:
+            judge.fail("w points to the side of x", answer.w, proof.x)
 
-
-@dataclass(frozen=True)
-class _Sphere(_Trial):
-    """The least worst case over the unit sphere, 0 in the set."""
-
-    def elsewhere(self, rng: np.random.Generator) -> Answer:
-        return Answer(w=5.0 * rng.standard_normal(self.form.image.n))
-
-    def judge(self, judge: Checker, answer: Answer) -> None:
-        w = _normal(judge, answer)
-        _finite(judge, answer.q)
-        _converged(judge, answer)
-        length = self.data.space.norm(w, self.form.norm)
+    def _judge_on_sphere(self, judge: Checker, answer: Answer, certificate: Certificate) -> None:
+        lowering, w = self.lowering, answer.plane[0]
+        length = lowering.data.space.norm(w, self.form.norm)
         judge.at_most("||w||_p = 1", abs(length - 1.0), 1e-9)
-        splits = self.form.image.splits(answer)
-        certificate, _ = certify_unit(
-            self.model, self.data, self.form, w, answer.q, -math.inf, splits
-        )
-        judge.at_most("the blocks lie in their domains", certificate.violation, 2.0 * judge.tol)
         residual = (certificate.residual or 0.0) / certificate.primal
         judge.at_most("w is stationary", residual, judge.tol)
-        program = linearised(self.model, self.data, self.form, answer)
+        program = linearised(lowering.model, lowering.data, self.form, answer)
         value = program.scale * solved(program.unit, {}).value
         error = abs(value - certificate.primal) / certificate.primal
         judge.at_most("the program at w gains nothing, by Clarabel", error, judge.tol + _CLARABEL)
-
-
-@dataclass(frozen=True)
-class _Losses(_Trial):
-    """A convex loss and a convex penalty."""
-
-    @functools.cached_property
-    def best(self) -> float:
-        return solved(majorant(self.model, self.data, None, 0.0), {}).value
-
-    def elsewhere(self, rng: np.random.Generator) -> Answer:
-        return Answer(w=rng.standard_normal(self.data.n), b=3.0)
-
-    def judge(self, judge: Checker, answer: Answer) -> None:
-        normal = FeatureNormal(self.data.X, _normal(judge, answer))
-        _converged(judge, answer)
-        b = answer.b or 0.0
-        certificate = certify_objective(self.model, self.data, normal, b, answer.slopes)
-        error = abs(certificate.primal - self.best) / self.best
-        judge.at_most("the objective is that of Clarabel", error, judge.tol + _CLARABEL)
-        judge.at_most("the slopes meet their constraints", certificate.violation, judge.tol)
-        judge.at_most("the slopes prove it", certificate.relative_gap, judge.tol)
-
-
-def _normal(judge: Checker, answer: Answer) -> Vec:
-    if answer.w is None:
-        judge.fail("the answer has a normal", "w is None")
-    _finite(judge, [answer.w])
-    return answer.w
-
-
-def _finite(judge: Checker, arrays: list[Vec]) -> None:
-    if not all(np.isfinite(v).all() for v in arrays):
-        judge.fail("the answer is made of finite numbers", *arrays)
-
-
-def _converged(judge: Checker, answer: Answer) -> None:
-    if answer.status != "converged":
-        judge.fail("the run ends with a solution", repr(answer.status), answer.message)
 
 
 _Y = np.repeat([1.0, -1.0], 7)
@@ -261,9 +215,7 @@ def _distances(rng: np.random.Generator) -> Iterator[_Trial]:
         ("an empty set", empty, data, 2.0, "empty"),
     ]
     for label, U, samples, norm, case in problems:
-        model = RobustMargin(U, norm)
-        form = MinNorm.of(U.lower(samples), model.dual, samples.stored, samples.space)
-        yield _Distance(label, model, samples, form, form.center, case)
+        yield _Trial(label, DistanceLowering(RobustMargin(U, norm), samples), case)
 
 
 def _spheres(rng: np.random.Generator) -> Iterator[_Trial]:
@@ -274,10 +226,8 @@ def _spheres(rng: np.random.Generator) -> Iterator[_Trial]:
     sets = {"two hulls": Hull(pos) - Hull(neg), "an ellipsoid": one, "two ellipsoids": both}
     for label, U in sets.items():
         for norm in (2.0, 1.0, math.inf):
-            model = RobustMargin(U, norm)
-            image = MinNorm.of(U.lower(data), model.dual, data.stored, data.space)
-            form = UnitNorm.of(image, norm)
-            yield _Sphere(f"{label} around 0, p = {norm:g}", model, data, form, image.center)
+            convex = DistanceLowering(RobustMargin(U, norm), data)
+            yield _Trial(f"{label} around 0, p = {norm:g}", SphereLowering(convex, -math.inf))
 
 
 def _objectives(rng: np.random.Generator) -> Iterator[_Trial]:
@@ -288,8 +238,7 @@ def _objectives(rng: np.random.Generator) -> Iterator[_Trial]:
             for penalty in (L1(), 0.5 * L2(), ElasticNet(0.5)):
                 model: Objective = loss + penalty
                 label = f"{model!r}, {n} features, class weights {weights}"
-                form = DifferenceOfConvex.of(model, data).G
-                yield _Losses(label, model, data, form, np.zeros(n))
+                yield _Trial(label, ObjectiveLowering(model, data))
 
 
 _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
@@ -334,7 +283,7 @@ def _run(
 ) -> tuple[Answer, Monitor]:
     """Run the solver once and judge the answer."""
     monitor = Monitor(judge.tol, **options)
-    given = [trial.data.X, trial.data.y, trial.center]
+    given = trial.given
     if start is not None:
         given += [*start.q, *(v for v in (start.w, start.slopes) if v is not None)]
     before = [v.copy() for v in given]
@@ -403,8 +352,9 @@ def _check_tilts(judge: Checker, solver: InnerSolver, rng: np.random.Generator) 
                 best = solved(majorant(model, data, w, b), {}).value
                 tilt = form.tilt(margin, w)
                 answer = session.solve(form.G, tilt, judge.tol)
-                _converged(judge, answer)
-                w, b = _normal(judge, answer), answer.b or 0.0
+                if answer.status != "converged":
+                    judge.fail(f"{model!r}, tilted, is solved", answer.status, answer.message)
+                w, b = answer.plane
                 margin = data.y * (data.X @ w + b)
                 height = G.value(margin, w, data.y, data.weights, data.groups) - plane.height
                 height -= float(plane.margin @ margin) + float(plane.normal @ w)
