@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import weights_of
+from ucm.data.columns import places_of
 from ucm.data.linear_map import Vec
 from ucm.errors import DataError
 from ucm.language.node import Node
@@ -98,7 +98,9 @@ class Saved:
 
         In a sparse table missing features are 0, and further features have no weight.
         """
-        w = weights_of(self.w, self.names, names)
+        if self.names is not None and names is not None:
+            X = X[:, places_of(self.names, names)]
+        w = self.w
         if sparse.issparse(X):
             shared = min(w.size, X.shape[1])
             return np.asarray(X[:, :shared] @ w[:shared]) + self.b

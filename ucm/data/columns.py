@@ -17,27 +17,13 @@ __all__ = [
     "LABELS",
     "Features",
     "RowColumns",
-    "Unlabelled",
     "chosen",
     "listed",
-    "refuse_lost",
+    "places_of",
     "refuse_unnamed",
-    "weights_of",
 ]  # fmt: skip
 
 LABELS = ("label", "class", "target", "y")
-
-
-class Unlabelled:
-    """A column of zeros for rows without labels."""
-
-    def __init__(self, names: list[str] | None) -> None:
-        self.names = names
-
-    def zeros(self, m: int) -> NDArray[Any]:
-        return np.broadcast_to(0.0, m)
-
-
 _NO_FEATURES = (
     "id", "index", "__index_level_0__", "unnamed: 0", "weight", "weights", "sample_weight", "group",
     "subgroup", "label", "class", "target",
@@ -75,40 +61,9 @@ class Features(NamedTuple):
                 )
         if columns is not None and drop is not None:
             raise DataError(
-                "open_rows: expected columns or drop, got both; name the features, or what is none"
+                "open_rows: expected columns or drop, got both; name the features, or the other columns"
             )
         return cls(None if columns is None else tuple(columns), tuple(drop or ()))
-
-    def among(self, names: Sequence[Any], own: RowColumns) -> list[Any]:
-        """The features among the columns of a table, some of which hold labels, weights and groups.
-
-        Raises
-        ------
-        DataError
-            No such column; one whose name says that it is no feature, and nothing that it is one.
-        """
-        lost = [name for name in (*(self.columns or ()), *self.drop) if name not in names]
-        if lost:
-            raise DataError(
-                f"X: expected names of columns, got {lost[0]!r}; there are {listed(list(names))}"
-            )
-        if self.columns is not None:
-            held = [name for name in self.columns if name in own]
-            if held:
-                raise DataError(
-                    f"X: expected features, got {held[0]!r} in columns, which holds labels, weights or "
-                    "groups; leave it out there"
-                )
-            return list(self.columns)
-        found = [name for name in names if name not in own and name not in self.drop]
-        doubtful = [name for name in found if str(name).lower() in _NO_FEATURES]
-        if doubtful:
-            raise DataError(
-                f"X: expected features, got a column named {doubtful[0]!r}; leave it out, as with "
-                f"ucm.open_rows(X, y, drop={doubtful!r}), name it as what it is (y, sample_weight, "
-                "subgroup), or name all features, columns=[...]"
-            )
-        return found
 
 
 EVERY = Features()
@@ -116,7 +71,7 @@ EVERY = Features()
 
 class RowColumns(NamedTuple):
     """Labels, weights and groups of rows: arrays or objects that are read by slices, or names of columns of a
-    table."""
+    table. A number is the label of every row."""
 
     label: Any
     weight: Any = None
@@ -127,22 +82,25 @@ class RowColumns(NamedTuple):
         """The names of the columns without the labels."""
         return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
 
-    def without(self, names: RowColumns) -> RowColumns:
-        """Return the entries that are not names of columns."""
-        pairs = zip(self, names, strict=True)
-        return RowColumns(*(v if name is None else None for v, name in pairs))
+    def named(self) -> dict[str, str]:
+        """Return the names of columns by field."""
+        return {field: v for field, v in self._asdict().items() if isinstance(v, str)}
 
     def columns(self, m: int) -> RowColumns:
-        """Return vectors of m entries.
+        """Return vectors of m entries in place of arrays; None in place of names.
 
         Raises
         ------
         DataError
             Of another length; weights that are no numbers.
         """
-        given = (v.zeros(m) if isinstance(v, Unlabelled) else v for v in self)
-        pairs = zip(self._fields, given, strict=True)
-        return RowColumns(*(None if v is None else vector(name, v, m) for name, v in pairs))
+        given = (np.broadcast_to(v, m) if isinstance(v, float) else v for v in self)
+        return RowColumns(
+            *(
+                None if v is None or isinstance(v, str) else vector(field, v, m)
+                for field, v in zip(self._fields, given, strict=True)
+            )
+        )
 
     def parts(self, start: int, end: int) -> RowColumns:
         """Return the entries of the rows from start to end."""
@@ -156,64 +114,78 @@ class RowColumns(NamedTuple):
 def chosen(
     kinds: Mapping[Any, str | None], beside: RowColumns, wanted: Features = EVERY
 ) -> tuple[list[Any], RowColumns]:
-    """Return the features, and the columns of labels, weights and groups in a table.
+    """Return the features of a table, and `beside` with the name of the column of labels.
 
     Parameters
     ----------
     kinds : by the names of the columns, the type of one that does not hold real numbers, else None
-    beside : labels, the name of their column, `Unlabelled`, or None to look for the column; weights, groups
+    beside : labels, the name of their column, or None to look for the column; weights, groups
     wanted : which columns are features
 
     Raises
     ------
     DataError
-        No such column, no features, or one that holds no real numbers.
+        No such column; no features; a column whose name says that it is no feature, or without real numbers.
     """
-    names, y = list(kinds), beside.label
-    label = y if isinstance(y, str) else None
-    if y is None:
+    names = list(kinds)
+    if beside.label is None:
         found = [n for n in names if str(n).lower() in LABELS and n not in wanted.drop]
         if len(found) != 1:
             raise DataError(
                 f"y: expected one column named {', '.join(LABELS)}, got {len(found)} of them among "
                 f"{listed(names)}; give the name of the column"
             )
-        label = found[0]
-    own = RowColumns(label, *(v if isinstance(v, str) else None for v in beside[1:]))
-    for field, name in own._asdict().items():
-        if name is not None and name not in names:
+        beside = beside._replace(label=found[0])
+    own = beside.named()
+    asked = [(SAID[field][0], name) for field, name in own.items()]
+    for word, name in (*asked, *(("X", name) for name in (*(wanted.columns or ()), *wanted.drop))):
+        if name not in names:
             raise DataError(
-                f"{SAID[field][0]}: expected the name of a column, got {name!r}; there are {listed(names)}"
+                f"{word}: expected the name of a column, got {name!r}; there are {listed(names)}"
             )
-    if own.weight is not None and kinds[own.weight] is not None:
+    features = list(wanted.columns or ())
+    held = [name for name in features if name in own.values()]
+    if held:
         raise DataError(
-            f"sample_weight: expected a column of real numbers, got {own.weight!r} of the type "
-            f"{kinds[own.weight]}; give numbers"
+            f"X: expected features, got {held[0]!r} in columns, which holds labels, weights or groups; leave "
+            "it out there"
         )
-    if isinstance(y, Unlabelled):
-        features = names if y.names is None else y.names
-        refuse_lost(features, names)
-    else:
-        features = wanted.among(names, own)
+    if wanted.columns is None:
+        features = [n for n in names if n not in own.values() and n not in wanted.drop]
+        doubtful = [name for name in features if str(name).lower() in _NO_FEATURES]
+        if doubtful and not isinstance(beside.label, float):
+            raise DataError(
+                f"X: expected features, got a column named {doubtful[0]!r}; leave it out, as with "
+                f"ucm.open_rows(X, y, drop={doubtful!r}), name it as what it is (y, sample_weight, "
+                "subgroup), or name all features, columns=[...]"
+            )
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
-    for name in features:
-        if kinds[name] is not None:
+    for word, name in (*(("X", name) for name in features), ("sample_weight", own.get("weight"))):
+        if kinds.get(name) is not None:
             raise DataError(
-                f"X: expected columns of real numbers, got {name!r} of the type {kinds[name]}; encode it "
-                "first, for example one column of 0 and 1 for each category"
+                f"{word}: expected a column of real numbers, got {name!r} of the type {kinds[name]}; encode "
+                "it first, for example one column of 0 and 1 for each category"
             )
-    return features, own
+    return features, beside
 
 
-def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
-    """Raise `DataError` if a table has not all columns of the fit."""
-    lost = sorted(set(names) - set(there))
+def places_of(names: Sequence[str], there: Sequence[Any]) -> list[int]:
+    """Return the places of the columns of a fit in a table.
+
+    Raises
+    ------
+    DataError
+        The table has not all of these columns.
+    """
+    places = {name: j for j, name in enumerate(there)}
+    lost = sorted(set(names) - set(places))
     if lost:
         raise DataError(
             f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
             "give a table that has them"
         )
+    return [places[name] for name in names]
 
 
 def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
@@ -226,26 +198,6 @@ def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
         )
 
 
-def weights_of(
-    W: NDArray[np.float64], names: Sequence[str] | None, there: Sequence[Any] | None
-) -> NDArray[np.float64]:
-    """Return weights of the features of a fit, (..., n), for the columns of a table: by name, 0 for another
-    column. Without names they stay as they are.
-
-    Raises
-    ------
-    DataError
-        The table has not all columns of the fit.
-    """
-    if names is None or there is None or list(names) == list(there):
-        return W
-    refuse_lost(names, there)
-    places = {name: j for j, name in enumerate(there)}
-    found = np.zeros((*W.shape[:-1], len(there)))
-    found[..., [places[name] for name in names]] = W
-    return found
-
-
 def listed(names: list[Any]) -> str:
-    """The first ten names, for a message."""
+    """Return the first ten names, for a message."""
     return ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import accumulate, repeat
 from typing import Any
@@ -37,7 +37,6 @@ __all__ = ["dask_rows", "is_dask", "lazy_blocks", "refuse_cut_rows"]
 
 _TIMEOUT = 600.0  # seconds without a finished task
 _MERGED = 16  # results that one task merges
-_NONE = RowColumns(None)
 
 
 def is_dask(X: Any) -> bool:
@@ -54,19 +53,18 @@ class _Block:
     ----------
     n : its features
     columns : of a frame; None of an array
-    names : the columns of labels, weights and groups, where they are some
+    names : the columns of labels, weights and groups, by field
     """
 
     n: int
     columns: list[Any] | None = None
-    names: RowColumns = _NONE
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, rows: int | None, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
         """Return the samples, and their labels, weights and groups."""
         if self.columns is not None:
-            beside = tuple(
-                v if name is None else X[name] for v, name in zip(beside, self.names, strict=True)
-            )
+            own = {field: X[name] for field, name in self.names.items()}
+            beside = RowColumns(*beside)._replace(**own)
             X = _table(X[self.columns])
         elif sparse.issparse(X):
             X = sparse.csr_matrix(X)
@@ -80,8 +78,6 @@ class _Block:
         m = X.shape[0]
         if rows is not None:
             check_column("label", (rows,), None, m)
-        if beside[0] is None:
-            return X, np.broadcast_to(0.0, m)
         return X, tagged(*map(_entries, RowColumns._fields, beside, repeat(m)))
 
 
@@ -304,24 +300,26 @@ def lazy_blocks(
     """The blocks of an array or a frame of Dask, delayed: samples, and what stands beside them. Raises as
     `dask_rows`."""
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
-    columns, named = None, _NONE
+    columns = None
     if frame:
         X, beside = _one_frame(X, beside)
-        columns, named = chosen(frame_kinds(X), beside, wanted)
+        columns, beside = chosen(frame_kinds(X), beside, wanted)
         n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
         rows: tuple[int | None, ...] = (None,) * len(tables)
-        names = list(columns) if all(isinstance(c, str) for c in columns) else None
-        about = _CollectionInfo(n, rows, names, tags=beside.tags)
+        features = list(columns) if all(isinstance(c, str) for c in columns) else None
+        about = _CollectionInfo(n, rows, features, tags=beside.tags)
     else:
         _refuse_array(X)
         rows = tuple(None if math.isnan(r) else int(r) for r in X.chunks[0])
         n, tables = X.shape[1], X.to_delayed().ravel().tolist()
         about = _CollectionInfo(int(n), rows, tags=beside.tags)
-    own = beside.without(named)
-    if named.label is None and (own.label is None or isinstance(own.label, str)):
+    names = beside.named()
+    if beside.label is None or (not frame and "label" in names):
         raise DataError("y: expected one label per row of X, got none; give the labels")
-    cut = [_labels(name, v, rows) for name, v in own._asdict().items()]
-    read = _Block(about.n, columns, named)
+    cut = [
+        _labels(name, None if name in names else v, rows) for name, v in beside._asdict().items()
+    ]
+    read = _Block(about.n, columns, names)
     delayed = import_module("dask").delayed(read, pure=False)
     blocks = [delayed(*parts) for parts in zip(rows, tables, *cut, strict=True)]
     return blocks, about

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.array_rows import FileRows, UnchangedFiles, array_in_file, of_arrays, of_group
-from ucm.data.columns import EVERY, Features, RowColumns, Unlabelled
+from ucm.data.columns import EVERY, Features, RowColumns
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.row_metadata import refuse_tags
@@ -130,10 +130,11 @@ def has_columns(X: Any) -> bool:
 
 
 def feature_rows(X: Any, names: list[str] | None) -> RowSource:
-    """Rows without labels: of a table with columns those named, or all."""
+    """Return rows without labels, all of which become 0: of a table the named columns, or all."""
     if isinstance(X, RowSource):
         return X
-    return _opened(X, RowColumns(Unlabelled(names)), None)
+    own = names is not None and has_columns(X)
+    return _opened(X, RowColumns(0.0), None, Features(tuple(names or ())) if own else EVERY)
 
 
 def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) -> FileRows:

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.columns import places_of
 from ucm.data.linear_map import Matrix
 from ucm.data.options import whole
 from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
@@ -51,6 +52,7 @@ __all__ = [
     "reduced",
     "signed_rows",
     "spread",
+    "with_features",
 ]  # fmt: skip
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
@@ -192,16 +194,8 @@ class RowSource(ABC):
                 "give for example sklearn.kernel_approximation.Nystroem().fit(some)"
             )
         fitted = getattr(getattr(function, "__self__", None), "feature_names_in_", None)
-        if fitted is not None and self.features is not None and list(fitted) != self.features:
-            places = [self.features.index(name) for name in fitted if name in self.features]
-            if len(places) < len(fitted):
-                lost = sorted(set(fitted) - set(self.features))
-                raise DataError(
-                    f"mapped: expected the columns that the transformer was fitted on, got none named "
-                    f"{', '.join(lost)}; give rows that have them"
-                )
-            function = functools.partial(_of_columns, transform=function, places=places)
-        return Mapped(self, function, _mapped(function, np.zeros((1, self.n))).shape[1])
+        inner = with_features(self, fitted)
+        return Mapped(inner, function, _mapped(function, np.zeros((1, inner.n))).shape[1])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
@@ -521,9 +515,20 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
     return found
 
 
-def _of_columns(X: Matrix, transform: Callable[[Any], Any], places: list[int]) -> Any:
-    """Apply a map to some columns, in an order of their own."""
-    return transform(X[:, places])
+def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
+    """Return rows with the features of a fit in its order: the source itself where it has no names, or these.
+
+    Raises
+    ------
+    DataError
+        The source has not all of these features.
+    """
+    if names is None or source.features is None or list(names) == source.features:
+        return source
+    places = places_of(names, source.features)
+    found = View(source, lambda X, y: (X[:, places], y), n=len(places))
+    found.features = list(names)
+    return found
 
 
 def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:

@@ -47,7 +47,8 @@ class TableRows(FileRows):
             raise DataError(
                 f"X: expected columns with names of their own, got two named {brief(twice[0])}; rename one"
             )
-        self.columns, self.names = chosen(_kinds(schema), y, wanted)
+        self.columns, y = chosen(_kinds(schema), y, wanted)
+        self.names = y.named()
         self.schema, self.path, self.n = schema, path, len(self.columns)
         self.features, self.tags = self.columns, y.tags
         self.step = block or block_rows(8 * self.n)
@@ -55,7 +56,7 @@ class TableRows(FileRows):
         self.starts = np.cumsum([0, *(rows for _, rows in self.fragments)]).tolist()
         self.m = self.starts[-1]
         self.nbytes = 8 * self.m * self.n
-        self.beside = y.without(self.names).columns(self.m)
+        self.beside = y.columns(self.m)
 
     @property
     def blocks(self) -> int:
@@ -63,19 +64,13 @@ class TableRows(FileRows):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = self.starts[block]
-        names = [name for name in self.names if name is not None]
-        for batch in self._batches(block, [*self.columns, *names]):
-            beside = zip(
-                RowColumns._fields,
-                self.names,
-                self.beside.parts(start, start + batch.num_rows),
-                strict=True,
-            )
-            own = [
-                v if name is None else _column(batch.column(name), field, name)
-                for field, name, v in beside
-            ]
-            yield _features(batch, self.columns), tagged(*own)
+        for batch in self._batches(block, [*self.columns, *self.names.values()]):
+            stored = {
+                field: _column(batch.column(name), field, name)
+                for field, name in self.names.items()
+            }
+            beside = self.beside.parts(start, start + batch.num_rows)._replace(**stored)
+            yield _features(batch, self.columns), tagged(*beside)
             start += batch.num_rows
 
     def _batches(self, block: int, columns: list[str]) -> Iterator[Any]:
@@ -91,7 +86,7 @@ class TableRows(FileRows):
             ) from error
 
     def labels(self) -> NDArray[Any]:
-        name = self.names.label
+        name = self.names.get("label")
         if name is None:
             return np.unique(self.beside.label)
         parts = [

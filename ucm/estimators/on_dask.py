@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.columns import Features, RowColumns, refuse_lost
+from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
 from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import label_in, weight_in
@@ -56,7 +56,7 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     n, names = classifier.n_features_in_, getattr(classifier, "feature_names_in_", None)
     frame = hasattr(X, "columns")
     if frame and names is not None:
-        refuse_lost(names, X.columns)
+        places_of(names, X.columns)
         X = X[list(names)]
     elif not frame and X.ndim == 2:
         refuse_cut_rows(X)
@@ -104,7 +104,7 @@ def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) ->
 
 
 def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
-    return right_rows(*block, classifier, None)
+    return right_rows(*block, classifier)
 
 
 def light_of(classifier: Any, named: bool = True) -> Any:
@@ -127,17 +127,12 @@ def refuse_width(classifier: Any, method: str, n: int) -> None:
         )
 
 
-def right_rows(X: Any, y: Any, classifier: Any, places: Any) -> Vec:
-    """Return the weight of the correctly classified rows, and of all rows; a kernel over rows.
-
-    Parameters
-    ----------
-    places : of the columns of the fit; None for all columns
-    """
+def right_rows(X: Any, y: Any, classifier: Any) -> Vec:
+    """Return the weight of the correctly classified rows of a block, and of all rows."""
     c, y = weights_and_labels(y)
     if y.size == 0:
         return np.zeros(2)
-    correct = np.asarray(classifier.predict(X if places is None else X[:, places])) == y
+    correct = np.asarray(classifier.predict(X)) == y
     return np.array([float(c @ correct), float(c.sum())])
 
 

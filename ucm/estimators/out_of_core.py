@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.array_rows import library
-from ucm.data.columns import refuse_lost, weights_of
 from ucm.data.effective_weights import class_factors
 from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.readers import has_columns, open_rows
 from ucm.data.row_metadata import label_in
 from ucm.data.shared_passes import SharedPasses
-from ucm.data.source import Labelled, RowSource, as_double
+from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.multiclass import about_pair, pairs_of
@@ -111,13 +110,13 @@ def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
 
 
 def scored(
-    source: RowSource, W: NDArray[np.float64], names: list[str] | None
+    source: RowSource, W: NDArray[np.float64], names: Sequence[str] | None
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return `X W'` and the labels, computed block by block.
 
     Parameters
     ----------
-    names : the columns that are features, of a table with names; None for all
+    names : of the features of the fit, if they have some
 
     Raises
     ------
@@ -126,7 +125,7 @@ def scored(
     """
     if source.m == 0:
         refuse_empty()
-    W = weights_of(W, names, source.features)
+    source = with_features(source, names)
     if source.n != W.shape[1]:
         raise DataError(
             f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"
@@ -153,12 +152,9 @@ def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
     else:
         columns = names if names and has_columns(X) else None
         source = open_rows(X, y, sample_weight=sample_weight, columns=columns)
-    places, light = None, light_of(classifier, named=False)
-    if names and source.features is not None and names != list(source.features):
-        refuse_lost(names, source.features)
-        places = [source.features.index(name) for name in names]
-    refuse_width(classifier, "score", source.n if places is None else len(places))
-    right, whole = source.map_reduce(right_rows, light, places, merge=operator.add)
+    source, light = with_features(source, names or None), light_of(classifier, named=False)
+    refuse_width(classifier, "score", source.n)
+    right, whole = source.map_reduce(right_rows, light, merge=operator.add)
     return float(right / whole)
 
 
