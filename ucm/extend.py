@@ -11,8 +11,8 @@ from ucm.data.source import BlockSource, RowSource
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session
-from ucm.forms.solver import Solver
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Session, Solver
 from ucm.language.contracts import (
     Block,
     BoundDomain,
@@ -53,10 +53,8 @@ __all__ = [
     "Coupling",
     "Domain",
     "FoldedConcave",
-    "InnerSolver",
     "Jacobian",
     "LinearMap",
-    "LinearTerm",
     "Loss",
     "LoweredSet",
     "MassMultipliers",

@@ -26,7 +26,7 @@ from ucm.errors import (
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session
+from ucm.forms.objective import Composite
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 
@@ -389,21 +389,14 @@ def test_invalid_answers_for_losses_are_refused(name: str) -> None:
 
 
 def test_answers_of_inner_solvers_are_validated() -> None:
-    class Nothing(Session):
-        def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Any:
-            return np.zeros(3)
-
-        def place(self, w: Any, b: float) -> None:
-            pass
-
-    class Inner(InnerSolver):
+    class Inner(Solver[Composite]):
         name = "inner"
 
         def refuse(self, form: Composite) -> str | None:
             return None
 
-        def open(self, form: Composite, monitor: Monitor) -> Session:
-            return Nothing()
+        def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Any:
+            return np.zeros(3)
 
     with pytest.raises(SolverError, match=r"solver 'inner': expected .*Answer"):
         ucm.solve(models.rlsvmc1(0.1), APART, Y, solver=ucm.solvers.DCA(Inner()))

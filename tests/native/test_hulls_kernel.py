@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
 import ucm
+from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.native.binding import library
@@ -38,9 +39,12 @@ def _tilted(seed: int) -> tuple[Any, ...]:
     )
 
 
-def _form(X: Any, y: Any, tops: Any, c: float, offset: float) -> Composite:
-    """`sum tops max(0, offset - t) + c ||w||^2`."""
-    return Composite(X, y, ucm.Ramp(offset).split()[0], (c * ucm.L2(),), (offset * tops,))
+def _form(
+    X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTerm | None = None
+) -> Composite:
+    """`sum tops max(0, offset - t) + c ||w||^2` less a linear term."""
+    losses, penalties = ucm.Ramp(offset).split()[0], (c * ucm.L2(),)
+    return Composite(X, y, losses, penalties, (offset * tops,), tilt=tilt)
 
 
 def _clarabel(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTerm) -> float:
@@ -54,9 +58,9 @@ def _clarabel(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTe
 def test_boxes_of_each_sample_and_linear_terms(seed: int) -> None:
     X, y, tops, c, offset, tilt = _tilted(seed)
     table = sparse.csr_matrix(X) if seed % 5 == 0 else X
-    form = _form(table, y, tops, c, offset)
+    form = _form(table, y, tops, c, offset, tilt)
     method = HingeActiveSet(form)
-    answer = method.solve(form, tilt, 1e-9, None, Monitor(1e-9), None)
+    answer = method.solve(form, Monitor(1e-9), None, 60)
     w, b, alpha = answer.w, answer.b, answer.slopes
     assert w is not None and alpha is not None
     t = y * (X @ w + b)
@@ -75,17 +79,15 @@ def test_boxes_of_each_sample_and_linear_terms(seed: int) -> None:
 @pytest.mark.parametrize("near", [0.0, 1e-3, 10.0])
 def test_boxes_from_a_near_problem(near: float) -> None:
     X, y, tops, c, offset, tilt = _tilted(5)
-    form = _form(X, y, tops, c, offset)
+    form = _form(X, y, tops, c, offset, tilt)
     method = HingeActiveSet(form)
-    first = method.solve(form, tilt, 1e-10, None, Monitor(1e-10), None)
+    first = method.solve(form, Monitor(1e-10), None, 60)
     (w, b), alpha = first.plane, first.slopes
     assert alpha is not None
     rng = np.random.default_rng(0)
-    start = (
-        np.clip(alpha + near * rng.standard_normal(alpha.size), 0.0, tops),
-        w + near * rng.standard_normal(w.size), b + near,
-    )  # fmt: skip
-    again = method.solve(form, tilt, 1e-10, start, Monitor(1e-10), None)
+    moved = np.clip(alpha + near * rng.standard_normal(alpha.size), 0.0, tops)
+    start = Answer(w=w + near * rng.standard_normal(w.size), b=b + near, slopes=moved)
+    again = method.solve(form, Monitor(1e-10), start, 60)
     assert again.status == "converged"
     np.testing.assert_allclose(again.plane[0], w, atol=1e-4)
 

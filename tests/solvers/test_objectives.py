@@ -25,7 +25,8 @@ from ucm.evidence.objective import FeatureNormal, certify_objective, is_unattain
 from ucm.evidence.reference import majorant
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, LinearTerm, Session
+from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
+from ucm.forms.solver import Session, Solver
 from ucm.solvers import (
     DCA,
     Conic,
@@ -121,19 +122,19 @@ def test_tilted_problems_are_solved_warm(solver: Any, penalty: Any, seed: int) -
 
     X, y = noisy(50, 5, seed)
     form = Composite(X, y, ucm.Ramp(0.5).split()[0], (penalty,))
-    session = solver.open(form, Monitor())
+    session, point = solver.session(form), None
     for k in range(4):
         v, u = tilted(form, seed + 10 * k)
-        tilt = form.flat().__class__(v, u)
-        point = session.solve(form, tilt, 1e-8)
+        form = form.tilted(LinearTerm(v, u))
+        point = session.solve(form, Monitor(1e-8), point)
         w, b = cp.Variable(5), cp.Variable()
         t = cp.multiply(y, X @ w + b)
         size = cp.norm1(w) if form.norms[0] else cp.sum_squares(w)
         total = 2.0 * cp.sum(cp.pos(0.5 - t)) + 0.5 * size - v @ t - u @ w
         value = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
         margin = form.margins(point.w, point.b)
-        assert form.value(margin, point.w, tilt) == pytest.approx(value, rel=1e-6, abs=1e-6)
-        bound, _ = form.lower_bound(point.slopes, margin, tilt)
+        assert form.value(margin, point.w) == pytest.approx(value, rel=1e-6, abs=1e-6)
+        bound, _ = form.lower_bound(point.slopes, margin)
         assert bound <= value + 1e-6 * abs(value)
 
 
@@ -147,19 +148,19 @@ def test_tilts_of_the_normal_and_features_beyond_samples(loss: Any, m: int, n: i
     values = []
     for samples in (X, sparse.csr_matrix(X)):
         form = Composite(samples, y, (loss,), (0.5 * ucm.L2(),), (np.where(y > 0, 2.0, 0.5),))
-        session = ProxALM().open(form, Monitor())
+        session = ProxALM().session(form)
         for scale in (0.0, 1.0, 0.3):
             v, u = np.zeros(m), scale * np.linspace(-1.0, 1.0, n)
             if loss.slope() is not None:
                 v = -form.caps * (np.arange(m) % 5 == 0)
-            tilt = LinearTerm(v, u)
-            session.place(0.1 * generator.standard_normal(n), 0.0)
-            answer = session.solve(form, tilt, 1e-8)
+            form = form.tilted(LinearTerm(v, u))
+            start = Answer(w=0.1 * generator.standard_normal(n), b=0.0)
+            answer = session.solve(form, Monitor(1e-8), start)
             assert answer.status == "converged" and answer.slopes is not None
             w, b = answer.plane
             margin = form.margins(w, b)
-            values.append(form.value(margin, w, tilt))
-            bound, _ = form.lower_bound(answer.slopes, margin, tilt)
+            values.append(form.value(margin, w))
+            bound, _ = form.lower_bound(answer.slopes, margin)
             assert abs(values[-1] - bound) <= 1e-8 * abs(values[-1])
     assert_allclose(values[:3], values[3:], rtol=1e-7)
 
@@ -600,7 +601,7 @@ def test_a_limit_inside_is_a_status_and_the_last_good_iterate_comes_back() -> No
     assert np.isfinite(solution.certificate.gap)
 
 
-class Failing(InnerSolver):
+class Failing(Solver[Composite]):
     """HiGHS, but from the k-th problem on it ends with a status."""
 
     name = "failing"
@@ -611,22 +612,24 @@ class Failing(InnerSolver):
     def refuse(self, form: Composite) -> str | None:
         return None
 
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        inner, outer, count = HiGHS().open(form, monitor), self, itertools.count()
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return self.session(form).solve(form, monitor, start)
 
-        class Part(Session):
-            def place(self, w: Any, b: float) -> None:
-                inner.place(w, b)
+    def session(self, form: Composite) -> Solver[Composite]:
+        inner, outer, count = HiGHS().session(form), self, itertools.count()
 
-            def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-                point = inner.solve(form, tilt, tol)
+        class Part(Session[Composite]):
+            def solve(
+                self, form: Composite, monitor: Monitor, start: Answer | None = None
+            ) -> Answer:
+                point = inner.solve(form, monitor, start)
                 if next(count) < outer.k:
                     return point
                 return Answer(
                     w=np.full(form.n, 7.0), b=7.0, status=outer.status, message="it ended early"
                 )
 
-        return Part()
+        return Part(self)
 
 
 @pytest.mark.parametrize("status", ["infeasible", "unbounded", "max_iter"])
@@ -660,7 +663,7 @@ def test_an_unbounded_program_is_named(solver: Any) -> None:
     tilt = LinearTerm(
         np.zeros(30), np.full(3, 200.0)
     )  # no subgradient of any H: it outweighs the loss
-    point = solver.open(form, Monitor()).solve(form, tilt, 1e-8)
+    point = solver.solve(form.tilted(tilt), Monitor(1e-8))
     assert point.status == "unbounded"
     assert "scale the features" in point.message
 
@@ -999,11 +1002,11 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     upper = rng.uniform(0.5, 3.0, n)
     declared = Logistic() if loss == "logistic" else Hinge(2)
     penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())
-    form = Composite(X, y, (declared,), penalties, (c,))
+    form = Composite(X, y, (declared,), penalties, (c,), tilt=tilt)
     steps = L1Newton.of(form)
     assert steps is not None
-    monitor = Monitor()
-    w, b, slopes = steps.solve(form, tilt, 1e-9, (np.zeros(n), 0.0), monitor, False)
+    monitor = Monitor(1e-9)
+    w, b, slopes = steps.solve(form, monitor, (np.zeros(n), 0.0))
     assert slopes is not None
     wide, bias = cp.Variable(n), cp.Variable()
     margin = cp.multiply(y, X @ wide + bias)
@@ -1011,11 +1014,11 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     height = c @ each + upper @ cp.abs(wide) + ridge * cp.sum_squares(wide)
     problem = cp.Problem(cp.Minimize(height - tilt.margin @ margin - tilt.normal @ wide))
     problem.solve(solver="CLARABEL")
-    assert form.value(form.margins(w, b), w, tilt) == pytest.approx(problem.value, rel=1e-7)
-    bound, missed = form.lower_bound(slopes, form.margins(w, b), tilt, w)
+    assert form.value(form.margins(w, b), w) == pytest.approx(problem.value, rel=1e-7)
+    bound, missed = form.lower_bound(slopes, form.margins(w, b), w)
     assert missed <= 1e-9 and bound == pytest.approx(problem.value, rel=1e-7)
     before = monitor.systems
-    again = steps.solve(form, tilt, 1e-9, (w, b), monitor, False)
+    again = steps.solve(form, monitor, (w, b))
     assert monitor.systems == before and again[0] == pytest.approx(w, abs=1e-4)
 
 

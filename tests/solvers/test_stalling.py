@@ -17,7 +17,8 @@ from ucm.errors import ConvergenceWarning, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, Session
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Session, Solver
 from ucm.solvers import APG, DCA, SSNAL, Conic, LevelSetNewton, ProxNewton, TrustRegionSecular
 from ucm.solvers.objective.with_fallback import WithFallback
 
@@ -87,15 +88,12 @@ def settled_to(solution: Any, tol: float) -> bool:
 class Stuck(Conic):
     """Ends at w = 0 without proof."""
 
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _AtZero()
+    def session(self, form: Any) -> Solver[Any]:
+        return _AtZero(self)
 
 
-class _AtZero(Session):
-    def place(self, w: np.ndarray, b: float) -> None:
-        pass
-
-    def solve(self, form: Composite, tilt: Any, tol: float) -> Answer:
+class _AtZero(Session[Composite]):
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         return Answer(w=np.zeros(form.n), b=0.0, status="stalled", message="stuck")
 
 
@@ -115,7 +113,7 @@ def test_the_fallback_of_a_route_goes_on_and_is_named(monkeypatch: pytest.Monkey
     assert "without proof" not in named.explain()
     known = plan.solve()
     assert known.stats.solver == "prox-newton" and "went on" not in known.message
-    monkeypatch.setattr(ProxNewton, "open", Stuck.open)
+    monkeypatch.setattr(ProxNewton, "session", Stuck.session)
     solution = plan.solve()
     assert (solution.status, solution.stats.solver) == ("optimal", "clarabel")
     assert "clarabel went on from the answer of prox-newton" in solution.message

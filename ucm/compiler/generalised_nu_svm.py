@@ -23,7 +23,7 @@ from ucm.evidence.radius_from_lambda import KnownRadius, NormProblem
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver
+from ucm.forms.objective import Composite
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.robust import RobustMargin
@@ -80,8 +80,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         """Return the answer of a solver, which starts from the normal found with the radius."""
         if start is None and self.known is not None:
             start = self.problem.start(self.known)
-        tilted: InnerSolver = solver  # type: ignore[assignment]  # as all solvers of a `Composite`
-        return tilted.solve_tilted(self.form, self.problem.tilt, monitor, start)
+        return super().answer(solver, monitor, start)
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         result = bounds(self.declared, self.data, self.problem.normal(answer.plane[0]))

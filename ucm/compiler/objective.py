@@ -172,7 +172,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         if self.split.convex or not isinstance(normal, FeatureNormal):
             return weights
         margin = self.data.y * (normal.scores + b)
-        return weights - self.split.tilt(margin, normal.w).margin
+        return weights - self.split.subgradient(margin, normal.w).margin
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         convex = self.split.convex
@@ -202,7 +202,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         if slopes is None or self.split.losses:
             margin = G.margins(w, b)
             slopes = G.gradient(margin) if slopes is None else slopes
-            slopes = slopes + self.split.tilt(margin, w).margin
+            slopes = slopes + self.split.subgradient(margin, w).margin
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         found = Recovered(w, b, None, weights, "variable")
         return found if gram is None else found.by_kernel(gram, gram.combination(self.data.X, w))

@@ -354,8 +354,10 @@ def solve_in_turn(
         plan = compiled(value)
         if plan is None:
             continue
-        session = sessions.setdefault(plan.solver.name, plan.solver.session())
-        solution = solved(replace(plan, solver=session), start)
+        name = plan.solver.name
+        if name not in sessions:
+            sessions[name] = plan.solver.session(plan.form)
+        solution = solved(replace(plan, solver=sessions[name]), start)
         if solution is None:
             sessions, start = {}, None  # of no use after a failure
             continue

@@ -13,7 +13,7 @@ from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest import NearestPoint
-from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
+from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -311,10 +311,10 @@ def _dca_around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[An
     if asked == "dca" or isinstance(asked, DCA):
         asked = outer.inner or "auto"
     inner = choose(form.G, asked)
-    if not isinstance(inner, InnerSolver):
+    if inner is None or Composite not in inner.takes:
         return None
     second = next(fallbacks(form.G, inner, asked), None)
-    if isinstance(second, InnerSolver):
+    if second is not None:
         both = WithFallback(inner, second)
         inner = both if both.applies(form.G) else inner
     return replace(outer, inner=inner)

@@ -35,7 +35,8 @@ from ucm.evidence.generalised_nu_svm import (
 )
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm
+from ucm.forms.objective import Composite, LinearTerm
+from ucm.forms.solver import Solver
 from ucm.language.domains import LossBall
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import Quadratic
@@ -77,12 +78,12 @@ class NormProblem:
     """`min -rho + (1/N) sum c_i l_i(rho - margin_i) + mu ||w||^2 / 2` over w, b and rho, as `Composite`.
 
     The coefficient of one more feature, `-y_i`, is `rho - o` for losses of the offset o, and the slope -1 is
-    a tilt. The samples are divided by a power of 2, and in coordinates of their span if they are fewer than
-    the features.
+    a linear term. The samples are divided by a power of 2, and in coordinates of their span if they are fewer
+    than the features.
 
     Attributes
     ----------
-    form, tilt : the composite problem with mu = 0 over (w, rho - o)
+    form : the composite problem with mu = 0 over (w, rho - o)
     distance : the distance of the weighted class means, `mu ||w||` for a large mu
 
     Raises
@@ -118,8 +119,10 @@ class NormProblem:
         whole: Any = (
             sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
         )
-        self.form = Composite(whole, data.y, tuple(weights), (), tuple(weights.values()))
-        self.tilt = LinearTerm(np.zeros(data.m), np.eye(1, n + 1, n).ravel())
+        slope = LinearTerm(np.zeros(data.m), np.eye(1, n + 1, n).ravel())
+        self.form = Composite(
+            whole, data.y, tuple(weights), (), tuple(weights.values()), tilt=slope
+        )
         self.ridge = Quadratic(np.diag(np.append(np.ones(n), 0.0)))
 
     def normal(self, v: Vec) -> Vec:
@@ -138,12 +141,13 @@ class NormProblem:
         """Return the solution w with `||w|| <= lam`, in the unit and coordinates of the form, and whether the
         bound is active. The function `1 / ||w||` of mu is nearly linear."""
         smooth = all(loss.smooth() for loss in self.form.losses)
-        solver: InnerSolver = ProxNewton() if smooth else ProxALM()
-        session = solver.open(self._with_ridge(1.0), Monitor(_ACCURACY))
+        solver: Solver[Composite] = ProxNewton() if smooth else ProxALM()
+        session, answer = solver.session(self._with_ridge(1.0)), None
 
         @functools.cache
         def at(mu: float) -> tuple[Vec, float]:
-            answer = session.solve(self._with_ridge(mu), self.tilt, _ACCURACY)
+            nonlocal answer
+            answer = session.solve(self._with_ridge(mu), Monitor(_ACCURACY), answer)
             v = answer.plane[0][: self.n]
             return v, float(np.linalg.norm(v))
 

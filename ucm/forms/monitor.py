@@ -169,6 +169,12 @@ class Monitor:
             fallbacks=self.fallbacks,
         )
 
+    def count_work(self, own: Monitor, share: float = 1.0) -> None:
+        """Add the passes and systems of an inner problem, over a share of the samples."""
+        self.passes += share * own.passes
+        self.systems += own.systems
+        self.hessian_passes += share * own.hessian_passes
+
     def record_fallback(self, solver: str, unproven: str) -> None:
         """Record that a fallback continued from an answer without proof."""
         self.fallbacks[solver] = unproven

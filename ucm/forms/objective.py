@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,10 +13,7 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
-from ucm.data.options import OptionSpec
 from ucm.forms.answer import Answer, Expected
-from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
 from ucm.language.losses.hinge import ShiftedHinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -28,13 +25,9 @@ from ucm.language.terms import (
 )
 
 __all__ = [
-    "INNER",
     "Composite",
     "DifferenceOfConvex",
-    "InnerSolver",
     "LinearTerm",
-    "Session",
-    "SessionSolver",
     "curvature",
     "hinged",
     "unit_of",
@@ -65,7 +58,9 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class Composite:
-    """`min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <tilt>`, `t_i = y_i (w'x_i + b)`.
+    """`min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <v, t> - <u, w>`.
+
+    The margins are `t_i = y_i (w'x_i + b)`.
 
     Attributes
     ----------
@@ -74,6 +69,7 @@ class Composite:
     losses, penalties : the convex terms
     weights : for every loss c_k, (m,) and not negative, or None for ones; () for ones in all
     stored : entries of the bound data, the unit of half a pass; 0 for those of X
+    tilt : the linear function <v, t> + <u, w> that is subtracted; None for 0
     """
 
     X: Any
@@ -82,6 +78,7 @@ class Composite:
     penalties: tuple[ProximalPenalty, ...]
     weights: tuple[Vec | None, ...] = ()
     stored: int = 0
+    tilt: LinearTerm | None = None
 
     @property
     def m(self) -> int:
@@ -155,9 +152,28 @@ class Composite:
             total += end(loss) if c is None else _times(c, end(loss))
         return total
 
-    def flat(self) -> LinearTerm:
-        """Return a tilt of 0."""
-        return LinearTerm(np.zeros(self.m), np.zeros(self.n))
+    @property
+    def linear(self) -> LinearTerm:
+        """The tilt as arrays, zeros for none."""
+        return self.tilt or LinearTerm(np.zeros(self.m), np.zeros(self.n))
+
+    def tilted(self, tilt: LinearTerm | None) -> Composite:
+        """Return the problem with another linear term, which shares all that is computed of the others."""
+        form = copy.copy(self)
+        vars(form)["tilt"] = tilt
+        return form
+
+    def same_terms(self, other: Composite) -> bool:
+        """True if another problem over these samples has the same losses and weights."""
+        pairs = zip(self.weights, other.weights, strict=False)
+        return (
+            self.losses == other.losses
+            and len(self.weights) == len(other.weights)
+            and all(
+                a is b or (a is not None and b is not None and np.array_equal(a, b))
+                for a, b in pairs
+            )
+        )
 
     def margins(self, w: Vec, b: float) -> Vec:
         return self.y * (self.X @ w + b)
@@ -180,11 +196,11 @@ class Composite:
         """The total loss at the margins."""
         return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
 
-    def value(self, margin: Vec, w: Vec, tilt: LinearTerm | None = None) -> float:
+    def value(self, margin: Vec, w: Vec) -> float:
         """The objective at the margins and the normal."""
         total = self.loss(margin) + self.penalty.value(w)
-        if tilt is not None:
-            total -= float(tilt.margin @ margin) + float(tilt.normal @ w)
+        if self.tilt is not None:
+            total -= float(self.tilt.margin @ margin) + float(self.tilt.normal @ w)
         return total
 
     def gradient(self, margin: Vec) -> Vec:
@@ -236,19 +252,19 @@ class Composite:
         return float(abs(self.X).max())
 
     def lower_bound(
-        self, slopes: Vec, margin: Vec | None, tilt: LinearTerm, w: Vec | None = None
+        self, slopes: Vec, margin: Vec | None, w: Vec | None = None
     ) -> tuple[float, float]:
-        """Return a lower bound of the tilted problem by Fenchel's inequality, and the relative violation.
+        """Return a lower bound of the optimum by Fenchel's inequality, and the relative violation.
 
-        With `beta = sum_k alpha_k + tilt.margin` and `y'beta = 0`, the bound is
-        `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + tilt.normal)`, Z the samples
-        times their labels. `beta = 0` is feasible for the tilts of a split; a point that violates a
+        With `beta = sum_k alpha_k + v` and `y'beta = 0`, the bound is
+        `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + u)`, Z the samples times their
+        labels. `beta = 0` is feasible for the tilts of a split; a point that violates a
         constraint is moved towards 0. Solvers use the bound as a stopping rule; certificates compute their
         own bound from the declaration.
 
         With w the bound is tight at w for sums of penalties without a proximal map too.
         """
-        alpha = self.shares(slopes, margin)
+        alpha, tilt = self.shares(slopes, margin), self.linear
         tilted = bool(tilt.margin.any())
         beta = sum(alpha) + tilt.margin if tilted else sum(alpha)
         signed = self.y * beta
@@ -428,7 +444,7 @@ class DifferenceOfConvex:
                 low, high = places[max(k - 1, 0)], places[min(k + 1, _GRID - 1)]
         return Answer(w=np.zeros(G.n), b=best)
 
-    def tilt(self, margin: Vec, w: Vec) -> LinearTerm:
+    def subgradient(self, margin: Vec, w: Vec) -> LinearTerm:
         """Return a subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return LinearTerm(-slopes_of(self.parts, margin), normal)
@@ -455,81 +471,3 @@ def unit_of(losses: Iterable[ConvexLoss]) -> float:
     bases = [split_scalar(loss)[1] for loss in losses]
     units = {base.offset if isinstance(base, ShiftedHinge) else 1.0 for base in bases}
     return units.pop() if len(units) == 1 else 1.0
-
-
-class Session(ABC):
-    """An inner solver on one set of samples, which keeps its state from one problem to the next.
-
-    Attributes
-    ----------
-    whole : True if it solves the whole problem, so that it reports its own steps
-    monitor : the monitor with its limits
-    """
-
-    whole: bool = False
-    monitor: Monitor
-
-    @abstractmethod
-    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-        """Solve the tilted problem.
-
-        `form` has the samples and losses of the session; the weights of its penalties may differ.
-        """
-
-    @abstractmethod
-    def place(self, w: Vec, b: float) -> None:
-        """Set the point to start from."""
-
-
-class InnerSolver(Solver[Composite]):
-    """A solver of composite problems: of one, or in a session of several with different tilts."""
-
-    @abstractmethod
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        """Return a session for these samples and losses."""
-
-    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        return self.solve_tilted(form, form.flat(), monitor, start)
-
-    def solve_tilted(
-        self, form: Composite, tilt: LinearTerm, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
-        """Solve a problem with a tilt, as `solve` does without a tilt."""
-        session = self.open(form, monitor)
-        session.whole = True
-        if start is not None:
-            session.place(*start.plane)
-        answer = session.solve(form, tilt, monitor.tol)
-        if not monitor.history:
-            w, b = answer.plane
-            height = form.value(form.margins(w, b), w, tilt)
-            monitor.report(max(1, monitor.iterations), height, float("nan"))
-        return answer
-
-
-class SessionSolver(InnerSolver):
-    """An inner solver that keeps one session for several problems over the same samples and losses.
-
-    Parameters
-    ----------
-    inner : the solver
-    """
-
-    def __init__(self, inner: InnerSolver) -> None:
-        self.inner = inner
-        vars(self)["name"] = inner.name  # its answers are those of the inner one
-        self.opened: Session | None = None
-
-    def refuse(self, form: Composite) -> str | None:
-        return self.inner.refuse(form)
-
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        if self.opened is None:
-            self.opened = self.inner.open(form, monitor)
-        self.opened.monitor = monitor
-        return self.opened
-
-
-INNER = OptionSpec(
-    "a solver of composite problems, as ucm.solvers.HiGHS()", lambda x: isinstance(x, InnerSolver)
-)

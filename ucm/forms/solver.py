@@ -15,7 +15,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 
-__all__ = ["Solver", "solver_of", "solvers_of"]
+__all__ = ["Session", "Solver", "solver_of", "solvers_of"]
 
 Form = TypeVar("Form")
 
@@ -44,10 +44,10 @@ class Solver(ABC, Generic[Form]):
     def refuse(self, form: Form) -> str | None:
         """Return the reason why this solver does not take the form; None if it does."""
 
-    def session(self) -> Solver[Form]:
-        """Return a solver with a state for a sequence of problems over the same samples.
+    def session(self, form: Form) -> Solver[Form]:
+        """Return a solver for a sequence of problems over the samples of a form.
 
-        By default it is this solver, without a state.
+        By default it is this solver, which keeps nothing from one problem to the next; else a `Session`.
         """
         return self
 
@@ -64,6 +64,25 @@ class Solver(ABC, Generic[Form]):
         monitor : counts passes, records every iteration, and decides when to stop
         start : an answer to a form of the same shape, which may be infeasible
         """
+
+
+class Session(Solver[Form]):
+    """A solver with a state that lasts from one problem to the next over the same samples.
+
+    The losses, the penalties and the linear term of a problem may differ from the one before. The caller says
+    by `start` where a problem begins.
+
+    Parameters
+    ----------
+    solver : the solver without a state, whose forms and name these are
+    """
+
+    def __init__(self, solver: Solver[Form]) -> None:
+        self.solver = solver
+        vars(self).update(name=solver.name, takes=solver.takes)
+
+    def refuse(self, form: Form) -> str | None:
+        return self.solver.refuse(form)
 
 
 def solver_of(form: type, example: str = "ucm.solvers.SSNAL()") -> OptionSpec:

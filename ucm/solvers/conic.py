@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Session, Solver
 from ucm.language.parameter import Numbers
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
@@ -36,7 +36,7 @@ _FIRST_ORDER = ("SCS",)
 _NO_POWERS = ("ECOS",)  # solvers without a cone for powers
 
 
-class Conic(InnerSolver):
+class Conic(Solver[MinNorm | Composite]):
     """A conic solver that CVXPY knows: any norm, any domain, every convex loss and penalty.
 
     Parameters
@@ -49,7 +49,6 @@ class Conic(InnerSolver):
     """
 
     name: ClassVar[str] = "clarabel"
-    takes: ClassVar[tuple[type, ...]] = (MinNorm, Composite)
 
     def __init__(self, name: str = "clarabel", **options: Any) -> None:
         if not isinstance(name, str) or not name:
@@ -80,14 +79,14 @@ class Conic(InnerSolver):
             return "it has no cone for powers, which losses may need"
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
 
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _CvxpySession(self, monitor)
+    def session(self, form: MinNorm | Composite) -> Solver[Any]:
+        return self if isinstance(form, MinNorm) else _CvxpySession(self)
 
     def solve(
         self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         if isinstance(form, Composite):
-            return super().solve(form, monitor, start)
+            return _CvxpySession(self).solve(form, monitor, start)
         if monitor.timed_out:
             return Answer(form.centers()).interrupted()
         import cvxpy as cp
@@ -149,20 +148,22 @@ def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
     return cp.norm(z, q) if q in (1.0, 2.0, np.inf) else cp.pnorm(z, q, approx=False)
 
 
-class _CvxpySession(Session):
-    """One problem of CVXPY for each tuple of penalties met."""
+class _CvxpySession(Session[Composite]):
+    """The last problem of CVXPY, which serves while only the linear term changes.
 
-    def __init__(self, solver: Conic, monitor: Monitor) -> None:
-        self.solver, self.monitor = solver, monitor
-        self.problems: dict[Any, tuple[Any, ...]] = {}
+    Interior-point methods have no use for a start.
+    """
 
-    def place(self, w: Vec, b: float) -> None:
-        """Interior-point methods have no use for a start."""
+    def __init__(self, conic: Conic) -> None:
+        super().__init__(conic)
+        self.conic = conic
+        self.form: Composite | None = None
 
     def _problem(self, form: Composite) -> tuple[Any, ...]:
         import cvxpy as cp
 
-        if form.penalties not in self.problems:
+        known = self.form
+        if known is None or known.penalties != form.penalties or not known.same_terms(form):
             # every feature of size one, and an objective of its own size
             top = abs(form.X).max(axis=0)
             top = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
@@ -175,38 +176,38 @@ class _CvxpySession(Session):
             total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, form.X @ w + b)
             problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), [equation])
-            self.problems[form.penalties] = (problem, w, b, v, u, size, equation)
-        return self.problems[form.penalties]
+            self.form, self.problem = form, (problem, w, b, v, u, size, equation)
+        return self.problem
 
-    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         """Solve in larger units of the objective where the optimum is far below 1, as tolerances are
         absolute."""
-        answer = self._solve(form, tilt, tol, 1.0)
-        if answer.slopes is None or tilt.margin.any() or tilt.normal.any():
-            return answer
-        value, gap = _gap(form, tilt, answer, answer.slopes)
+        answer = self._solve(form, monitor, 1.0)
+        value, gap = _gap(form, answer)
         for power in (1.0, 0.5):
-            if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.timed_out:
+            small = form.tilt is None and 1e-200 < value < _SMALL and gap < np.inf
+            if not small or gap <= 0.5 * monitor.tol * value or monitor.timed_out:
                 break
-            again = self._solve(form, tilt, tol, value**-power)
-            if again.slopes is not None:
-                other, left = _gap(form, tilt, again, again.slopes)
-                if left < gap:
-                    answer, value, gap = again, other, left
+            again = self._solve(form, monitor, value**-power)
+            other, left = _gap(form, again)
+            if left < gap:
+                answer, value, gap = again, other, left
+        monitor.report(max(1, monitor.iterations), value, float("nan"))
         return answer
 
-    def _solve(self, form: Composite, tilt: LinearTerm, tol: float, factor: float) -> Answer:
+    def _solve(self, form: Composite, monitor: Monitor, factor: float) -> Answer:
         problem, w, b, v, u, size, equation = self._problem(form)
+        tilt, tol = form.linear, monitor.tol
         v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
-        failure, name = "", self.solver.name
+        failure, name = "", self.name
         # a gap is first order in the dual error: as tight as it can be had
-        for tight in (1e-3 * tol,) if self.solver.backend in _FIRST_ORDER else _TIGHT:
-            failure = self.solver.attempt(problem, self.monitor, tight)
+        for tight in (1e-3 * tol,) if self.conic.backend in _FIRST_ORDER else _TIGHT:
+            failure = self.conic.attempt(problem, monitor, tight)
             if not failure and problem.status not in ("unbounded", "infeasible"):
                 break
         if failure:
             return _failed(form, "max_iter", f"{name} failed ({failure}); scale the features")
-        timed_out = cut_short(problem, self.monitor)
+        timed_out = cut_short(problem, monitor)
         if w.value is None and timed_out:
             return _failed(form, "interrupted", "")
         if w.value is None:
@@ -220,12 +221,14 @@ class _CvxpySession(Session):
         return answer.interrupted() if timed_out else answer
 
 
-def _gap(form: Composite, tilt: LinearTerm, answer: Answer, slopes: Vec) -> tuple[float, float]:
-    """Return the value of an answer, and the gap that its slopes prove."""
+def _gap(form: Composite, answer: Answer) -> tuple[float, float]:
+    """Return the value of an answer, and the gap that its slopes prove; inf without slopes."""
     w, b = answer.plane
     margin = form.margins(w, b)
-    value = form.value(margin, w, tilt)
-    return value, value - form.lower_bound(slopes, margin, tilt, w)[0]
+    value = form.value(margin, w)
+    if answer.slopes is None:
+        return value, np.inf
+    return value, value - form.lower_bound(answer.slopes, margin, w)[0]
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:

@@ -79,12 +79,24 @@ class SampleTables(ABC):
         """Return the objective of the problem from the `value` of compiled code."""
 
     def descend(
-        self, level: FeatureLevel, rest: list[int], monitor: Monitor
+        self,
+        level: FeatureLevel,
+        rest: list[int],
+        monitor: Monitor,
+        tol: float | None = None,
+        most: int = _LIMIT,
     ) -> tuple[FeatureLevel, str]:
         """From a level through those of the strides that are left, all but the last to a coarse gap: the
-        level where it ended, and how. A coarse level that has stalled has done its part."""
+        level where it ended, and how. A coarse level that has stalled has done its part.
+
+        Parameters
+        ----------
+        tol : relative gap of all samples; None for the tolerance of the monitor
+        most : limit of outer steps of a level
+        """
+        tol = monitor.tol if tol is None else tol
         while True:
-            ended = level.run(monitor, _COARSE_GAP if rest else monitor.tol)
+            ended = level.run(monitor, _COARSE_GAP if rest else tol, most)
             if not rest or ended not in ("converged", "stalled"):
                 return level, ended
             level = level.refined(rest.pop())

@@ -23,7 +23,7 @@ from ucm.evidence.verify import solved
 from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
+from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -86,7 +86,7 @@ def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> No
             refused.append(f"{trial.label}: {why}")
     if not taken:
         Checker(subject, tol).fail("it takes one of the forms", *refused)
-    if isinstance(solver, InnerSolver):
+    if Composite in solver.takes:
         _check_tilts(Checker(f"{subject}, in a session", tol), solver, rng)
 
 
@@ -335,7 +335,7 @@ def _check_trial(
         trial.judge(judge, ended)
 
 
-def _check_tilts(judge: Checker, solver: InnerSolver, rng: np.random.Generator) -> None:
+def _check_tilts(judge: Checker, solver: Solver[Composite], rng: np.random.Generator) -> None:
     """A session solves the majorants of an objective, at one point after another."""
     data = bind(rng.standard_normal((14, 3)) + 0.3 * _Y[:, None], _Y, (2.0, 0.5))
     for loss in (Ramp(0.5), Logistic()):
@@ -344,14 +344,14 @@ def _check_tilts(judge: Checker, solver: InnerSolver, rng: np.random.Generator) 
             form, (G, H) = DifferenceOfConvex.of(model, data), model.dc()
             if solver.refuse(form.G) is not None:
                 continue
-            session = solver.open(form.G, Monitor(judge.tol))
+            session = solver.session(form.G)
             for _ in range(3):
                 w, b = 2.0 * rng.standard_normal(3), float(rng.standard_normal())
                 margin = data.y * (data.X @ w + b)
                 plane = tangent_plane(H, data, FeatureNormal(data.X, w), margin)
                 best = solved(majorant(model, data, w, b), {}).value
-                tilt = form.tilt(margin, w)
-                answer = session.solve(form.G, tilt, judge.tol)
+                tilted = form.G.tilted(form.subgradient(margin, w))
+                answer = session.solve(tilted, Monitor(judge.tol), Answer(w=w, b=b))
                 if answer.status != "converged":
                     judge.fail(f"{model!r}, tilted, is solved", answer.status, answer.message)
                 w, b = answer.plane

@@ -1,27 +1,69 @@
-"""HiGHS: nearest points in the norms 1 and inf, and one piecewise linear loss with l1 and l infinity
-norms."""
+"""HiGHS: nearest points in the norms 1 and inf, and one piecewise linear loss with l1 and l infinity norms.
+
+The programs of losses are solved by row and column generation.
+
+`min sum_i c_i max(0, o - t_i) + a ||w||_1 - <u, w> - u_b b` is solved in its dual,
+
+    max o sum_i alpha_i  s.t.  0 <= alpha_i <= c_i,  y'alpha = -u_b,  |(Z'alpha + u)_j| <= a,
+
+Z the samples times their labels: one row per feature where the primal has one per sample, so a basis of order
+n + 1, and every sample a column between two bounds. w and b are minus the duals of the rows. The tilts of a
+DCA are in u: from one problem to the next only the bounds of rows move, the basis stays dual feasible and the
+dual simplex method goes on from it. Equations (24), (28) and (31) of Ong and Le Thi (2013) are the primal
+programs. With `s ||w||_inf` as well, whose conjugate is 0 where `||g||_1 <= s`, the rows become
+
+    |(Z'alpha + u)_j| <= a + r_j,    r >= 0,    sum_j r_j <= s,
+
+two for each feature, and w_j is minus the sum of their duals.
+
+The program of all samples and features, and the tilt v of the margins, is solved through a program over some
+of them. A feature outside has weight 0; a sample outside keeps the side of its breakpoint, `alpha_i` = 0 or
+c_i, and counts as a linear function. The answer is that of the whole problem exactly when
+
+    |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
+    t_i >= o where alpha_i = 0 and t_i <= o where alpha_i = c_i   for the samples outside;
+
+both are tested over all of them, and what fails is taken in, until nothing does. A rough point from another
+solver says which samples to begin with.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import INNER, Composite, InnerSolver, Session
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Session, Solver, solver_of
 from ucm.solvers.linear_programs.distance import nearest_point, polyhedron
-from ucm.solvers.linear_programs.generation import Generation
+from ucm.solvers.programs import LinearProgram
 
 __all__ = ["HiGHS"]
 
+Index = NDArray[np.intp]
+
+_SLACK = 1e-9  # relative, that a test outside of the program forgives
+_FIRST = 20  # features of the first program
+_MANY = 0.15  # share of the features from which on all are taken in
+_WHOLE = 2000  # at most
+_NEAR = 0.2  # share of the samples that are near their breakpoints
+_CLOSE = 0.03  # of the offset, the distance from a breakpoint there
+_TIMES = 3  # samples for each feature, at least
 _LARGEST = 1000  # most features with l infinity: its rows enter at once
+_OF_THE_PRIMAL = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
 
 @dataclass(frozen=True)
-class HiGHS(InnerSolver):
+class HiGHS(Solver[MinNorm | Composite]):
     """Linear programs by the dual simplex method, warm from problem to problem.
 
     Parameters
@@ -36,13 +78,12 @@ class HiGHS(InnerSolver):
 
     samples: int | None = 20_000
     features: int | None = 150
-    rough: InnerSolver | None = None
+    rough: Solver[Composite] | None = None
     name: ClassVar[str] = "highs"
-    takes: ClassVar[tuple[type, ...]] = (MinNorm, Composite)
 
     def __post_init__(self) -> None:
         size = optional(COUNT)
-        check_fields(self, samples=size, features=size, rough=optional(INNER))
+        check_fields(self, samples=size, features=size, rough=optional(solver_of(Composite)))
 
     def refuse(self, form: MinNorm | Composite) -> str | None:
         if isinstance(form, MinNorm):
@@ -59,16 +100,277 @@ class HiGHS(InnerSolver):
             return "it takes the norms of l1 and l infinity as the only convex penalty"
         return None
 
-    def open(self, form: Composite, monitor: Monitor) -> Session:
+    def session(self, form: MinNorm | Composite) -> Solver[Any]:
+        return self if isinstance(form, MinNorm) else self._generation(form)
+
+    def _generation(self, form: Composite) -> _Generation:
         rough, many = None, self.samples is not None and form.m > self.samples
         if many and self.rough is not None and self.rough.refuse(form) is None:
-            rough = self.rough.open(form, monitor)
-        features = None if form.norms[2] > 0.0 else self.features
-        return Generation(form, monitor, features, rough)
+            rough = self.rough.session(form)
+        return _Generation(self, form, None if form.norms[2] > 0.0 else self.features, rough)
 
     def solve(
         self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         if isinstance(form, MinNorm):
             return nearest_point(form, monitor)
-        return super().solve(form, monitor, start)
+        return self._generation(form).solve(form, monitor, start)
+
+
+class _Generation(Session[Composite]):
+    """The samples and features inside of a program, and the sides of the samples outside.
+
+    Parameters
+    ----------
+    features : they enter as needed where there are more than this many; None: all at once
+    rough : a solver of the point to begin near, from which on samples enter as needed; None: all at once
+    """
+
+    def __init__(
+        self,
+        solver: Solver[Any],
+        form: Composite,
+        features: int | None,
+        rough: Solver[Composite] | None = None,
+    ) -> None:
+        super().__init__(solver)
+        self.rough, self.all_features = rough, features is None or form.n <= features
+        self._take_losses(form)
+
+    def _take_losses(self, form: Composite) -> None:
+        """Begin with the losses of a form."""
+        self.form, self.caps, self.program = form, form.caps, _DualProgram(form)
+        self.alpha = np.zeros(form.m)
+        self.inside = np.zeros(form.m, dtype=bool)
+        self.chosen = np.zeros(form.n, dtype=bool)
+        self.samples, self.features = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+        self.away: Vec | None = None  # of a point to begin near, the margins from the breakpoints
+
+    def _take(self, samples: Index, features: Index) -> None:
+        samples, features = samples[~self.inside[samples]], features[~self.chosen[features]]
+        if samples.size or features.size:
+            self.program.take(samples, features)
+            self.inside[samples] = self.chosen[features] = True
+            self.samples = np.concatenate([self.samples, samples])
+            self.features = np.concatenate([self.features, features])
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        if not form.same_terms(self.form):
+            self._take_losses(form)
+        self.monitor, self.program.program.monitor = monitor, monitor.child(monitor.tol)
+        if start is not None:
+            self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(start.plane[0]))
+        if self.samples.size == 0:
+            done = self._begin(form)
+            if done is not None:
+                return done
+        while True:
+            answer = self._solve(form)
+            if answer.status == "interrupted":
+                break
+            if answer.status != "converged":
+                if self.samples.size == form.m or self.away is None:
+                    break
+                # too few samples can leave it unbounded
+                self._sides(self.away, 2 * self.samples.size)
+                continue
+            wrong = self._wrong_sides(answer)
+            if wrong.size == 0:
+                break
+            self._take(wrong, wrong[:0])
+        answer = self._answer(answer)
+        w, b = answer.plane
+        monitor.report(max(1, monitor.iterations), form.value(form.margins(w, b), w), float("nan"))
+        return answer
+
+    def _begin(self, form: Composite) -> Answer | None:
+        """The first program, or the answer where the rough point proves to be one."""
+        everything = np.arange(form.m)
+        if self.rough is not None:
+            own = self.monitor.child(self.monitor.tol)
+            point = self.rough.solve(form, own)
+            self.monitor.count_work(own)
+            if point.status in ("converged", "interrupted"):
+                return point
+            self._near(point)
+            return None
+        if self.all_features:
+            self._take(everything[:0], np.arange(form.n))
+        else:
+            z = form.adjoint(self._balanced(form) * self.caps) + form.linear.normal
+            self._take(everything[:0], _largest(z, _FIRST))
+        self._take(everything, everything[:0])
+        return None
+
+    def _near(self, point: Answer) -> None:
+        """The features in use at a point, and the samples near their breakpoints there."""
+        w, b = point.plane
+        used = w != 0.0 if not self.all_features else np.ones(w.size, dtype=bool)
+        self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(used))
+        offset = self.form.losses[0].offset
+        self.away = self.form.margins(w, b) - offset
+        close = int(np.count_nonzero(np.abs(self.away) <= _CLOSE * offset))
+        count = max(close, _TIMES * (self.features.size + 1))
+        self._sides(self.away, min(count, int(_NEAR * self.form.m)))
+
+    def _sides(self, away: Vec, count: int) -> None:
+        """Every sample where it stands at that point, and so many nearest to their breakpoints inside."""
+        count = min(count, self.form.m)
+        self.alpha = np.where(away < 0.0, self.caps, 0.0)
+        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
+
+    def _solve(self, form: Composite) -> Answer:
+        """The program over the samples inside and all features."""
+        a, s, tilt = form.norms[0], form.norms[2], form.linear
+        rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
+        linear = form.adjoint(rest) + tilt.normal if rest.any() else tilt.normal
+        bias = float(form.y @ rest)
+        while True:
+            before = self.program.passes
+            answer = self.program.solve(a, s, linear[self.features], bias)
+            share = self.features.size * self.samples.size / max(1, form.m * form.n)
+            self.monitor.passes += share * (self.program.passes - before) + 0.5
+            if answer.status != "converged" or answer.slopes is None:
+                return answer
+            self.alpha[self.samples] = answer.slopes
+            if self.all_features:
+                return answer
+            if self.monitor.timed_out:
+                return answer.interrupted()
+            z = form.adjoint(np.where(self.inside, self.alpha, 0.0)) + linear
+            self.monitor.passes += 0.5
+            short = np.flatnonzero((np.abs(z) > a * (1.0 + _SLACK)) & ~self.chosen)
+            if short.size == 0:
+                return answer
+            most = max(10, self.features.size // 3)
+            if (
+                self.away is None
+                and form.n <= _WHOLE
+                and self.features.size + most > _MANY * form.n
+            ):
+                short, most = np.arange(form.n), form.n
+            self._take(short[:0], short[_largest(z[short], most)])
+
+    def _whole(self, answer: Answer) -> tuple[Vec, float]:
+        """Normal and bias over all features."""
+        w, b = np.zeros(self.form.n), answer.plane[1]
+        w[self.features] = answer.w
+        return w, b
+
+    def _wrong_sides(self, answer: Answer) -> Index:
+        if self.samples.size == self.form.m:
+            return self.samples[:0]
+        self.monitor.passes += 0.5
+        over = self.form.margins(*self._whole(answer)) - self.form.losses[0].offset
+        far = np.where(self.alpha > 0.0, over, -over)
+        far[self.inside] = 0.0
+        return np.flatnonzero(far > _SLACK)
+
+    def _balanced(self, form: Composite) -> Vec:
+        """The share of every sample when both classes have equal mass and the smaller one all."""
+        up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
+        return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
+
+    def _answer(self, found: Answer) -> Answer:
+        w, b = self._whole(found)
+        w = self.form.without_rounding(w)
+        return replace(found, w=w, b=b, slopes=None if found.slopes is None else self.alpha.copy())
+
+
+def _largest(z: Vec, count: int) -> Index:
+    """Indices of the `count` largest absolute entries."""
+    if z.size <= count:
+        return np.arange(z.size)
+    return np.argpartition(-np.abs(z), count)[:count]
+
+
+class _DualProgram:
+    """The dual program in HiGHS over the samples and features inside: row 0 is `y'alpha`, with l infinity row
+    1 is `sum r`, then one row for every feature inside, or two.
+
+    at : the columns of the samples inside
+    passes : over these samples and features, so far
+    batches : the features inside, as they came; the rows of each batch stand together, once or twice
+    """
+
+    def __init__(self, form: Composite) -> None:
+        self.y, self.caps, self.passes = form.y, form.caps, 0.0
+        self.offset, self.largest = form.losses[0].offset, form.norms[2] > 0.0
+        self.dense = isinstance(form.X, np.ndarray)
+        self.X = form.X if self.dense else form.X.tocsc()
+        self.samples, self.at = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+        self.batches: list[Index] = []
+        self.program = LinearProgram(presolve="off")
+        self.program.rows([], 0.0, np.zeros(1 + self.largest))
+
+    def take(self, samples: Index, features: Index) -> None:
+        """Add samples and features after those that are inside."""
+        twice = 1 + self.largest
+        self.samples = np.concatenate([self.samples, samples])
+        if samples.size:  # in the rows that are there
+            rows = [self._signed(samples, batch) for batch in self.batches for _ in range(twice)]
+            first = np.zeros((samples.size, twice))
+            first[:, 0] = self.y[samples]
+            part = np.hstack([first, *rows]) if self.dense else sparse.hstack([first, *rows])
+            at = self.program.columns(samples.size, 0.0, self.caps[samples], -self.offset, part)
+            self.at = np.concatenate([self.at, at])
+        if features.size:
+            self.batches.append(features)
+            terms, free = [(self.at, self._signed(self.samples, features).T)], np.inf
+            if not self.largest:
+                self.program.rows(terms, -free, np.full(features.size, free))
+                return
+            count = sum(2 * batch.size for batch in self.batches[:-1])
+            into = np.zeros((features.size, 2 + count))
+            into[:, 1] = 1.0
+            r = self.program.columns(features.size, 0.0, free, 0.0, into)
+            for sign in (-1.0, 1.0):  # beside Z'alpha
+                more = (r, sign * sparse.eye_array(features.size))
+                self.program.rows([*terms, more], -free, np.full(features.size, free))
+
+    def _signed(self, samples: Index, features: Index) -> Any:
+        """The samples times their labels, (samples, features)."""
+        if self.dense:
+            return self.X[np.ix_(samples, features)] * self.y[samples, None]
+        return self.X[:, features][samples].multiply(self.y[samples, None])
+
+    def _sides(self, a: float, s: float, linear: Vec, bias: float) -> tuple[Vec, Vec]:
+        """Return the sides of all rows."""
+        least, most = -a - linear, a - linear
+        if not self.largest:
+            return np.append(-bias, least), np.append(-bias, most)
+        below, above = [np.array([-bias, -np.inf])], [np.array([-bias, s])]
+        ends = np.cumsum([batch.size for batch in self.batches])
+        for end, batch in zip(ends.tolist(), self.batches, strict=True):
+            part, free = slice(end - batch.size, end), np.full(batch.size, np.inf)
+            below += [-free, least[part]]
+            above += [most[part], free]
+        return np.concatenate(below), np.concatenate(above)
+
+    def _plane(self, dual: Vec) -> tuple[Vec, float]:
+        """w of the features inside, and b."""
+        if not self.largest:
+            return dual[1:], float(dual[0])
+        w, row = [np.zeros(0)], 2
+        for batch in self.batches:
+            w.append(dual[row : row + batch.size] + dual[row + batch.size : row + 2 * batch.size])
+            row += 2 * batch.size
+        return np.concatenate(w), float(dual[0])
+
+    def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
+        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b` over the
+        samples and
+        features inside: w of these features, b, the slopes of these samples."""
+        self.program.sides(*self._sides(a, s, linear, bias))
+        found = self.program.solve()
+        rows = 1 + self.largest + (1 + self.largest) * sum(b.size for b in self.batches)
+        w, b = self._plane(-found.dual if found.dual.size else np.zeros(rows))
+        answer = Answer(w=w, b=b, slopes=found.x[self.at] if found.x.size else None)
+        self.passes += 0.5 * max(1, found.pivots)
+        if found.status == "optimal":
+            return answer
+        if found.status == "late":
+            return answer.interrupted()
+        status = _OF_THE_PRIMAL.get(found.status, "max_iter")
+        words = f"HiGHS ended with the status {found.words!r}; scale the features"
+        return answer.ended(status, words)

@@ -14,15 +14,8 @@ from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import (
-    INNER,
-    Composite,
-    DifferenceOfConvex,
-    InnerSolver,
-    LinearTerm,
-    Session,
-)
-from ucm.forms.solver import Solver
+from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
+from ucm.forms.solver import Solver, solver_of
 from ucm.language.penalties import ScaledPenalty
 
 __all__ = ["DCA"]
@@ -68,7 +61,7 @@ class DCA(Solver[DifferenceOfConvex]):
     Ong and Le Thi (2013), Algorithm 1 and Theorem 3.1; the rule "paper" in section 4.
     """
 
-    inner: InnerSolver | None = None
+    inner: Solver[Composite] | None = None
     max_outer: int = 200
     n_starts: int = 1
     seed: int = 0
@@ -79,7 +72,7 @@ class DCA(Solver[DifferenceOfConvex]):
     def __post_init__(self) -> None:
         check_fields(
             self,
-            inner=optional(INNER),
+            inner=optional(solver_of(Composite)),
             max_outer=COUNT,
             n_starts=COUNT,
             seed=SEED,
@@ -98,12 +91,12 @@ class DCA(Solver[DifferenceOfConvex]):
                 "DCA: expected a solver of the convex problems to solve with, got inner=None; give one, or "
                 "let ucm.compile choose it"
             )
-        session = _CheckedSession(self.inner.open(form.G, monitor), self.inner.name)
+        session = _Inner(self.inner.session(form.G), monitor)
         constant = _Iterate(form, form.constant())
         if start is None:
             hinged = form.hinged()
             first = form.convex_surrogate() if hinged is None else hinged
-            start = session.solve(first, form.G.flat(), monitor.tol)
+            start = session.solve(first, monitor.tol)
             if hinged is not None and start.w is not None:
                 w, b = start.plane
                 start = replace(start, w=w / form.unit, b=b / form.unit, slopes=None)
@@ -121,9 +114,7 @@ class DCA(Solver[DifferenceOfConvex]):
             if monitor.timed_out:
                 break
             if k == 0 and form.unit != 1.0:
-                begin = _Iterate(
-                    form, session.solve(form.convex_surrogate(), form.G.flat(), monitor.tol)
-                )
+                begin = _Iterate(form, session.solve(form.convex_surrogate(), monitor.tol))
             elif k % 2 == 0:
                 begin = _relaxation(form, session, generator, monitor.tol)
             else:
@@ -134,7 +125,7 @@ class DCA(Solver[DifferenceOfConvex]):
         return replace(best.answer, **end)
 
     def _descend(
-        self, at: _Iterate, session: Session, monitor: Monitor
+        self, at: _Iterate, session: _Inner, monitor: Monitor
     ) -> tuple[_Iterate, dict[str, Any]]:
         """From one start to a critical point; what of the last answer is to be replaced."""
         found, end = self._critical(at, session, monitor)
@@ -151,9 +142,8 @@ class DCA(Solver[DifferenceOfConvex]):
         return found, end
 
     def _critical(
-        self, at: _Iterate, session: Session, monitor: Monitor
+        self, at: _Iterate, session: _Inner, monitor: Monitor
     ) -> tuple[_Iterate, dict[str, Any]]:
-        session.place(at.w, at.b)
         exact = max(1e-12, min(monitor.tol, 1e-10))
         limit = monitor.limit(self.max_outer)
         for _ in range(limit):
@@ -162,7 +152,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 return at, {"status": "interrupted"}
             if gap <= exact:
                 return at, {}
-            answer = session.solve(at.form.G, at.tilt, _INNER * monitor.tol)
+            answer = session.solve(at.majorant, _INNER * monitor.tol, at.answer)
             new = at if answer.w is None else _Iterate(at.form, answer)
             falls = new.height < at.height - _GAIN * abs(at.height)
             if answer.status == "interrupted":
@@ -185,17 +175,17 @@ class DCA(Solver[DifferenceOfConvex]):
         }
 
 
-class _CheckedSession(Session):
-    """A session whose answers are looked at before they are used."""
+class _Inner:
+    """The session of the convex problems, whose answers are validated and whose work is counted."""
 
-    def __init__(self, session: Session, name: str) -> None:
-        self.session, self.name = session, name
+    def __init__(self, session: Solver[Composite], monitor: Monitor) -> None:
+        self.session, self.monitor = session, monitor
 
-    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-        return checked(self.session.solve(form, tilt, tol), form.expected, self.name)
-
-    def place(self, w: Vec, b: float) -> None:
-        self.session.place(w, b)
+    def solve(self, form: Composite, tol: float, start: Answer | None = None) -> Answer:
+        own = self.monitor.child(tol)
+        answer = self.session.solve(form, own, start)
+        self.monitor.count_work(own)
+        return checked(answer, form.expected, self.session.name)
 
 
 class _Iterate:
@@ -203,7 +193,7 @@ class _Iterate:
 
     answer : what a session said
     margin, height : (m,) margins, and the objective G - H
-    tilt : a subgradient of H
+    majorant : the next convex problem, with a subgradient of H
     """
 
     def __init__(self, form: DifferenceOfConvex, answer: Answer) -> None:
@@ -213,16 +203,16 @@ class _Iterate:
         self.height = form.value(self.margin, self.w)
 
     @functools.cached_property
-    def tilt(self) -> LinearTerm:
-        return self.form.tilt(self.margin, self.w)
+    def majorant(self) -> Composite:
+        return self.form.G.tilted(self.form.subgradient(self.margin, self.w))
 
     def gap(self) -> float:
         """The largest relative gain of the next convex problem; inf without a dual point."""
-        slopes, G = self.answer.slopes, self.form.G
+        slopes = self.answer.slopes
         if slopes is None:
             return np.inf
-        bound, violation = G.lower_bound(slopes, self.margin, self.tilt, self.w)
-        gain = G.value(self.margin, self.w, self.tilt) - bound
+        bound, violation = self.majorant.lower_bound(slopes, self.margin, self.w)
+        gain = self.majorant.value(self.margin, self.w) - bound
         return np.inf if violation > 1e-9 else max(gain, 0.0) / max(abs(self.height), 1e-300)
 
     def apart(self) -> _Iterate | None:
@@ -285,16 +275,16 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
 
 
 def _relaxation(
-    form: DifferenceOfConvex, session: Session, generator: np.random.Generator, tol: float
+    form: DifferenceOfConvex, session: _Inner, generator: np.random.Generator, tol: float
 ) -> _Iterate:
     """The convex problem to start from, at another weight of the penalty, and with random samples
     given up where the loss is bounded."""
     factor = float(10.0 ** generator.uniform(-3.0, 0.5))
     weights = tuple(ScaledPenalty(factor, penalty) for penalty in form.start)
     lost = generator.random(form.G.m) < generator.choice([0.0, 0.1, 0.3])
-    below = form.tilt(np.full(form.G.m, -np.inf), np.zeros(form.G.n)).margin
+    below = form.subgradient(np.full(form.G.m, -np.inf), np.zeros(form.G.n)).margin
     tilt = LinearTerm(np.where(lost, below, 0.0), np.zeros(form.G.n))
-    return _Iterate(form, session.solve(replace(form.G, penalties=weights), tilt, tol))
+    return _Iterate(form, session.solve(replace(form.G, penalties=weights, tilt=tilt), tol))
 
 
 def _nearby(best: _Iterate, generator: np.random.Generator) -> _Iterate:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, LinearTerm
+from ucm.forms.objective import Composite
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
 __all__ = ["HingeActiveSet"]
 
 _COARSE = 1500  # fewest samples of a coarse level
+_ENOUGH = 0.5  # of the tolerance: the certificate rounds differently
 _BLUNT = 0.5  # offsets over the width of the first smoothed breakpoints
-_ENOUGH = 0.5  # of the tolerance, in problems inside of another method
 
 
 class HingeActiveSet(SampleTables):
@@ -47,9 +46,10 @@ class HingeActiveSet(SampleTables):
         weighted = form.single is None or form.single.all()
         return cls(form) if one and weighted and form.penalty.square is not None else None
 
-    def _take(self, c: float, offset: float, tilt: LinearTerm) -> None:
+    def _take(self, form: Composite) -> None:
         """Set the objective: c and o, and the linear function that is subtracted."""
-        self.c, self.offset = c, 2.0 * c * offset / self.unit / self.unit
+        self.c, tilt = form.norms[1], form.linear
+        self.offset = 2.0 * self.c * form.losses[0].offset / self.unit / self.unit
         self.excess, self.center = float(self.y @ tilt.margin), None
         if tilt.normal.any():
             self.center = tilt.normal / self.unit
@@ -66,35 +66,22 @@ class HingeActiveSet(SampleTables):
         level.thetas[:] = self.offset
         level["sigma"] = _BLUNT * float(level.caps.max()) / abs(self.offset)
 
-    def solve(
-        self, form: Composite, tilt: LinearTerm, tol: float, near: tuple[Vec, Vec, float] | None,
-        outer: Monitor, most: int | None,
-    ) -> Answer:  # fmt: skip
-        """Solve the tilted problem.
-
-        Parameters
-        ----------
-        near : a dual point, the normal and the bias of a problem that is near; None for none
-        outer : the monitor
-        most : limit of the iterations of a problem inside of another method; None for the problem itself
-        """
-        self._take(form.norms[1], form.losses[0].offset, tilt)
-        monitor = outer if most is None else outer.child(_ENOUGH * tol, most)
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
+        """Solve a problem over these samples with these losses, from the answer of a near one or from
+        nothing, in at most so many multiplier steps."""
+        self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
-        if near is None:
+        if start is None or start.slopes is None:
             rest = self.levels(_COARSE)
             level = FeatureLevel(self, rest.pop())
             self.begin(level)
         else:
             rest, level = [], FeatureLevel(self, 1)
-            q = np.concatenate([near[0][rows] for rows in self.rows])
-            level.begin_near(q, near[1] * (2.0 * self.c / self.unit))
-            level.thetas[:] = self.offset - near[2] / unit, self.offset + near[2] / unit
-        level, status = self.descend(level, rest, monitor)
-        if monitor is not outer:
-            outer.passes += monitor.passes
-            outer.systems += monitor.systems
-            outer.hessian_passes += monitor.hessian_passes
+            (w, b), slopes = start.plane, start.slopes
+            q = np.concatenate([slopes[rows] for rows in self.rows])
+            level.begin_near(q, w * (2.0 * self.c / self.unit))
+            level.thetas[:] = self.offset - b / unit, self.offset + b / unit
+        level, status = self.descend(level, rest, monitor, _ENOUGH * monitor.tol, most)
         parts = level.weights()
         if level.stride > 1:  # of all samples, those that w stands for
             parts = np.split(level.refined(1).V[0], self.sizes[:1])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, LinearTerm
+from ucm.forms.objective import Composite
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Logistic
 from ucm.language.term_sums import split_scalar
@@ -73,22 +73,10 @@ class L1Newton:
         point(self.state, "l1_t", **arrays)
 
     def solve(
-        self,
-        form: Composite,
-        tilt: LinearTerm,
-        tol: float,
-        at: tuple[Vec, float],
-        monitor: Monitor,
-        told: bool,
+        self, form: Composite, monitor: Monitor, at: tuple[Vec, float]
     ) -> tuple[Vec, float, Vec | None]:
-        """The normal, the bias and the dual point that proves a relative gap of tol; None in its place where
-        the steps end before.
-
-        Parameters
-        ----------
-        at : where they begin
-        told : whether they are those to report
-        """
+        """Return the normal, the bias and the dual point that proves the tolerance, from a start; None in
+        place of the dual point if the steps end before."""
         walls, known = _walls(form), self._known(form)
         if walls is None or not known:
             return *at, None
@@ -98,9 +86,9 @@ class L1Newton:
             self.t[:] = form.margins(*at)
             monitor.passes += 0.5
         self.z = np.full(z.size, np.nan)  # the margins are not of this point any more
-        margin, normal = np.ascontiguousarray(tilt.margin), np.ascontiguousarray(tilt.normal)
+        margin, normal = map(np.ascontiguousarray, (form.linear.margin, form.linear.normal))
         self._take(v=margin, u=normal, lower=lower, upper=upper, z=z, a=slopes)
-        state["ridge"], state["tol"], state["begun"], done = ridge, _NEARLY * tol, 0, 0
+        state["ridge"], state["tol"], state["begun"], done = ridge, _NEARLY * monitor.tol, 0, 0
         while True:
             done += library.l1_newton(state, _STEPS - done, log[done:], _BUDGET)
             if state["status"] != _UNDERWAY or monitor.timed_out:
@@ -108,8 +96,7 @@ class L1Newton:
         spent = monitor.passes
         for step, (value, gap, passes, _) in enumerate(log[:done].tolist()):
             monitor.passes = spent + passes
-            if told:
-                monitor.report(step + 1, value, gap)
+            monitor.report(step + 1, value, gap)
         self._count(monitor, float(state["systems"]))
         self.z = z.copy()
         if not np.isfinite(z).all():
@@ -118,7 +105,7 @@ class L1Newton:
 
     def _known(self, form: Composite) -> bool:
         """Whether these steps know the loss; the matrix is of one loss."""
-        if form is self.form:
+        if form.losses is self.form.losses and form.weights is self.form.weights:
             return True
         loss = _loss(form)
         if loss is None:

@@ -32,14 +32,18 @@ class NewtonCG:
     Parameters
     ----------
     X : (m, n) array or CSR matrix
-    late : asked before each product, whether to stop
     """
 
-    def __init__(self, X: Any, timed_out: Callable[[], bool]) -> None:
-        self.X, self.Xt, self.timed_out = X, _transposed(X), timed_out
+    def __init__(self, X: Any) -> None:
+        self.X, self.Xt = X, _transposed(X)
 
-    def solve(self, h: Vec, mean: Vec, ridge: float, g: Vec) -> tuple[Vec, float]:
-        """d, and the products of X and of its transpose that it took, in passes over all samples."""
+    def solve(
+        self, h: Vec, mean: Vec, ridge: float, g: Vec, timed_out: Callable[[], bool]
+    ) -> tuple[Vec, float]:
+        """Return d, and the work of the products of X and of its transpose in passes over all samples.
+
+        `timed_out` is called before each product.
+        """
         X, Xt, share = self.X, self.Xt, 1.0
         used = np.flatnonzero(h)
         if used.size < _ALL * h.size:
@@ -50,7 +54,7 @@ class NewtonCG:
             u = h * (X @ v)
             return Xt @ u - float(u.sum()) * mean + ridge * v
 
-        d, count = conjugate_gradients(times, g, _FORCING, _MOST, self.timed_out)
+        d, count = conjugate_gradients(times, g, _FORCING, _MOST, timed_out)
         return d, share * count
 
 

@@ -13,7 +13,7 @@ first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,8 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session, curvature
+from ucm.forms.objective import Composite, curvature
+from ucm.forms.solver import Session, Solver
 from ucm.forms.steps import MOST, Stall, growth
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
@@ -43,7 +44,7 @@ _STILL = 1e-12  # of the objective, a proximal step for which sigma need not gro
 
 
 @dataclass(frozen=True)
-class ProxALM(InnerSolver):
+class ProxALM(Solver[Composite]):
     """Proximal augmented Lagrangian around proximal Newton steps, for any convex losses.
 
     Parameters
@@ -72,10 +73,11 @@ class ProxALM(InnerSolver):
             return f"its linear systems would have order {order}"
         return penalised(form)
 
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        return in_range_space(
-            form, monitor, lambda form, monitor: _Multipliers(form, monitor, self)
-        )
+    def session(self, form: Composite) -> Session[Composite]:
+        return in_range_space(self, form, lambda form: _Multipliers(self, form))
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return self.session(form).solve(form, monitor, start)
 
 
 class _Envelopes:
@@ -156,56 +158,52 @@ class _Envelopes:
         return moved / (2.0 * self.sigma)
 
 
-class _Multipliers(Session):
-    """The state that lasts from one tilted problem to the next.
+class _Multipliers(Session[Composite]):
+    """The envelopes of the losses, which last from one problem to the next.
 
     Attributes
     ----------
-    w, b, alpha : the last point, and a dual point there or None
     active : for one hinge loss with the squared l2 norm alone, its active-set method; else None
     """
 
-    def __init__(self, form: Composite, monitor: Monitor, options: ProxALM) -> None:
-        self.monitor, self.options = monitor, options
+    def __init__(self, solver: ProxALM, form: Composite) -> None:
+        super().__init__(solver)
+        self.max_outer = solver.max_outer
+        self._take(form)
+
+    def _take(self, form: Composite) -> None:
+        """Begin with the losses of a form."""
+        self.form = form
         least = np.min([k.offset for k in form.losses])
         self.typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
         self.losses = _Envelopes(form, _FIRST * self.typical)
-        self.w, self.b = np.zeros(form.n), 0.0
-        self.alpha: Vec | None = None
         self.active = HingeActiveSet.of(form)
-        self.form = form
 
-    def place(self, w: Vec, b: float) -> None:
-        self.w, self.b = w.copy(), b
-        self.alpha = self.form.gradient(self.form.margins(w, b))
-
-    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        if not form.same_terms(self.form):
+            self._take(form)
         if self.active is not None:
-            own = None if self.whole else self.options.max_outer
-            near = None if self.alpha is None else (self.alpha, self.w, self.b)
-            answer = self.active.solve(form, tilt, tol, near, self.monitor, own)
-            (self.w, self.b), self.alpha = answer.plane, answer.slopes
-            ended = self.whole and not self.monitor.may_continue
-            if answer.status not in ("max_iter", "stalled") or ended:
-                return answer
-        answer = self._multiply(form, tilt, tol)
-        (self.w, self.b), self.alpha = answer.plane, answer.slopes
-        return answer
+            if start is not None and start.slopes is None:
+                start = replace(start, slopes=form.gradient(form.margins(*start.plane)))
+            start = self.active.solve(form, monitor, start, self.max_outer)
+            if start.status not in ("max_iter", "stalled") or not monitor.may_continue:
+                return start
+        return self._multiply(form, monitor, start)
 
-    def _multiply(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-        own = self.options.max_outer
-        at = ProximalIterate(form, tilt, (self.w, self.b), self.monitor, None, self.losses)
-        limit = self.monitor.limit(own) if self.whole else own
+    def _multiply(self, form: Composite, monitor: Monitor, start: Answer | None) -> Answer:
+        begin = (np.zeros(form.n), 0.0) if start is None else start.plane
+        at = ProximalIterate(form, begin, monitor, None, self.losses)
+        limit, tol = monitor.limit(self.max_outer), monitor.tol
         best, kept, outer, status = np.inf, Answer(w=at.w, b=at.b), 0, "max_iter"
         stalled = Stall()
         for outer in range(1, limit + 1):
             with np.errstate(over="ignore", invalid="ignore"):
-                steps = self._minimise(at)
+                steps = self._minimise(at, monitor)
             at.t = form.margins(at.w, at.b)  # without the rounding of the steps
             moved = self.losses.advance(at.t)
-            value = form.value(at.t, at.w, tilt)
-            bound, missed = form.lower_bound(at.slopes, at.t, tilt, at.w)
-            self.monitor.passes += form.cost
+            value = form.value(at.t, at.w)
+            bound, missed = form.lower_bound(at.slopes, at.t, at.w)
+            monitor.passes += form.cost
             gap = (value - bound) / max(abs(value), 1e-300)
             left = max(abs(gap), missed)
             ends = stalled.after(left)
@@ -213,11 +211,11 @@ class _Multipliers(Session):
                 # the dual point that the bound is of
                 best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
                 kept = Answer(w=at.w, b=at.b, slopes=slopes)
-            stop = self.whole and self.monitor.report(outer, value, gap)
-            if self.monitor.reached(gap, 0.5 * tol) and self.monitor.met(missed):
+            stop = monitor.report(outer, value, gap)
+            if monitor.reached(gap) and monitor.met(missed):
                 status = "converged"
                 break
-            if stop or self.monitor.timed_out:
+            if stop or monitor.timed_out:
                 status = "interrupted"
                 break
             if ends or at.lost:
@@ -232,11 +230,11 @@ class _Multipliers(Session):
             status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}"
         )
 
-    def _minimise(self, at: ProximalIterate) -> int:
+    def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:
         """Take Newton steps on the envelopes; return their number."""
         for step in range(MOST):
             at.look()
-            if at.gain <= _INNER * self.losses.step(at.t) or self.monitor.timed_out:
+            if at.gain <= _INNER * self.losses.step(at.t) or monitor.timed_out:
                 return step
             seen = at.advance()
             hidden = not seen and at.gain > _FALLS * at.before

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm, Session, SessionSolver
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Session, Solver
 from ucm.solvers.objective.l1_newton import L1Newton
 from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
@@ -33,7 +33,7 @@ _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 
 @dataclass(frozen=True)
-class ProxNewton(InnerSolver):
+class ProxNewton(Solver[Composite]):
     """Proximal Newton steps: smooth losses with any penalty that has a proximal map.
 
     Parameters
@@ -61,69 +61,60 @@ class ProxNewton(InnerSolver):
             return f"{rough[0]!r} has no Lipschitz gradient"
         return penalised(form, self.max_order)
 
-    def session(self) -> SessionSolver:
-        return SessionSolver(self)
-
-    def open(self, form: Composite, monitor: Monitor) -> Session:
+    def session(self, form: Composite) -> Session[Composite]:
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            return _Point(form, monitor, self)
-        return in_range_space(form, monitor, lambda form, monitor: _Point(form, monitor, self))
+            return _Steps(self, form)
+        return in_range_space(self, form, lambda form: _Steps(self, form))
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return self.session(form).solve(form, monitor, start)
 
 
-class _Point(Session):
+class _Steps(Session[Composite]):
     """The last point, and the matrix of the last step.
 
     Attributes
     ----------
-    form : the samples
     watched : whether a window of steps that gain little ends them
     systems : those of L2 where they are too large to be formed, or None
     last : the last iterate, from whose margins and matrix the next problem goes on
     small : compiled steps, of few samples; or None
     """
 
-    def __init__(self, form: Composite, monitor: Monitor, options: ProxNewton) -> None:
-        self.monitor, self.options = monitor, options
+    def __init__(self, solver: ProxNewton, form: Composite) -> None:
+        super().__init__(solver)
+        self.max_iter, self.watched = solver.max_iter, form.m * form.n <= _WATCHED
         self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            self.systems = NewtonCG(form.X, lambda: monitor.timed_out)
-        self.form, self.watched = form, form.m * form.n <= _WATCHED
-        self.w, self.b = np.zeros(form.n), 0.0
+            self.systems = NewtonCG(form.X)
         self.last: ProximalIterate | None = None
         self.small = L1Newton.of(form)
 
-    def place(self, w: Vec, b: float) -> None:
-        self.w, self.b = w.copy(), b
-
-    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-        monitor = self.monitor
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        at = (np.zeros(form.n), 0.0) if start is None else start.plane
         reported = (
             monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
         )
-        if self.small is not None and not (self.whole and reported) and not monitor.timed_out:
-            start = (self.w, self.b)
-            found = self.small.solve(form, tilt, tol, start, monitor, self.whole)
-            self.w, self.b, dual = found
+        if self.small is not None and not reported and not monitor.timed_out:
+            w, b, dual = self.small.solve(form, monitor, at)
             if dual is not None:
-                return Answer(w=self.w, b=self.b, slopes=dual)
-        at = ProximalIterate(
-            form, tilt, (self.w, self.b), self.monitor, self.systems, last=self.last
-        )
+                return Answer(w=w, b=b, slopes=dual)
+            at = (w, b)
+        step = self.last = ProximalIterate(form, at, monitor, self.systems, last=self.last)
         with np.errstate(over="ignore", invalid="ignore"):
-            status, left = self._descend(at, tol)
-        self.w, self.b, self.last = at.w, at.b, at
-        return Answer(w=at.w, b=at.b, slopes=at.dual).after(status, left)
+            status, left = self._descend(step, monitor)
+        return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)
 
-    def _descend(self, at: ProximalIterate, tol: float) -> tuple[str, str]:
+    def _descend(self, at: ProximalIterate, monitor: Monitor) -> tuple[str, str]:
         """Iterate; return the status and a description of the remaining error."""
-        monitor, step, stuck, known = self.monitor, 0, 0, (np.inf, np.inf)
-        limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
+        step, stuck, known, tol = 0, 0, (np.inf, np.inf), monitor.tol
+        limit = monitor.limit(self.max_iter)
         for step in range(1, limit + 1):
             at.look()
             looked = self.watched and step % _WINDOW == 0
             if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.timed_out:
                 at.measure()
-            if self.whole and monitor.report(step, at.value, at.gap):
+            if monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
             if monitor.reached(at.gap, _ENOUGH * tol) and monitor.met(at.missed):
                 return "converged", ""
@@ -136,7 +127,7 @@ class _Point(Session):
                 known = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
             if at.ends(_NEARLY * tol) and monitor.met(at.missed):
-                if self.whole and step < limit:
+                if step < limit:
                     monitor.report(step + 1, at.value, at.gap)
                 return "converged", ""
             if stuck == _STUCK or at.lost or not np.isfinite(at.value):

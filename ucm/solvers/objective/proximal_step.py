@@ -34,7 +34,7 @@ from ucm.data.block_sums import weighted_sums
 from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, LinearTerm
+from ucm.forms.objective import Composite
 from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
 from ucm.native.coordinate import boxed_columns, boxed_quadratic
@@ -162,14 +162,13 @@ class ProximalIterate:
     def __init__(
         self,
         form: Composite,
-        tilt: LinearTerm,
         start: tuple[Vec, float],
         monitor: Monitor,
         systems: NewtonCG | None,
         losses: Losses | None = None,
         last: ProximalIterate | None = None,
     ) -> None:
-        self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, form.cost
+        self.form, self.tilt, self.monitor, self.cost = form, form.linear, monitor, form.cost
         self.losses: Losses = form if losses is None else losses
         self.B, self.R = form.penalty.without_forms
         self.Q = None if self.B is None else self.B.T @ self.B
@@ -230,7 +229,7 @@ class ProximalIterate:
     def measure(self, dual: Vec | None = None) -> None:
         """The gap, with the slopes as the dual point, or another one."""
         self.dual = self.slopes if dual is None else dual
-        bound, self.missed = self.form.lower_bound(self.dual, self.t, self.tilt, self.w)
+        bound, self.missed = self.form.lower_bound(self.dual, self.t, self.w)
         self.gap = (self.value - bound) / max(abs(self.value), 1e-300)
         self.monitor.passes += 0.5 * self.cost
 
@@ -397,7 +396,7 @@ class ProximalIterate:
                 boxed_columns(model.columns, *about, r, new, *walls, ridge, *ends)
             return new - w
         if self.systems is not None:
-            d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w))
+            d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)
             self.monitor.passes += passes * self.cost
             return d
         if self.joint is not None:

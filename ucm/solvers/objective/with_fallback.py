@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import INNER, Composite, InnerSolver, LinearTerm, Session
+from ucm.forms.objective import Composite
+from ucm.forms.solver import Session, Solver, solver_of
 
 __all__ = ["WithFallback"]
 
@@ -17,67 +17,62 @@ _UNPROVEN = ("max_iter", "stalled")
 
 
 @dataclass(frozen=True)
-class WithFallback(InnerSolver):
-    """A solver for the convex problems inside of another method, with a fallback.
+class WithFallback(Solver[Composite]):
+    """A solver of convex problems with a fallback.
 
-    The first solver is asked. Where it ends without proof, the second goes on from its answer, and is asked
-    for all further problems of the session if its objective is no worse.
+    Where the first solver ends without proof, the second continues from its answer, and solves all further
+    problems of the session if its objective is no worse.
 
     Parameters
     ----------
     first, second
         The solvers.
     most
-        Largest number of samples times features that the second solver is asked for.
+        Largest number of samples times features that the second solver takes.
     """
 
-    first: InnerSolver
-    second: InnerSolver
+    first: Solver[Composite]
+    second: Solver[Composite]
     most: int = 200_000
     name: ClassVar[str] = "with-fallback"
 
     def __post_init__(self) -> None:
-        check_fields(self, first=INNER, second=INNER, most=COUNT)
+        check_fields(self, first=solver_of(Composite), second=solver_of(Composite), most=COUNT)
         vars(self)["name"] = self.first.name  # the session begins with it
 
     def refuse(self, form: Composite) -> str | None:
         return self.first.refuse(form)
 
     def applies(self, form: Composite) -> bool:
-        """Whether the second solver takes the form, and in a series of problems takes seconds."""
+        """True if the second solver takes the form, and solves a series of such problems in seconds."""
         return form.m * form.n <= self.most and self.second.refuse(form) is None
 
-    def open(self, form: Composite, monitor: Monitor) -> Session:
-        first = self.first.open(form, monitor)
-        return _FallbackSession(self, first, monitor) if self.applies(form) else first
+    def session(self, form: Composite) -> Solver[Composite]:
+        first = self.first.session(form)
+        return _FallbackSession(self, first) if self.applies(form) else first
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return self.session(form).solve(form, monitor, start)
 
 
-class _FallbackSession(Session):
-    """The session of the first solver, or that of the second once it went on."""
+class _FallbackSession(Session[Composite]):
+    """The session of the first solver, or that of the second after it continued once."""
 
-    def __init__(self, solver: WithFallback, first: Session, monitor: Monitor) -> None:
-        self.solver, self.session, self.monitor = solver, first, monitor
-        self.handed = False
+    def __init__(self, both: WithFallback, first: Solver[Composite]) -> None:
+        super().__init__(both)
+        self.both, self.current, self.replaced = both, first, False
 
-    def place(self, w: Vec, b: float) -> None:
-        self.session.place(w, b)
-
-    def solve(self, form: Composite, tilt: LinearTerm, tol: float) -> Answer:
-        self.session.whole = self.whole
-        answer = self.session.solve(form, tilt, tol)
-        if self.handed or answer.status not in _UNPROVEN or self.monitor.timed_out:
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        answer = self.current.solve(form, monitor, start)
+        if self.replaced or answer.status not in _UNPROVEN or monitor.timed_out:
             return answer
-        second = self.solver.second.open(form, self.monitor)
-        w, b = answer.plane
-        second.whole = self.whole
-        second.place(w, b)
-        other = second.solve(form, tilt, tol)
+        second = self.both.second.session(form)
+        other = second.solve(form, monitor, answer)
         if other.slopes is None:
             return answer
-        below = form.value(form.margins(w, b), w, tilt)
-        v, c = other.plane
-        if form.value(form.margins(v, c), v, tilt) > below + tol * abs(below):
+        before, after = (form.value(form.margins(*a.plane), a.plane[0]) for a in (answer, other))
+        if after > before + monitor.tol * abs(before):
             return answer
-        self.session, self.handed = second, True
-        self.monitor.record_fallback(self.solver.second.name, self.solver.first.name)
+        self.current, self.replaced = second, True
+        monitor.record_fallback(self.both.second.name, self.both.first.name)
         return other

@@ -25,7 +25,7 @@ from ucm.data.linear_map import Vec
 from ucm.evidence.row_losses import LossProof, losses_proven, tangent_gap
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, LinearTerm
+from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.out_of_core import RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import (
@@ -57,7 +57,7 @@ def refuse_losses(inner: Solver[Any], form: RowLosses) -> str | None:
     """Return the reason for which the losses of a form have no active set, or None."""
     if not form.kinked:
         return "it takes the hinge or the ramp loss"
-    if not isinstance(inner, InnerSolver):
+    if Composite not in inner.takes:
         return "its inner solver does not take losses"
     nothing = np.broadcast_to(0.0, (2 * form.n, form.n))
     y, loss = np.repeat(_SIGNS, form.n), form.losses[0][0]
@@ -241,26 +241,17 @@ class HingeRun(ActiveSetRun[RowLosses]):
         """Return the plane of the sample."""
         X, y = form.data.scaled_sample
         problem = self._composite(form, X, np.sign(y), np.abs(y))
-        return self._inside(problem, None, max(_COARSE, self.monitor.tol), None).plane
+        return self._inside(problem, None, max(_COARSE, self.monitor.tol)).plane
 
     def _composite(self, form: RowLosses, X: Any, y: Vec, weights: Vec) -> Composite:
         """Return the convex part over samples in memory."""
         weights = weights * np.where(y > 0.0, *self.caps) / (self.loss.slope() or 1.0)
         return Composite(X, y, (self.loss,), form.penalties, (weights,))
 
-    def _inside(
-        self, problem: Composite, start: Plane | None, tol: float, tilt: LinearTerm | None
-    ) -> Answer:
-        inner: Any = self.inner
+    def _inside(self, problem: Composite, start: Plane | None, tol: float) -> Answer:
         own = self.monitor.child(tol)
-        if tilt is None:
-            begin = None if start is None else Answer(w=start[0], b=start[1])
-            answer = inner.solve(problem, own, begin)
-        else:
-            session = inner.open(problem, own)
-            if start is not None:
-                session.place(*start)
-            answer = session.solve(problem, tilt, tol)
+        begin = None if start is None else Answer(w=start[0], b=start[1])
+        answer = self.inner.solve(problem, own, begin)
         self.count(own, problem.entries / max(1, self.form.data.stored))
         return answer
 
@@ -281,11 +272,11 @@ class HingeRun(ActiveSetRun[RowLosses]):
             sizes.append(weights[c, f : f + 1])
             tilts.append(np.array([-self.less[c] * f * weights[c, f]]))
         y, c_of = np.concatenate(labels), np.concatenate(sizes)
-        problem, tilt = self._composite(form, stacked(tables), y, c_of), None
+        problem = self._composite(form, stacked(tables), y, c_of)
         if self.plane is not None:
             normal = sum((h.subgradient(self.plane[0]) for h in form.taken), start=np.zeros(form.n))
-            tilt = LinearTerm(np.concatenate(tilts), normal)
-        answer = self._inside(problem, self.at, max(self.exact, LEAST), tilt)
+            problem = problem.tilted(LinearTerm(np.concatenate(tilts), normal))
+        answer = self._inside(problem, self.at, max(self.exact, LEAST))
         self.at = answer.plane
         slopes = np.zeros(problem.m) if answer.slopes is None else answer.slopes
         slopes = np.clip(slopes, 0.0, c_of * np.where(y > 0.0, *self.caps))

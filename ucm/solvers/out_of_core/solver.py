@@ -9,7 +9,7 @@ from ucm.data.options import COUNT, OptionSpec, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import InnerSolver
+from ucm.forms.objective import Composite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
@@ -20,7 +20,7 @@ __all__ = ["OutOfCoreActiveSet"]
 
 _INNER = OptionSpec(
     "a solver of MinNorm, or of composite problems",
-    lambda x: isinstance(x, InnerSolver) or (isinstance(x, Solver) and MinNorm in x.takes),
+    lambda x: isinstance(x, Solver) and (MinNorm in x.takes or Composite in x.takes),
     "ucm.solvers.SSNAL()",
 )
 
