@@ -77,7 +77,7 @@ class Session(Solver[Form]):
     solver : the solver without a state, whose forms and name these are
     """
 
-    def __init__(self, solver: Solver[Form]) -> None:
+    def __init__(self, solver: Solver[Any]) -> None:
         self.solver = solver
         vars(self).update(name=solver.name, takes=solver.takes)
 
