@@ -184,7 +184,7 @@ def test_numbers_that_are_too_long() -> None:
     for X in (long, long.tolist()):
         with pytest.raises(DataError, match="too large"):
             ucm.compile(NU, X, Y)
-    with pytest.raises(DataError, match="two classes, got 1"):
+    with pytest.raises(DataError, match="two classes, got one"):
         ucm.compile(NU, APART, [10**400] * 40)
     with pytest.raises(DataError, match="too large"):
         ucm.Classifier(NU).fit(long, Y)
@@ -302,7 +302,7 @@ def test_options_of_compile_and_of_a_plan() -> None:
 )
 def test_class_weights_are_a_pair(weight: Any) -> None:
     for use in (ucm.compile, ucm.solve):
-        with pytest.raises(ParameterError, match="class_weight: expected two positive numbers"):
+        with pytest.raises(ParameterError, match="class_weight: expected None.* got"):
             use(NU, APART, Y, class_weight=weight)
 
 

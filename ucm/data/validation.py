@@ -423,7 +423,7 @@ def classes_of(
             f"y: expected numbers or strings as labels, got {brief(classes)}; fill in or drop missing ones"
         )
     if len(classes) < 2:
-        shown = f" (all labels are {classes[0]!r})" if classes else ""
+        shown = f" (all labels are {brief(classes[0])})" if classes else ""
         raise DataError(
             f"y: expected two classes, got one class{shown}; add samples of the other class"
         )
