@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucm.compiler.plan import Plan
 from ucm.data.linear_map import Vec
 from ucm.evidence.certificate import is_proven
-from ucm.evidence.objective import FeatureNormal, certify_objective
+from ucm.evidence.objective import certify_batch
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution, Stats
@@ -61,12 +61,7 @@ def along(
     data, monitor = lowering.data, Monitor(tol)
     with data.overflow_guard(), blas_threads(min(data.m, data.n)):
         Z, slopes, taken = steps.along(*walls, tol, monitor)
-        proofs = [
-            certify_objective(
-                model.with_params(**{name: value}), data, FeatureNormal(data.X, z[:-1]), z[-1], own
-            )
-            for value, z, own in zip(values, Z, slopes)
-        ]
+        proofs = certify_batch(model, data, Z, slopes, *(each[: len(Z)] for each in walls))
     weights = np.maximum(slopes, form.floors)
     weights = weights if data.weighing.nonzero is None else map(data.weighing.scatter, weights)
     seconds = monitor.seconds / max(1, len(proofs))

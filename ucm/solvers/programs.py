@@ -38,7 +38,7 @@ __all__ = [
 
 Index = NDArray[np.intp]
 
-_SHORT = 20_000  # entries of a linear program, up to which it takes a fraction of a second
+_SHORT = 200_000  # entries of a linear program, up to which it takes some tenths of a second
 _POLL = 0.1  # seconds
 _LEAST = 1e-9  # of the scale of the features: the smallest scale of one feature
 

@@ -268,7 +268,11 @@ class ProximalIterate:
         last, form = self.model, self.form
         if last and last.again and not (self.stale or anew) and last.holds(features):
             return last
-        X = form.X if features is None else form.X[:, features]
+        if features is None:
+            X = form.X
+        else:
+            known = last is not None and np.array_equal(last.features, features)  # type: ignore[arg-type]
+            X = last.X if last and known else form.X[:, features]
         h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
