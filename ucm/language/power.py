@@ -111,7 +111,7 @@ def _at_multiplier(lam: float, u: Vec, p: float) -> tuple[Vec, Vec, float, float
         if p >= 2.0:
             second = q ** (p - 2.0)
             first = second * q
-            w = (u > 0.0) / (1.0 + k * second)
+            w = 1.0 / (1.0 + k * second)
         else:
             smooth = q ** (2.0 - p)
             first = np.where(q > 0.0, q / smooth, 0.0)

@@ -110,8 +110,9 @@ class Jacobian:
     U: NDArray[np.float64]
     S: NDArray[np.float64]
 
-    def matvec(self, v: Vec) -> Vec:
-        return self.d * v + self.U @ (self.S @ (self.U.T @ v))
+    def matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return J v of a vector (N,) or the columns of a matrix (N, k)."""
+        return (self.d * v.T).T + self.U @ (self.S @ (self.U.T @ v))
 
 
 def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:

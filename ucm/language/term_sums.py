@@ -63,21 +63,18 @@ class TermMultiple(Term, RotationInvariant):
         """Return the value of the factor."""
         return value(self.factor)
 
+    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the multiples of both sides of the split of the term."""
+        added, subtracted = self.term.split()
+        return tuple(multiplied(self.factor, t) for t in added), tuple(
+            multiplied(self.factor, t) for t in subtracted
+        )
+
     def __repr__(self) -> str:
         return f"{in_parentheses(source(self.factor))} * {in_parentheses(repr(self.term))}"
 
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.term.formula(notation), notation)
-
-
-class _MultipleOfSplit(TermMultiple):
-    """A multiple of a difference of convex terms: both sides of the split are multiplied."""
-
-    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        added, subtracted = self.term.split()
-        return tuple(multiplied(self.factor, t) for t in added), tuple(
-            multiplied(self.factor, t) for t in subtracted
-        )
 
 
 class TermSum(Term, RotationInvariant):
@@ -156,7 +153,7 @@ class LossSum(TermSum, Loss):
         return functools.reduce(operator.add, each)
 
 
-class ScaledDifference(_MultipleOfSplit, Loss):
+class ScaledDifference(TermMultiple, Loss):
     """A multiple of a loss that is not convex: its split is multiplied."""
 
     term: Loss
@@ -221,7 +218,7 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         return self.term.cvxpy(w, factor * self.factor, scope)
 
 
-class ScaledSplit(_MultipleOfSplit, Penalty):
+class ScaledSplit(TermMultiple, Penalty):
     """A multiple of a penalty that is not convex: its split is multiplied."""
 
     term: Penalty

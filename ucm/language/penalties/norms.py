@@ -17,7 +17,6 @@ from ucm.language.node import Node, Notation, RotationInvariant, restricted, sou
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
-from ucm.language.simplex_projection import soft_to_mass
 from ucm.language.term_sums import PenaltySum, multiplied, summed
 from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
@@ -189,34 +188,10 @@ class Norm(ProximalPenalty):
         return length(np.asarray(w, dtype=float), self.p)
 
     def prox(self, v: Vec, t: float) -> Vec:
-        v = np.asarray(v, dtype=float)
-        if self.p == math.inf:
-            return v - soft_to_mass(v, t)
         return v - NormBall(t, dual_exponent(self.p)).project(v)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.p == math.inf:
-            if np.abs(v).sum() <= t:
-                return np.zeros_like(M)
-            s = np.sign(soft_to_mass(v, t))  # the entries of largest size move together
-            moved = np.outer(s, (s / max(1.0, np.abs(s).sum())) @ M)
-            moved[s == 0.0] = M[s == 0.0]
-            return moved
-        x = self.prox(v, t)
-        size = length(x, self.p)
-        if self.p == 1.0:
-            return np.where((x != 0.0)[:, None], M, 0.0)
-        if size == 0.0:
-            return np.zeros_like(M)
-        ratio = np.abs(x) / size
-        # x + t g(x) = v with g the gradient, ratio^(p-1) signed; its Hessian is D - c g g'
-        with np.errstate(divide="ignore", over="ignore"):
-            bend = t * (self.p - 1.0) / size * ratio ** (self.p - 2.0)
-        free = 1.0 / (1.0 + bend)
-        g = np.sign(x) * ratio ** (self.p - 1.0)
-        pull, c = free * g, t * (self.p - 1.0) / size
-        along = (c / (1.0 - c * float(g @ pull))) * (pull @ M)
-        return free[:, None] * M + np.outer(pull, along)
+        return M - NormBall(t, dual_exponent(self.p)).jacobian(v).matvec(M)
 
     def conjugate(self, z: Vec) -> float:
         return 0.0

@@ -11,12 +11,12 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, in_parentheses
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
-from ucm.language.statistics.affine import MatrixNode, MatrixSum
+from ucm.language.statistics.affine import MatrixNode, MatrixSum, check_semidefinite
 from ucm.language.term_sums import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.terms import Penalty, ProximalPenalty
 
@@ -61,26 +61,8 @@ class Quadratic(ProximalPenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.Q, MatrixNode):
-            return
-        if getattr(self.Q, "ndim", 0) != 2 or self.Q.shape[0] != self.Q.shape[1] or not self.Q.size:
-            raise CompositionError(
-                f"Quadratic: Q is a square matrix, one row for each feature, got {brief(self.Q)}; write "
-                "for example Quadratic(A.T @ A)"
-            )
-        Q = self.dense
-        top = float(np.abs(Q).max())
-        if np.abs(Q - Q.T).max() > _ROUNDING * top:
-            raise CompositionError(
-                f"Quadratic: Q is symmetric, got entries that differ by {np.abs(Q - Q.T).max():.3g} from "
-                "those across the diagonal; give (Q + Q.T) / 2"
-            )
-        least = float(self._spectrum[0].min())
-        if least < -_ROUNDING * float(np.abs(self._spectrum[0]).max()):
-            raise CompositionError(
-                f"Quadratic: Q is positive semidefinite, got the eigenvalue {least:.6g}; give A.T @ A, a "
-                "covariance or a Laplacian"
-            )
+        if not isinstance(self.Q, MatrixNode):
+            check_semidefinite(self.Q, "Quadratic: Q")
 
     @property
     def dense(self) -> NDArray[np.float64]:
@@ -97,14 +79,9 @@ class Quadratic(ProximalPenalty):
         return self.Q if isinstance(self.Q, MatrixNode) else self.dense
 
     @functools.cached_property
-    def _spectrum(self) -> tuple[Vec, Vec]:
-        e, V = np.linalg.eigh(self.dense)
-        return e, V
-
-    @functools.cached_property
     def _factors(self) -> tuple[Vec, Vec]:
         """Positive eigenvalues, and their eigenvectors as columns."""
-        e, V = self._spectrum
+        e, V = np.linalg.eigh(self.dense)
         kept = e > _ROUNDING * max(float(e.max()), 0.0)
         return e[kept], V[:, kept]
 

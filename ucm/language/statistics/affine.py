@@ -56,6 +56,7 @@ __all__ = [
     "VectorSum",
     "as_matrix",
     "as_vector",
+    "check_semidefinite",
     "coefficient",
     "covariance_map",
     "offset",
@@ -293,6 +294,7 @@ def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
     return _linear_combination((c, ConstantVector(np.asanyarray(v))))
 
 
+_ASYMMETRY = 1e-10  # times the largest entry: rounding of a symmetric semidefinite matrix
 _ORDER = 500  # largest order of a root
 _FACTOR = "the factor of a covariance", "must not be negative"
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
@@ -338,24 +340,7 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        S = self.entries.toarray() if sparse.issparse(self.entries) else self.entries
-        if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1]:
-            shape = getattr(S, "shape", ())
-            raise CompositionError(
-                f"the shape of an ellipsoid is a square matrix, got shape {shape}; give a covariance"
-            )
-        top = np.abs(S).max(initial=0.0)
-        if np.abs(S - S.T).max(initial=0.0) > 1e-10 * top:
-            raise CompositionError(
-                "the shape of an ellipsoid is symmetric, got a matrix that is not; "
-                "use (S + S.T) / 2"
-            )
-        least = float(np.linalg.eigvalsh((S + S.T) / 2)[0]) if S.size else 0.0
-        if least < -1e-10 * top:
-            raise CompositionError(
-                "the shape of an ellipsoid is positive semidefinite, got the eigenvalue "
-                f"{least:.3g}; add a multiple of the identity"
-            )
+        check_semidefinite(self.entries, "the shape of an ellipsoid")
 
     def factors(self, data: Data) -> list[LinearMap]:
         return [MatrixMap(psd_root(self.evaluate(data)))]
@@ -372,6 +357,27 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]
         return [(c * a, F) for c, inner in pairs for a, F in inner]
+
+
+def check_semidefinite(entries: Any, what: str) -> None:
+    """Refuse anything but a symmetric positive semidefinite matrix, dense or sparse."""
+    S = entries.toarray() if sparse.issparse(entries) else entries
+    if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1] or not S.size:
+        raise CompositionError(
+            f"{what} is a square matrix, one row for each feature, got {brief(S)}; give A.T @ A"
+        )
+    top = float(np.abs(S).max())
+    if np.abs(S - S.T).max() > _ASYMMETRY * top:
+        raise CompositionError(
+            f"{what} is symmetric, got entries that differ by {np.abs(S - S.T).max():.3g} from those across "
+            "the diagonal; give (S + S.T) / 2"
+        )
+    least = float(np.linalg.eigvalsh((S + S.T) / 2)[0])
+    if least < -_ASYMMETRY * top:
+        raise CompositionError(
+            f"{what} is positive semidefinite, got the eigenvalue {least:.6g}; give A.T @ A or a "
+            "covariance, or add a multiple of the identity"
+        )
 
 
 def as_matrix(
