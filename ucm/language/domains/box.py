@@ -22,7 +22,7 @@ from ucm.language.contracts import (
 from ucm.language.domains.simplex import Capped, CappedSimplex
 from ucm.language.node import Notation, as_number, converted
 from ucm.language.parameter import Expression, Param, Scalar, named, subject, value
-from ucm.language.simplex_projection import jacobian, round_violation, vector
+from ucm.language.simplex_projection import jacobian, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
 __all__ = ["Box"]
@@ -157,16 +157,6 @@ class Box(Domain, SemiSmooth):
         if np.isinf(q[active]).any():
             return np.inf, self.center(g.size)
         return float(g[active] @ q[active]), q
-
-    def violation(self, q: Vec) -> float:
-        lower, upper = self.bounds()
-        q = vector(q)
-        scale = np.asarray(upper - lower)
-        ends = [np.where(np.isfinite(x), np.abs(x), 0.0) for x in (lower, upper)]
-        scale = np.where(
-            (scale > 0.0) & (scale < np.inf), scale, np.maximum(1.0, np.maximum(*ends))
-        )
-        return round_violation(float((np.maximum(lower - q, q - upper) / scale).max()))
 
     def center(self, dim: int) -> Vec:
         lower, upper = (np.broadcast_to(x, dim) for x in self.bounds())

@@ -40,7 +40,6 @@ from ucm.language.simplex_projection import (
     clip_to_mass,
     jacobian,
     kinks,
-    round_violation,
     soft_to_mass,
     vector,
 )
@@ -311,12 +310,6 @@ class NormBall(Domain, SemiSmooth):
             q *= radius / norm(q, p)
         q += self._middle(g.size)
         return float(g @ q), q
-
-    def violation(self, q: Vec) -> float:
-        q, radius, c = vector(q), value(self.radius), self._middle(np.size(q))
-        rounding = _EPS * norm(np.full(q.size, 2.0 * c), self.p)  # of q - c
-        length = norm(q - c, self.p) - rounding
-        return round_violation((length - radius) / radius if radius > 0.0 else length)
 
     def center(self, dim: int) -> Vec:
         return np.full(dim, self._middle(dim))

@@ -30,7 +30,6 @@ from ucm.language.simplex_projection import (
     clip_to_mass,
     fill_to_mass,
     jacobian,
-    round_violation,
     vector,
 )
 
@@ -255,15 +254,6 @@ class Capped(BoundSimplex):
     def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
         g = vector(g)
         return [fill_to_mass(g[p.entries], p.cap, p.mass)[1] for p in self._above]
-
-    def violation(self, q: Vec) -> float:
-        q = vector(q)
-        worst = self.samples.outside(q)
-        if self.cap < math.inf or self.floor:
-            each = q / self.samples.c
-            off = max(float(each.max()) - self.cap, self.floor - float(each.min()))
-            worst = max(worst, off / max(min(self.cap, 1.0), 1.0 / self.samples.total))
-        return round_violation(worst)
 
     def infeasibility_reason(self, dim: int) -> str | None:
         s = self.samples
