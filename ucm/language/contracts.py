@@ -47,6 +47,7 @@ __all__ = [
     "BoundSimplex",
     "Coupling",
     "Domain",
+    "FeatureNode",
     "Jacobian",
     "LoweredSet",
     "MassConstraint",
@@ -426,15 +427,32 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     return known.pop() if known else None
 
 
-class UncertaintySet(Arithmetic["UncertaintySet"]):
+class FeatureNode(Node):
+    """A declaration that lives in feature space: a set, a statistic, or samples."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self._below:
+            self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        """Return the dimension of its space, over samples with n features; None if it is not known yet. By
+        default the dimension of the nodes below it.
+
+        Raises
+        ------
+        CompositionError
+            Nodes of two dimensions are mixed; the message names the innermost such node.
+        """
+        return common_dimension(
+            self, [x.dimension(n) for x in self.children() if isinstance(x, FeatureNode)]
+        )
+
+
+class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
     """A closed convex set in feature space, symbolic: it meets data only as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
-
-    @abstractmethod
-    def dimension(self, n: int | None) -> int | None:
-        """Return the dimension of the space of the set, over samples with n features. None: not known
-        yet. Raises `CompositionError` naming the innermost node that mixes dimensions."""
 
     def infeasibility_reason(self, data: Data) -> str | None:
         """Return why the set is empty, naming the innermost node, with the admissible range. None: it is

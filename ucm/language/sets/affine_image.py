@@ -156,11 +156,19 @@ def _operands(domain: Domain) -> list[Domain]:
 
 
 class DomainImage(UncertaintySet):
-    """`{c + A q : q in D}`, D a space of weights."""
+    """`{c + A q : q in D}`, an affine image of a domain. A subclass states c, A and D."""
 
     @abstractmethod
+    def declared(self) -> tuple[VectorNode, Domain]:
+        """Return c and D."""
+
+    @abstractmethod
+    def map(self, data: Data) -> LinearMap:
+        """Return A."""
+
     def space(self, data: Data) -> CoefficientSpace:
         """Return D over bound samples."""
+        return CoefficientSpace(self.declared()[1], self.map(data).shape[1])
 
     def bound_space(self, data: Data) -> CoefficientSpace:
         """Return `space(data)`, computed once."""
@@ -170,9 +178,21 @@ class DomainImage(UncertaintySet):
         why = self.bound_space(data).infeasibility_reason()
         return None if why is None else f"{self!r}: {why}"
 
-    @abstractmethod
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        """Return c and A."""
+        """Return the vector c and A."""
+        c, A = self.declared()[0], self.map(data)
+        return np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data), A
+
+    def variable(self, dim: int, scope: Scope) -> cp.Expression:
+        """Return q of this length in CVXPY."""
+        return cp.Variable(dim, name="q")
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c, space = self.declared()[0], self.bound_space(data)
+        q = self.variable(space.dim, scope)
+        x = self.map(data).matrix() @ q
+        x = x if isinstance(c, Origin) else c.cvxpy(data, scope) + x
+        return x, space.cvxpy(q, scope)
 
     def lower(self, data: Data) -> LoweredSet:
         c, A = self.image(data)
@@ -221,9 +241,6 @@ class Point(UncertaintySet, RotationInvariant):
     """
 
     vector: VectorNode = converted(converter=as_vector)
-
-    def dimension(self, n: int | None) -> int | None:
-        return self.vector.dimension(n)
 
     def lower(self, data: Data) -> LoweredSet:
         return LoweredSet(self.vector.evaluate(data))
@@ -279,38 +296,21 @@ class AffineImage(DomainImage):
     domain: Domain
     center: VectorNode = converted(converter=as_vector, default=Origin())
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.center.dimension(None) not in (None, self.A.shape[0]):
-            raise CompositionError(
-                f"{self!r}: expected a center of {self.A.shape[0]} entries, one for each row of A, got "
-                f"{self.center.dimension(None)}; both must be equal"
-            )
-
     def dimension(self, n: int | None) -> int | None:
-        if not isinstance(self.center, Origin) and self.center.dimension(n) not in (
-            None,
-            self.A.shape[0],
-        ):
+        rows = self.A.shape[0]
+        size = rows if isinstance(self.center, Origin) else self.center.dimension(n)
+        if size not in (None, rows):
             raise CompositionError(
-                f"expected a matrix with {n} rows, the features of the samples, got one of shape "
-                f"{self.A.shape}, in {brief(self)}; both must be equal"
+                f"{brief(self)}: expected a center of {rows} entries, one for each row of A, got {size}; "
+                "both must be equal"
             )
-        return self.A.shape[0]
+        return rows
 
-    def space(self, data: Data) -> CoefficientSpace:
-        return CoefficientSpace(self.domain, self.A.shape[1])
+    def declared(self) -> tuple[VectorNode, Domain]:
+        return self.center, self.domain
 
-    def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        own = isinstance(self.center, Origin)
-        c = np.zeros(self.A.shape[0]) if own else self.center.evaluate(data)
-        return c, MatrixMap(self.A)
-
-    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        q = cp.Variable(self.A.shape[1], name="q")
-        own = isinstance(self.center, Origin)
-        c = np.zeros(self.A.shape[0]) if own else self.center.cvxpy(data, scope)
-        return c + self.A @ q, self.bound_space(data).cvxpy(q, scope)
+    def map(self, data: Data) -> LinearMap:
+        return MatrixMap(self.A)
 
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)

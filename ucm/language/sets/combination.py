@@ -52,10 +52,6 @@ class Combination(UncertaintySet):
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
         """Return the pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import IdentityMap
 from ucm.language import cvx as cp
-from ucm.language.contracts import Scope, Size, Splits, common_dimension
+from ucm.language.contracts import Domain, Scope, Size, Splits
 from ucm.language.domains import NormBall
 from ucm.language.node import Notation, RotationInvariant, converted
 from ucm.language.parameter import Expression, Scalar
-from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
+from ucm.language.sets.affine_image import DomainImage
 from ucm.language.statistics.affine import (
     MatrixNode,
     VectorNode,
@@ -38,21 +37,13 @@ class _BallImage(DomainImage):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self._domain  # refuses a wrong p
-        self.dimension(None)
 
     @functools.cached_property
     def _domain(self) -> NormBall:
         return NormBall(self.radius, self.p)  # type: ignore[attr-defined]
 
-    @abstractmethod
-    def _map(self, data: Data) -> LinearMap:
-        """Return A."""
-
-    def space(self, data: Data) -> CoefficientSpace:
-        return CoefficientSpace(self._domain, self._map(data).shape[1])
-
-    def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        return self.center.evaluate(data), self._map(data)  # type: ignore[attr-defined]
+    def declared(self) -> tuple[VectorNode, Domain]:
+        return self.center, self._domain  # type: ignore[attr-defined]
 
     def size(self, data: Data) -> Size | None:
         return self._domain.size()
@@ -90,10 +81,7 @@ class Ball(_BallImage):
     def rotation_invariant(self) -> bool:
         return self.p == 2.0
 
-    def dimension(self, n: int | None) -> int | None:
-        return self.center.dimension(n)
-
-    def _map(self, data: Data) -> LinearMap:
+    def map(self, data: Data) -> LinearMap:
         n = self.center.evaluate(data).size
         return data.from_orthonormal(n) if self.rotation_invariant else IdentityMap(n)
 
@@ -138,10 +126,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
     shape: MatrixNode = converted(converter=as_matrix)
     radius: Scalar
 
-    def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [self.center.dimension(n), self.shape.dimension(n)])
-
-    def _map(self, data: Data) -> LinearMap:
+    def map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:

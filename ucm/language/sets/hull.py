@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
+from ucm.data.linear_map import LinearMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, exactly_one
@@ -17,6 +17,7 @@ from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import Notation, RotationInvariant, converted
 from ucm.language.parameter import Scalar
 from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
+from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 __all__ = ["Hull", "ReducedHull"]
@@ -72,23 +73,23 @@ class Hull(DomainImage, RotationInvariant):
                     "bound for all, or class_weight and sample_weight"
                 )
 
-    def dimension(self, n: int | None) -> int | None:
-        return self.samples.dimension(n)
+    def declared(self) -> tuple[VectorNode, Domain]:
+        return Origin(), Simplex() if self.weights is None else self.weights
+
+    def map(self, data: Data) -> LinearMap:
+        return self.samples.map(data)
 
     def space(self, data: Data) -> CoefficientSpace:
-        """The weights of this hull over bound samples."""
-        declared = Simplex() if self.weights is None else self.weights
+        """Return the weights of this hull over bound samples."""
         bound = self.samples.bound(data)
-        return CoefficientSpace(declared, bound.dim, bound, self.samples.rows(data))
+        return CoefficientSpace(self.declared()[1], bound.dim, bound, self.samples.rows(data))
 
-    def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        A = self.samples.map(data)
-        return np.zeros(A.shape[0]), A
-
-    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        space = self.bound_space(data)
-        q = _weights(self.samples, space.dim, scope)
-        return self.samples.map(data).matrix() @ q, space.cvxpy(q, scope)
+    def variable(self, dim: int, scope: Scope) -> cp.Expression:
+        """Return q, of a variable with entries near 1 if the scope scales variables."""
+        name = f"q_{self.samples.tag}"
+        if not scope.scaled:
+            return cp.Variable(dim, name=name)
+        return cp.Variable(dim, name=f"{dim} {name}") / dim
 
     def formula(self, notation: Notation) -> str:
         simplex = f"q{notation.element}{notation.symbol('Delta')}"
@@ -141,13 +142,3 @@ def ReducedHull(
         )
     exactly_one(f"ReducedHull({own!r})", eta=eta, nu=nu)
     return Hull(own, weights=CappedSimplex(eta, nu=nu))
-
-
-def _weights(samples: SampleNode, dim: int, scope: Scope) -> cp.Expression:
-    """Return q, of a variable with entries near 1 if the scope scales variables."""
-    name = f"q_{samples.tag}"
-    return (
-        cp.Variable(dim, name=f"{dim} {name}") / dim
-        if scope.scaled
-        else cp.Variable(dim, name=name)
-    )

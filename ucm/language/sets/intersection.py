@@ -17,7 +17,6 @@ from ucm.language.contracts import (
     Scope,
     Splits,
     UncertaintySet,
-    common_dimension,
 )
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
@@ -44,13 +43,6 @@ class Intersection(UncertaintySet, RotationInvariant):
 
     left: UncertaintySet
     right: UncertaintySet
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
-    def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [self.left.dimension(n), self.right.dimension(n)])
 
     def infeasibility_reason(self, data: Data) -> str | None:
         return self.left.infeasibility_reason(data) or self.right.infeasibility_reason(data)

@@ -20,7 +20,6 @@ from ucm.language.contracts import (
     Scope,
     Splits,
     UncertaintySet,
-    common_dimension,
 )
 from ucm.language.domains.convex_combination import (
     ConvexCombination,
@@ -90,13 +89,6 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
             )
         object.__setattr__(self, "sets", tuple(found))
         self.__post_init__()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
-    def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [U.dimension(n) for U in self.sets])
 
     def infeasibility_reason(self, data: Data) -> str | None:
         for U in self.sets:

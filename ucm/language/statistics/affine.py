@@ -22,7 +22,7 @@ from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import HStack, MatrixMap, scaled
 from ucm.data.spectrum import psd_root
 from ucm.errors import CompositionError, brief
-from ucm.language.contracts import UncertaintySet, common_dimension
+from ucm.language.contracts import FeatureNode, UncertaintySet
 from ucm.language.node import (
     Arithmetic,
     Node,
@@ -63,12 +63,8 @@ __all__ = [
 ]
 
 
-class Statistic(Arithmetic[Any]):
+class Statistic(Arithmetic[Any], FeatureNode):
     """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""
-
-    @abstractmethod
-    def dimension(self, n: int | None) -> int | None:
-        """Return its length or order over samples with n features."""
 
     @abstractmethod
     def evaluate(self, data: Data) -> NDArray[np.float64]:
@@ -117,13 +113,6 @@ class StatisticSum(Statistic):
     """A linear combination; `terms` are pairs (coefficient, statistic)."""
 
     terms: tuple[tuple[Scalar, Any], ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
-    def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [v.dimension(n) for _, v in self.terms])
 
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         return reduce(add, [value(c) * v.evaluate(data) for c, v in self.terms])

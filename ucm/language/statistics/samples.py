@@ -15,6 +15,7 @@ from ucm.data.maps import CenteredMap, SampleMap
 from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, brief
+from ucm.language.contracts import FeatureNode
 from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, source
 from ucm.language.sample_weights import SampleWeights
 from ucm.language.statistics.affine import MatrixNode, VectorNode
@@ -34,7 +35,7 @@ __all__ = [
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
-class SampleNode(Arithmetic[Any]):
+class SampleNode(Arithmetic[Any], FeatureNode):
     """Vectors that hulls, means and covariances are made of.
 
     Attributes
@@ -50,10 +51,6 @@ class SampleNode(Arithmetic[Any]):
     @property
     def cov(self) -> Covariance:
         return Covariance(self)
-
-    @abstractmethod
-    def dimension(self, n: int | None) -> int | None:
-        """Return their length, over samples with n features."""
 
     def rows(self, data: Data) -> NDArray[np.intp] | None:
         """Return their indices among the bound samples; None for given points."""
@@ -267,9 +264,6 @@ class Mean(VectorNode, RotationInvariant):
 
     samples: SampleNode
 
-    def dimension(self, n: int | None) -> int | None:
-        return self.samples.dimension(n)
-
     def evaluate(self, data: Data) -> Vec:
         return self.samples.average(data)
 
@@ -284,9 +278,6 @@ class Covariance(MatrixNode, RotationInvariant):
     """The covariance `(1/m_o) sum_i (x_i - mean)(x_i - mean)'` of the samples."""
 
     samples: SampleNode
-
-    def dimension(self, n: int | None) -> int | None:
-        return self.samples.dimension(n)
 
     def factors(self, data: Data) -> list[LinearMap]:
         return [self.samples.covariance_factor(data)]
