@@ -59,10 +59,10 @@ _READ: dict[str, Callable[[str], Any]] = {
     "limit": float,
 }
 _HELP = {
-    "sets": "some of the sets, with commas between",
-    "peers": "some of the peers, with commas between",
-    "repeats": "how often something is repeated: splits, draws, starts or runs",
-    "limit": "seconds for one peer on one set",
+    "sets": "names of data sets, separated by commas",
+    "peers": "names of other libraries' solvers, separated by commas",
+    "repeats": "number of splits, draws, starts or runs",
+    "limit": "time limit of one solver on one set, in seconds",
 }
 # of sets by name, or by the beginning of their names; of the others "libsvm"
 _ORIGINS = {

@@ -255,6 +255,18 @@ def test_a_table_names_the_source_of_a_missing_set() -> None:
     assert row["note"].startswith("not at hand")
 
 
+def test_kernels_use_small_sets_whole() -> None:
+    problems = list(tables._with_kernels(("wine",)))
+    assert [problem.m for problem in problems] == [X.shape[0]] * 2 * len(tables.WIDTHS)
+
+
+def test_paths_of_any_set_have_figures() -> None:
+    (row,) = own.PARTS["path"](sets=("wine",), repeats=1)
+    assert row["values"] == 50 and row["worst gap"] <= 1e-6
+    (row,) = own.PARTS["every"](sets=("wine",), repeats=1)
+    assert row["worst gap"] <= own.EPS
+
+
 def test_out_of_core_benchmarks_yield_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "SHARES", {"none such": 0.5, "synthetic": 0.6})
     monkeypatch.setattr(

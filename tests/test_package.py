@@ -7,6 +7,7 @@ import re
 import stat
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,15 @@ def test_the_public_names_are_listed() -> None:
         for name in module.__all__:
             assert getattr(module, name) is not None
     assert set(ucm.__all__) <= set(dir(ucm))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "meant"), [(ucm, "Elipsoid", "Ellipsoid"), (ucm.models, "nu_svn", "nu_svm")]
+)
+def test_an_unknown_name_suggests_the_nearest(module: Any, name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean {meant}[?]"):
+        getattr(module, name)
+    assert not hasattr(module, "__wrapped__")
 
 
 def test_every_public_name_is_in_the_reference_once(monkeypatch: pytest.MonkeyPatch) -> None:

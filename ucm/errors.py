@@ -19,7 +19,8 @@ __all__ = [
     "SolverError",
     "UCMError",
     "brief",
-    "nearest",
+    "did_you_mean",
+    "unknown_attribute",
     "unknown_option",
     "warn_of",
 ]
@@ -91,17 +92,38 @@ def brief(x: object) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def unknown_option(where: str, got: Iterable[str], known: Iterable[str]) -> ParameterError:
-    """Return the error for unknown options, which names the most similar known options."""
+def unknown_option(
+    where: str, got: Iterable[str], known: Iterable[str], params: Iterable[str] | None = None
+) -> ParameterError:
+    """Return the error for unknown options, which names the most similar known options.
+
+    Parameters
+    ----------
+    where : the function
+    got : the unknown options
+    known : the known options, without the parameters of the model
+    params : the parameters of the model, if the function takes their values as options
+    """
     got, known = sorted(got), list(dict.fromkeys(known))
-    near = dict.fromkeys(option for name in got for option in nearest(name, known))
-    meant = f"; did you mean {', '.join(near)}?" if near else ";"
+    meant = did_you_mean(got, [*(params or ()), *known]) or ";"
+    model = "" if params is None else f" the model's parameters are {', '.join(params) or 'none'};"
     return ParameterError(
-        f"{where}: unknown option {', '.join(got)}{meant} the options are {', '.join(known)}"
+        f"{where}: unknown option {', '.join(got)}{meant}{model} the options are {', '.join(known)}"
     )
 
 
-def nearest(name: str, known: list[str]) -> list[str]:
+def unknown_attribute(module: str, name: str, known: list[str]) -> AttributeError:
+    """Return the error for an attribute that a module does not have."""
+    return AttributeError(f"{module} has no attribute {name!r}{did_you_mean([name], known)}")
+
+
+def did_you_mean(got: Iterable[str], known: list[str]) -> str:
+    """Return `; did you mean nu?` with the most similar known names; "" if none is similar."""
+    near = dict.fromkeys(option for name in got for option in _nearest(name, known))
+    return f"; did you mean {', '.join(near)}?" if near else ""
+
+
+def _nearest(name: str, known: list[str]) -> list[str]:
     """Return the most similar known names: with the same beginning, or a similar spelling."""
     begin = [x for x in known if name.startswith(x) or x.startswith(name)]
     return begin[:1] or difflib.get_close_matches(name, known, n=1)

@@ -10,4 +10,4 @@ from benchmarks.speed import own, rows, tables
 PARTS = {**tables.PARTS, **own.PARTS, **rows.PARTS}
 
 if __name__ == "__main__":
-    sys.exit(main("Speed, beside other solvers and by itself", PARTS))
+    sys.exit(main("Speed, beside other libraries and as a multiple of one fit.", PARTS))

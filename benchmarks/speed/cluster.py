@@ -93,8 +93,11 @@ def _spent(client: Any, work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def beside_memory() -> Iterator[Row]:
-    """CPU of two workers, scheduler and client beside `ActiveSet` in memory, and of a round that computes
-    nothing; bytes from the workers; CPU of dask-ml's `LogisticRegression`."""
+    """Processor seconds of a Dask cluster, beside the active-set solver in memory and dask-ml.
+
+    The seconds are of two workers, the scheduler and the client, also for a round that computes nothing. A
+    row has the bytes that the workers send, and one has the seconds of dask-ml's `LogisticRegression`.
+    """
     m, n = SIZE
     model = nu_svm(NU)
     whole = np.concatenate([block(k, m // CHUNKS, n) for k in range(CHUNKS)])
@@ -167,7 +170,10 @@ class ObservedSource(View):
 
 
 def kills() -> Iterator[Row]:
-    """SIGKILL of a worker before every round in turn: proven every time, two more passes at most, in 30 s."""
+    """Recovery from the loss of a worker of a Dask cluster, which is killed before each round in turn.
+
+    `within`: optimal each time, with at most two more passes, in 30 seconds.
+    """
     m, n = SIZE[0] // 4, SIZE[1]
     model = nu_svm(NU)
     with local_cluster() as (cluster, client):

@@ -1,4 +1,4 @@
-"""Passes of models, and the cost of paths, folds and bounds in units of one fit."""
+"""Passes of models, and the time of paths, folds and bounds as multiples of one fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ucm.language import models
 __all__ = ["PARTS"]
 
 MOST_PASSES = 40.0
-PATH, PATH_SHARE = ("a9a", np.linspace(0.36, 0.48, 50)), 5.0
+PATH_ENDS, PATH_SHARE = (0.36, 0.48), 5.0
 _SHOWN = "solver status gap iterations passes systems forming both seconds"
 
 
@@ -32,7 +32,7 @@ def _fit(set_name: str, model: Any, tol: float, runs: int) -> Row:
 
 
 def every_model(sets: Sequence[str] | None = None, limit: float = 60.0) -> Iterator[Row]:
-    """Passes of the models other than the nu-SVM."""
+    """Passes and gaps of five models other than the nu-SVM."""
     for set_name in sets or present():
         for name in ("l2_nu_svm", "kl_svm", "biased_l2_nu_svm", "mm_mpm", "mm_fda"):
             model = declared(name, *load(set_name), NU[set_name], KAPPA[set_name])
@@ -42,13 +42,14 @@ def every_model(sets: Sequence[str] | None = None, limit: float = 60.0) -> Itera
             yield {"set": set_name, "model": name, **found, "within": bool(within)}
 
 
-def nu_path(repeats: int = 5) -> Iterator[Row]:
-    """A path over 50 values of nu, in units of one fit."""
-    return over([PATH[0]], partial(_nu_path, repeats))
+def nu_path(sets: Sequence[str] = ("a9a",), repeats: int = 5) -> Iterator[Row]:
+    """Time of a path over 50 values of nu, as a multiple of the time of one fit."""
+    return over(sets, partial(_nu_path, repeats))
 
 
 def _nu_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
-    model, grid = models.nu_svm(NU[name]), PATH[1]
+    grid = np.linspace(*(PATH_ENDS if name == "a9a" else _ends(name, X, y)), 50)
+    model = models.nu_svm(NU.get(name, float(grid[25])))
     single = in_turns({"one fit": partial(solve, model, X, y)}, repeats)["one fit"]
     found, seconds = timed(partial(path, model, X, y, nu=grid))
     yield {
@@ -65,19 +66,30 @@ def _nu_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
 
 
 EVERY = {
-    "a9a": ((0.365, 0.48), 5.0), "cod-rna": ((0.223, 0.6), 5.0),
-    "german.numer": ((0.525, 0.599), 15.0), "svmguide3": ((0.41, 0.476), 15.0),
+    "a9a": (0.365, 0.48), "cod-rna": (0.223, 0.6), "german.numer": (0.525, 0.599), "svmguide3": (0.41, 0.476),
 }  # fmt: skip
 EPS = 1e-3
 
 
-def whole_path(repeats: int = 5) -> Iterator[Row]:
-    """Every nu of an interval, proven to 1e-3, in units of one fit in its middle; processor seconds."""
-    return over(list(EVERY), partial(_whole_path, repeats))
+def _ends(name: str, X: Any, y: Any) -> tuple[float, float]:
+    """Return the interval of nu: of another set the middle 80 % of the admissible interval."""
+    if name in EVERY:
+        return EVERY[name]
+    nu = admissible(models.nu_svm(0.5), X, y)["nu"]
+    width = nu.upper - nu.lower
+    return nu.lower + 0.1 * width, nu.upper - 0.1 * width
+
+
+def whole_path(sets: Sequence[str] = tuple(EVERY), repeats: int = 5) -> Iterator[Row]:
+    """Time of a path over every nu of an interval, with a proven gap of 1e-3, as a multiple of one fit.
+
+    The fit is in the middle of the interval. Seconds are of the processor.
+    """
+    return over(sets, partial(_whole_path, repeats))
 
 
 def _whole_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
-    ends, most = EVERY[name]
+    ends, most = _ends(name, X, y), 5.0 if name in ("a9a", "cod-rna") else 15.0
     model = models.nu_svm(sum(ends) / 2.0)
     works: dict[str, Any] = {
         "fit": partial(solve, model, X, y),
@@ -103,15 +115,17 @@ SHARED = {"mm_fda": 6.0, "mm_mpm": 15.0, "nu_svm": 40.0}  # fits
 ONE_OUT = 3e-6  # seconds of a model
 
 
-def folds(repeats: int = 5) -> Iterator[Row]:
-    """`ClassifierCV` with 10 folds and 20 values, and leave-one-out, in units of one fit; processor
-    seconds."""
+def folds(sets: Sequence[str] = ("a9a", "cod-rna"), repeats: int = 5) -> Iterator[Row]:
+    """Time of `ClassifierCV` with 20 values and 10 folds, or leave-one-out, as a multiple of one fit.
+
+    Seconds are of the processor.
+    """
     for name, most in SHARED.items():
-        yield from over(["a9a", "cod-rna"], partial(_folds, repeats, name, most))
+        yield from over(sets, partial(_folds, repeats, name, most))
 
 
 def _folds(repeats: int, name: str, most: float, set_name: str, X: Any, y: Any) -> Iterator[Row]:
-    ends = EVERY[set_name][0] if name == "nu_svm" else (0.02, 0.6)
+    ends = _ends(set_name, X, y) if name == "nu_svm" else (0.02, 0.6)
     values = np.linspace(*ends, VALUES + 1)[1:] if name == "nu_svm" else np.linspace(*ends, VALUES)
     model = getattr(models, name)(float(values[VALUES // 2]))
     works: dict[str, Any] = {
@@ -160,9 +174,12 @@ RULES = {
 
 
 def bounds(sets: Sequence[str] = tuple(RULES)) -> Iterator[Row]:
-    """Lower bounds of the optimum, p = 2: with every answer, and by `Plan.bound` after five starts; seconds
-    of the processor, the least of three of a solve. `within`: up to 6 features 99 % in 3 seconds; from
-    8 to 25 the parts that a conic solver proves by the same rules; beyond, a bound in ten local solves."""
+    """Lower bounds of non-convex optima for p = 2: with each answer, and by `Plan.bound` after five starts.
+
+    Seconds are of the processor, the least of three solves. `within`: up to 6 features a bound of 99 % of the
+    objective in 3 seconds; from 8 to 25 features the bound that a conic solver proves by the same rules;
+    beyond, a positive bound in the time of ten local solves.
+    """
     return over(sets, _bounds, _first_columns)
 
 

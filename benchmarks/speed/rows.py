@@ -1,4 +1,4 @@
-"""Samples that are read block by block: passes, memory, time, growth, a cluster."""
+"""Out-of-core data: passes, memory, time, growth with the number of samples, a cluster."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ def _set(name: str, seed: int) -> tuple[Any, Any]:
 
 
 def passes(sets: Sequence[str] = tuple(SHARES), repeats: int = SEEDS) -> Iterator[Row]:
-    """How often all rows are read until the optimum is proven at 1e-6: at most 6 times; the objective is that
-    of the route in memory."""
+    """Passes over out-of-core data until the gap is at most 1e-6, beside the solver in memory.
+
+    `within`: at most 6 passes, and the same objective.
+    """
     for name in sets:
         for seed in range(repeats):
             try:
@@ -106,8 +108,11 @@ print(seconds, peak,
 
 
 def memory() -> Iterator[Row]:
-    """A file of 1e7 x 50 under a limit of 1.5 GiB of private data, in a process of its own: proven, at most
-    1 GiB at its peak and 4 passes. The file lies in the folder of temporary files, and takes 4 GB."""
+    """Peak memory for a file of 10,000,000 samples with 50 features.
+
+    The process has a limit of 1.5 GiB of private memory. The file takes 4 GB in the folder of temporary
+    files. `within`: optimal, with a peak of at most 1 GiB and at most 4 passes.
+    """
     m, n = BIG
     for dtype in ("float64", "float32"):
         with tempfile.TemporaryDirectory() as folder:
@@ -124,8 +129,10 @@ def memory() -> Iterator[Row]:
 
 
 def local(repeats: int = 3) -> Iterator[Row]:
-    """2e6 x 20 in memory: seconds of the processor beside the route of two hulls, at most .35 of them; and of
-    the clock on two threads beside one, at most .65."""
+    """Time of block-wise passes over 2,000,000 samples in memory, beside the active-set solver.
+
+    `within`: at most 0.35 of its processor seconds; and on two threads at most 0.65 of the seconds of one.
+    """
     X, y = drawn(*LOCAL, 0)
     model = nu_svm(0.5)
     ways = {
@@ -148,7 +155,10 @@ def local(repeats: int = 3) -> Iterator[Row]:
 
 
 def growth() -> Iterator[Row]:
-    """Rows ten times as many: at most 1.2 times as long a row, and passes that do not grow. 10 features."""
+    """Time for each sample of 100,000, 1,000,000 and 10,000,000 samples with 10 features.
+
+    `within`: at most 1.2 times the time for each sample of the smaller data, and no more passes.
+    """
     before: tuple[float, int] | None = None
     for m in (100_000, 1_000_000, 10_000_000):
         source: RowSource = open_rows(*drawn(m, 10, 0), threads=1)
@@ -181,8 +191,11 @@ print(one, time.perf_counter() - start, peak, search.best_score_)
 
 
 def folds(repeats: int = 3) -> Iterator[Row]:
-    """ClassifierCV over Parquet, 5e6 x 20 in float32: five nu, two folds, and the fit to all rows, at most 3
-    times as long as one fit, and 2 GiB. The files lie in the folder of temporary files, and take 0.5 GB."""
+    """Time and memory of `ClassifierCV` on Parquet files of 5,000,000 samples with 20 features.
+
+    Five values of nu, two folds, and the fit to all samples. The files take 0.5 GB in the folder of temporary
+    files. `within`: at most 3 times the seconds of one fit, and at most 2 GiB.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 

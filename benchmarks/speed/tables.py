@@ -31,7 +31,7 @@ WIDTHS = (0.2, 1.0, 5.0)  # gamma times the mean squared distance of two samples
 def linear(
     sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 60.0
 ) -> Iterator[Row]:
-    """The nu-SVM with a linear kernel, at nu of Table 5 of Ito, Takeda and Toh (2015)."""
+    """The linear nu-SVM at nu of Table 5 of Ito, Takeda and Toh (2015), beside other libraries."""
     problems = (Problem(name, "nu-SVM", NU[name]) for name in sets or present())
     return _table(problems, repeats, limit)
 
@@ -39,7 +39,10 @@ def linear(
 def kernels(
     sets: Sequence[str] = KERNEL_SETS, repeats: int = 3, limit: float = 600.0
 ) -> Iterator[Row]:
-    """The nu-SVM at half of the largest nu and the SVM at C = 1 with RBF kernels of three widths."""
+    """The nu-SVM at half of the largest nu, and the SVM at C = 1, with RBF kernels of three widths.
+
+    A set with fewer than 2,000 samples is used whole.
+    """
     return _table(_with_kernels(sets), repeats, limit)
 
 
@@ -50,18 +53,18 @@ def _with_kernels(sets: Sequence[str]) -> Iterator[Problem]:
         except DataError:  # reported by its row
             yield Problem(name, "SVM", 1.0, 1.0, m)
             continue
-        if y.size == m:
+        if y.size == m or m == SIZES[0]:  # a set below all sizes is used whole
             A = X.toarray() if hasattr(X, "toarray") else X
             gamma = width / (2.0 * float(A.var(axis=0).sum()))
             nu = float(min((y > 0).mean(), (y < 0).mean()))
-            yield Problem(name, "nu-SVM", nu, gamma, m)
-            yield Problem(name, "SVM", 1.0, gamma, m)
+            yield Problem(name, "nu-SVM", nu, gamma, y.size)
+            yield Problem(name, "SVM", 1.0, gamma, y.size)
 
 
 def losses(
     sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 60.0
 ) -> Iterator[Row]:
-    """The logistic and the squared hinge loss with L1 and L2 at three weights of the penalty."""
+    """The logistic and the squared hinge loss with L1 and L2, at three weights of the penalty."""
     names = sets or [*present(), *TEXTS]
     grid = itertools.product(LOSSES, WEIGHTS, names)
     return _table((Problem(name, model, lam) for model, lam, name in grid), repeats, limit)

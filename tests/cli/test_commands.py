@@ -234,7 +234,7 @@ def test_admissible_lists_the_interval_of_each_parameter(run: Run, wine: Path) -
         "admissible", wine, "--model", "biased_l2_nu_svm", "--param", "kappa_neg=1"
     )
     assert status == 0
-    assert "kappa_pos" in out
+    assert "kappa_pos" in out and "0.5" not in out.partition("biased")[0]
 
 
 def test_names_and_labels_that_read_as_markup(run: Run, tmp_path: Path) -> None:
@@ -260,10 +260,17 @@ def test_the_version_loads_no_solver() -> None:
     assert not {"numpy", "scipy", "sklearn", "pandas", "rich"} & set(loaded.split())
 
 
+def test_the_help_has_the_default_of_the_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["fit", "--help"])
+    label = capsys.readouterr().out.partition("--label COLUMN  ")[2].partition("--model")[0]
+    assert "default: the column label, class, target or y" in " ".join(label.split())
+
+
 def test_the_help_names_what_is_read_by_blocks_and_every_command() -> None:
     text = " ".join(parser().format_help().split())
     assert all(f" {name} " in text for name in commands.COMMANDS)
-    assert all(suffix in BY_BLOCKS for suffix in SUFFIXES)
+    assert all(suffix in BY_BLOCKS for suffix in SUFFIXES if suffix != ".csv")
 
 
 # --- predict ----------------------------------------------------------------------------------
@@ -335,7 +342,10 @@ def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
     assert run("predict", saved, tmp_path / "X.npy")[1] == out
     for wrong, match in (
         (("fit", file, "--model", "nu_svm"), "--param nu=VALUE"),
-        ((*given[:2], "--model", "mm_fda", "--param", "kappa=0.1"), "one label per row"),
+        (
+            (*given[:2], "--model", "mm_fda", "--param", "kappa=0.1"),
+            "by --label COLUMN, for a .npy",
+        ),
         (("fit", file, "--model", "mm_mpm", "--param", "kappa=0.1", "--open"), "leave them out"),
         (("admissible", file, "--model", "mm_mpm"), "block by block"),
     ):
@@ -584,3 +594,17 @@ def test_saved_labels_are_two_strings(tmp_path: Path, labels: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"labels": labels}))
     with pytest.raises(ucm.DataError, match="its labels are no list of two strings"):
         Saved.read(path)
+
+
+def test_a_saved_bias_is_finite(tmp_path: Path) -> None:
+    path = Saved(ucm.models.nu_svm(0.5), np.ones(2), 0.5, ["a", "b"], None, None).write(
+        tmp_path / "saved"
+    )
+    path.write_text(path.read_text().replace('"b": 0.5', '"b": NaN'))
+    with pytest.raises(ucm.DataError, match="its bias is no finite number"):
+        Saved.read(path)
+
+
+def test_a_gap_below_rounding_has_no_sign(run: Run, wine: Path) -> None:
+    line = next(x for x in run("fit", wine, "--model", "mm_fda")[1].splitlines() if "gap" in x)
+    assert "-" not in line.replace("e-", "")

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "nu zero": (lambda: ucm.solve(ucm.models.nu_svm(0.0), X, Y), EmptySetError, "nu must be positive"),
     "nu negative": (lambda: ucm.solve(ucm.models.nu_svm(-0.3), X, Y), EmptySetError, "nu must be positive"),
     "nu infinite": (lambda: ucm.solve(ucm.models.nu_svm(np.inf), X, Y), EmptySetError, "nu must be"),
-    "nu NaN": (lambda: ucm.models.nu_svm(np.nan), CompositionError, "real number"),
+    "nu NaN": (lambda: ucm.models.nu_svm(np.nan), CompositionError, r"\(.nu.\): expected a number"),
     "nu text": (lambda: untyped.models.nu_svm("0.3"), CompositionError, "a plain number"),
     "eta below": (lambda: ucm.solve(ucm.ReducedHull(pos, eta=0.01), X, Y), EmptySetError, "at least 0.02"),
     "negative radius": (lambda: ucm.solve(ucm.models.mm_mpm(-0.5), X, Y), EmptySetError, "kappa|radius"),
@@ -162,15 +162,15 @@ def test_features_of_very_different_units() -> None:
 
 
 def test_equal_samples_give_w_zero() -> None:
-    same = np.ones((6, 2))
-    y = np.array([1.0, 1, 1, -1, -1, -1])
     m = ucm.models
-    for make in (m.nu_svm, m.mm_mpm, m.mm_fda, m.l2_nu_svm, m.kl_svm, m.coherent_mm_mpm):
-        model = make(0.5)
-        plan = ucm.compile(model, same, y)
-        sol = plan.solve()
-        assert sol.status == "zero_in_set" and not sol.w.any() and sol.message
-        assert plan.verify().agrees
+    for size, row in ((6, [1.0, 1.0]), (60, [0.1, 3.0])):  # the second has means with rounding
+        same, y = np.tile(row, (size, 1)), np.where(np.arange(size) < 0.4 * size, 1.0, -1.0)
+        for make in (m.nu_svm, m.mm_mpm, m.mm_fda, m.l2_nu_svm, m.kl_svm, m.coherent_mm_mpm):
+            plan = ucm.compile(make(0.5), same, y)
+            sol = plan.solve()
+            assert sol.status == "zero_in_set" and not sol.w.any()
+            assert "all features are constant" in sol.message
+            assert plan.verify().agrees
 
 
 def test_zero_samples_give_w_zero() -> None:

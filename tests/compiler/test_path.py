@@ -68,6 +68,10 @@ def test_bad_grids_are_refused() -> None:
             options: dict[str, Any] = {**values, misspelt: [0.3]}
             with pytest.raises(ParameterError, match=f"{misspelt}; did you mean {meant}[?]"):
                 ucm.path(model, X, y, **options)
+    with pytest.raises(
+        ParameterError, match="unknown option kappa; the model's parameters are nu;"
+    ):
+        ucm.path(model, X, y, kappa=[0.3])
     for grid in ([], "0.3", 0.3, ["a"], [[0.3]], None):
         with pytest.raises(ParameterError, match="nu takes one number or more"):
             ucm.path(model, X, y, nu=grid)
@@ -78,7 +82,7 @@ def test_bad_grids_are_refused() -> None:
         ucm.path(model, X, y, nu=[0.3], warm_start=None)
     with pytest.raises(EmptySetError, match="nu must be at most"):
         ucm.path(model, X, y, nu=[0.3, 0.99])
-    with pytest.raises(CompositionError, match="expected a real number"):
+    with pytest.raises(CompositionError, match=r"Param\('nu'\): expected a number, got nan"):
         ucm.path(model, X, y, nu=[np.nan])
 
 

@@ -312,7 +312,12 @@ def test_the_parameters_of_the_model() -> None:
 
 
 def test_unknown_parameters_are_refused() -> None:
-    clf = ucm.Classifier(nu_svm(0.3))
+    clf, misspelt = ucm.Classifier(nu_svm(0.3)), {"solvr": "apg"}
+    for estimator in (ucm.Classifier, ucm.ClassifierCV):
+        with pytest.raises(ucm.ParameterError, match=f"{estimator.__name__}: unknown option solvr"):
+            estimator(**misspelt)
+    with pytest.raises(ucm.ParameterError, match=r"did you mean solver\?"):
+        ucm.Classifier(**misspelt)
     with pytest.raises(ValueError, match="Invalid parameter 'gama'"):
         clf.set_params(gama=1.0)
     with pytest.raises(ucm.CompositionError, match=r"no parameter 'kappa'.*it has nu"):
@@ -611,7 +616,11 @@ BAD_DATA = {
     "zero features": (X4[:, :0], Y2, r"0 feature\(s\)"),
     "strings": ([["a"], ["b"]], [0, 1], "could not convert string to float: 'a'; give a table"),
     "one dimension": (X4[:, 0], Y2, "Expected 2D array.*reshape"),
-    "regression": (X4, X4[:, 0] + 0.5, "Unknown label type"),
+    "regression": (
+        X4,
+        X4[:, 0] + 0.5,
+        "Unknown label type.*; give one class label for each sample$",
+    ),
     "two columns of labels": (X4, np.column_stack([Y2, Y2]), "y should be a 1d array"),
 }
 
@@ -637,8 +646,12 @@ def test_bad_data_to_predict() -> None:
 
 BAD_MODELS = {
     "nu above": (nu_svm(0.9), ucm.EmptySetError, "nu must be at most 0.666667"),
-    "nu zero": (nu_svm(0.0), ucm.EmptySetError, "nu must be positive, got 0"),
-    "nu negative": (nu_svm(-0.3), ucm.EmptySetError, "nu must be positive, got -0.3"),
+    "nu zero": (nu_svm(0.0), ucm.EmptySetError, "nu must be positive and at most .*, got 0"),
+    "nu negative": (
+        nu_svm(-0.3),
+        ucm.EmptySetError,
+        "nu must be positive and at most .*, got -0.3",
+    ),
     "negative radius": (mm_fda(-1.0), ucm.EmptySetError, "kappa must be at least 0"),
     "negative norm": (l2_nu_svm(-1.0), ucm.EmptySetError, "kappa must be at least"),
     "alpha zero": (kl_svm(0.0), ucm.EmptySetError, r"alpha must lie in \(0, "),

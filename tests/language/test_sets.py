@@ -130,7 +130,7 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
     [
         (ucm.ReducedHull(neg, nu=Param("nu", 1.5)), "nu must be at most 1 (= 2 min(m+, m-)/m)"),
         (ucm.ReducedHull(pos, eta=0.2), "the cap must be at least 0.25"),
-        (ucm.ReducedHull(pos, nu=-0.1), "nu must be positive, got -0.1"),
+        (ucm.ReducedHull(pos, nu=-0.1), "nu must be positive and at most 1 (= 2 min(m+, m-)/m), got -0.1"),
         (ucm.Hull(pos, weights=ucm.NormBall(0.4)), "0.5"),
         (ucm.Hull(signed, weights=ucm.NormBall(0.3)), "0.353553"),
         (ucm.Hull(pos, weights=ucm.KLBall(1.2)), "alpha must lie in (0, 1]"),

@@ -343,7 +343,7 @@ def test_an_empty_set_is_reported_within_the_time_limit() -> None:
 
 # --- the statuses -------------------------------------------------------------------------------
 _HERE = Path(ucm.__file__).parent
-_OF_A_PROGRAM = {"stopped", "late"}  # of `solvers.programs.Vertex`
+_OF_A_PROGRAM = {"stopped"}  # of `solvers.programs.Vertex`
 
 
 def _words(call: ast.Call) -> list[Any]:

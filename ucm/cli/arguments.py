@@ -15,8 +15,9 @@ SCALED = (
     "different units."
 )
 BY_BLOCKS = (
-    "A FILE that ends with .npy, .parquet, .arrow, .feather, .h5, .hdf5, .csv or .zarr is read block by "
-    "block, of .csv from 256 MB on; its COLUMN is a name, of .npy a file of labels."
+    "A FILE that ends with .npy, .parquet, .arrow, .feather, .h5, .hdf5 or .zarr, or a CSV file of 256 MB "
+    "or more, is read block by block: give --label the name of its column of labels, or for a .npy file "
+    "another .npy file with the labels."
 )
 
 
@@ -41,15 +42,23 @@ def parser() -> argparse.ArgumentParser:
         return sub
 
     def add_file(sub: Any) -> None:
-        sub.add_argument("file", metavar="FILE", help="samples and labels, LIBSVM or CSV")
         sub.add_argument(
-            "--label", metavar="COLUMN", help="the labels of a CSV file: first, last or a name"
+            "file",
+            metavar="FILE",
+            help="samples and labels: LIBSVM, CSV, or a format below",
+        )
+        sub.add_argument(
+            "--label",
+            metavar="COLUMN",
+            help="the column of the labels in a CSV file: first, last or a "
+            "name (default: the column label, class, target or y; else the only column of text; else "
+            "the first or the last column, if only one of them has two values)",
         )
 
     def add_model(sub: Any) -> None:
         add_file(sub)
         model = sub.add_mutually_exclusive_group(required=True)
-        model.add_argument("--model", metavar="NAME", help="a name of ucm models")
+        model.add_argument("--model", metavar="NAME", help="a name that `ucm models` lists")
         model.add_argument("--model-file", metavar="JSON", help="a file written by ucm.to_json")
         sub.add_argument(
             "--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter's value"

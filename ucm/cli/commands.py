@@ -220,7 +220,7 @@ def _print_answer(
         "labels -1, +1": ", ".join(answer["labels"].values()),
         "status": answer["status"],
         "objective": f"{answer['objective']:.9g}",
-        "gap, relative gap": f"{certificate['gap']:.3g}, {certificate['relative_gap']:.3g}",
+        "gap, relative gap": f"{abs(certificate['gap']):.3g}, {abs(certificate['relative_gap']):.3g}",
         "training accuracy": f"{answer['training_accuracy']:.4f}",
         "solver": f"{stats['solver']}, {stats['iterations']} iterations",
         "seconds": f"{stats['setup_time'] + stats['solve_time']:.3g}",
@@ -279,7 +279,7 @@ def _admissible(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({row.pop("parameter"): row for row in rows}))
         return 0
-    console().print(str(model), markup=False, highlight=False)
+    console().print(model.formula(TEXT), markup=False, highlight=False)
     return _listed(options, rows, f"{options.model or options.model_file} on {options.file}")
 
 
@@ -342,7 +342,11 @@ def _by_blocks(file: str) -> bool:
 
 
 def _read_by_blocks(options: argparse.Namespace) -> _Samples:
-    source = open_rows(options.file, options.label)
+    try:
+        source = open_rows(options.file, options.label)
+    except DataError as error:
+        hint = "" if options.label else " by --label COLUMN, for a .npy file by --label FILE"
+        raise DataError(f"{error}{hint}") from None
     labels = source.labels()
     text = _two_labels(options.file, labels)
     return _Samples(Labelled(source, labels[1]), None, text, source.n, None, source.features)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from inspect import Parameter, signature
 from typing import Any
 
-from ucm.errors import ParameterError, nearest
+from ucm.errors import ParameterError, did_you_mean
 from ucm.language import models
 from ucm.language.parameter import Param
 
@@ -71,9 +71,9 @@ def declare(name: str, given: Mapping[str, float] | None = None) -> Any:
     """
     given = given or {}
     if name not in models.__all__:
-        close = nearest(name, model_names())
-        remedy = f"did you mean {close[0]}?" if close else f"take one of {', '.join(model_names())}"
-        raise ParameterError(f"model {name!r}: not known; {remedy}")
+        known = model_names()
+        remedy = did_you_mean([name], known) or f"; take one of {', '.join(known)}"
+        raise ParameterError(f"model {name!r}: not known{remedy}")
     if other := _not_a_number(name):
         raise ParameterError(
             f"model {name!r}: expected a model whose parameters are numbers, got one that takes {other} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,8 @@ class Saved:
             raise ValueError("its names do not fit its normal")
         if self.w.ndim != 1 or not np.isfinite(self.w).all():
             raise ValueError("its normal is no vector of finite numbers")
+        if not math.isfinite(self.b):
+            raise ValueError("its bias is no finite number")
 
     def decision(self, X: Any, names: list[str] | None = None) -> Vec:
         """Return `w'x + b` of the rows of a table, with columns matched by name if both have names.

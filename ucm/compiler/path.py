@@ -261,10 +261,10 @@ def path(
             f"path: progress is a function of a place and a solution, got {brief(progress)}; "
             "write progress=lambda k, solution: None"
         )
-    words = [*declared.params(), *SAMPLE_OPTIONS, *KERNEL_OPTIONS, *options_of(Plan.solve)]
-    unknown = [word for word in options if word not in words]
-    if unknown:
-        raise unknown_option("path", unknown, [*words, *options_of(path)])
+    params = list(declared.params())
+    words = [*SAMPLE_OPTIONS, *KERNEL_OPTIONS, *options_of(Plan.solve)]
+    if unknown := options.keys() - {*params, *words}:
+        raise unknown_option("path", unknown, [*words, *options_of(path)], params)
     columns = getattr(X, "columns", None)
     features = None if columns is None else tuple(map(str, columns))
     every = [n for n in declared.params() if str(options.get(n)) == "all"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.compiler.lowering import (
     ExternalAnswer,
@@ -73,7 +74,7 @@ _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _FEW = 6  # largest dimension for bounds by polytopes
 _POINTS = 20_000  # largest number of points of a polytope
-_CANCELLED = 1e-14  # of the largest column: the rounding error of x by cancellation
+_CANCELLED = 1e-14  # of the largest column, or the samples: the rounding error of x by cancellation
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
@@ -417,10 +418,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
                 certificate, w, x, q = prove(near)
         answer = replace(answer, q=q)
         norm, size = self.data.space.norm(x, self.model.dual), form.size(q)
-        if not is_proven(certificate, tol):  # without a proof the size of U decides
-            size = max(size, form.largest)
-        known = Proof(answer, certificate, math.nan, w, None, x, size)
         near = self.data.space.resolution
+        if not is_proven(certificate, tol):  # without a proof the sizes of U and of rounding decide
+            size = max(size, form.largest, _CANCELLED * self.data.scale / near)
+        known = Proof(answer, certificate, math.nan, w, None, x, size)
         return proof_of_distance(
             known, norm, tol, near, lambda: _CANCELLED * self._largest_column()
         )
@@ -450,6 +451,11 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
         if self._beyond_resolution(proof):
             return _rounding(GramSpace.resolution * self.form.largest)
+        if not sparse.issparse(self.data.X) and not np.ptp(self.data.X, axis=0).any():
+            constant = (
+                "all features are constant, so 0 lies in U and w = 0; give features that vary"
+            )
+            return Verdict("zero_in_set", constant)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.bounded:
             message += " U has no bound, which the non-convex side needs: bound its domains."

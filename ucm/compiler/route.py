@@ -9,7 +9,7 @@ from typing import Any
 
 from ucm import solvers
 from ucm.data.bound_data import GramSpace
-from ucm.errors import ParameterError, SolverError, brief, nearest
+from ucm.errors import ParameterError, SolverError, brief, did_you_mean
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.nearest import NearestPoint
@@ -338,10 +338,9 @@ def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | 
         )
     known = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
     other = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
-    near = nearest(asked, list(known))
-    meant = f"; did you mean {near[0]!r}?" if near else ""
     return ParameterError(
-        f"solver: expected {other}, a solver instance or one of {', '.join(known)}; got {brief(asked)}{meant}"
+        f"solver: expected {other}, a solver instance or one of {', '.join(known)}; got {brief(asked)}"
+        + did_you_mean([asked], list(known))
     )
 
 

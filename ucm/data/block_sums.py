@@ -11,7 +11,14 @@ from scipy import sparse
 from ucm import native
 from ucm.data.linear_map import CHUNK, Matrix, Vec
 
-__all__ = ["in_double", "row_norms", "weighted_gram", "weighted_sums", "without_constant"]
+__all__ = [
+    "exact_mean",
+    "in_double",
+    "row_norms",
+    "weighted_gram",
+    "weighted_sums",
+    "without_constant",
+]
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 
 
@@ -77,6 +84,14 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
             s += roots @ part
         gram += part.T @ part
     return gram, s
+
+
+def exact_mean(X: NDArray[np.float64], mean: Vec) -> Vec:
+    """Return the mean of the rows of X without rounding in the constant features."""
+    near = np.flatnonzero(np.abs(mean - X[0]) <= _CONSTANT * np.abs(X[0]))
+    constant = near[(X[:, near] == X[0, near]).all(axis=0)]
+    mean[constant] = X[0, constant]
+    return mean
 
 
 def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:

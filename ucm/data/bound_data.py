@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
-from ucm.data.block_sums import without_constant
+from ucm.data.block_sums import exact_mean, without_constant
 from ucm.data.effective_weights import (
     UNWEIGHTED,
     EffectiveWeights,
@@ -370,12 +370,16 @@ class Data:
 
     @_once
     def mean(self, kind: str, group: Any = None) -> Vec:
-        """The mean of the samples by their weights, (n,)."""
+        """The mean of the samples by their weights, (n,); exact for constant features of a dense table."""
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
         q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
-        return self.samples(kind, group).matvec(q)
+        samples = self.samples(kind, group)
+        mean = samples.matvec(q)
+        if isinstance(samples, SampleMap) and kind != "signed" and not sparse.issparse(samples.X):
+            mean = exact_mean(samples.X, mean)
+        return mean
 
     @_once
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:

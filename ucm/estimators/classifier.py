@@ -29,6 +29,7 @@ from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
 from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.out_of_core import fit_rows, hits_rows, scored, write_scores
 from ucm.estimators.validation import (
+    KnownParameters,
     data_errors,
     fitted_anew,
     has_direction,
@@ -58,7 +59,7 @@ def default_model(kernel: Any = None) -> Objective:
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
 
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(KnownParameters, ClassifierMixin, BaseEstimator):
     """A declared model as a scikit-learn estimator for two or more classes.
 
     `fit` compiles the model for the samples and solves it. Where the decision function `w'x + b` is positive,

@@ -29,12 +29,12 @@ from ucm.estimators.moments import is_one_ellipsoid
 from ucm.estimators.multiclass import Problems, one_vs_one_scores
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
-from ucm.estimators.validation import Samples, folds_of, labels_of, samples_of
+from ucm.estimators.validation import KnownParameters, Samples, folds_of, labels_of, samples_of
 
 __all__ = ["ClassifierCV"]
 
 
-class ClassifierCV(ClassifierMixin, BaseEstimator):
+class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
     """A `Classifier` whose parameter is chosen by cross-validation inside of `fit`.
 
     Each value of the parameter is scored by its mean score on the held-out folds; the model with the best

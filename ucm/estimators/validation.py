@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from ucm.errors import (
     SolverError,
     UCMError,
     brief,
+    unknown_option,
     warn_of,
 )
 from ucm.forms.solution import Solution
@@ -34,6 +36,7 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
 __all__ = [
+    "KnownParameters",
     "Samples",
     "counted",
     "data_errors",
@@ -48,6 +51,17 @@ __all__ = [
 ]
 
 _FEW = 200  # samples of a class in the mean of kernel scores
+
+
+class KnownParameters:
+    """A base class of estimators whose constructor names the parameter that an unknown one resembles."""
+
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        known = inspect.signature(cls.__init__).parameters
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in known.values())
+        if (unknown := params.keys() - known.keys()) and not takes_all:
+            raise unknown_option(cls.__name__, unknown, [name for name in known if name != "self"])
+        return super().__new__(cls)
 
 
 @contextmanager
@@ -75,7 +89,9 @@ def data_errors(where: str) -> Iterator[None]:
         text = str(error)
         if "\n" not in text:  # the longer ones say what to do
             remedy = "give a table of finite numbers, one label per row"
-            if where != "fit":
+            if text.startswith("Unknown label type"):
+                remedy = "give one class label for each sample"
+            elif where != "fit":
                 remedy = "give samples with the features of the fit"
             text = f"{text.rstrip('.')}; {remedy}"
         raise DataError(f"Classifier.{where}: {text}") from error

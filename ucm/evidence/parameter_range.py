@@ -344,7 +344,7 @@ def intervals_of_sizes(
         end, how_empty = _smallest_nonempty(together, model, data, name, grows[name], time_limit)
         least = {name: end}
     else:
-        how_empty = "the smallest sizes with a point"
+        how_empty = "the smallest sizes at which U is not empty"
         large = max(1.0, smallest_feasible(together, data, present, listed))
         least = {
             n: smallest_feasible(
@@ -357,9 +357,9 @@ def intervals_of_sizes(
     solves = _SOLVES if alone else _SOLVES_OF_SEVERAL
     found = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
     zero, met = found.lower, found.upper
-    how_zero = "0 separated from U before it, a point x = 0 behind it"
+    how_zero = "0 enters U: a w separates 0 from every smaller set, and a slightly larger set has 0"
     if math.isinf(zero):
-        how_zero = "one w separates 0 from U at every size"
+        how_zero = "0 never enters U: one w separates 0 from U at every size"
     elif not found.proven and (monitor.timed_out or not alone):
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.timed_out else ";"
         remedy = "" if alone else ", or give one of them as a number"
@@ -394,7 +394,7 @@ def _smallest_nonempty(
     """The smallest size at which U is not empty."""
     present = as_size(grows, model.params()[name])
     least = smallest_feasible(at, data, present, name)
-    how = "closed form" if least > 0.0 else "any size has a point"
+    how = "closed form" if least > 0.0 else "U is not empty at any size"
     # only a program can tell whether the operands of an intersection meet
     for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
         end, how = _program(replace(model, set=U), data, name, False, time_limit)

@@ -71,7 +71,7 @@ class Certificate:
             return f"{self.kind}: {self.primal:.10g}, {accuracy}, violation {self.violation:.2g}"
         return (
             f"{self.kind}: {self.dual:.10g} <= optimum <= {self.primal:.10g}, "
-            f"relative gap {self.relative_gap:.2g}, violation {self.violation:.2g}"
+            f"relative gap {abs(self.relative_gap):.2g}, violation {self.violation:.2g}"
         )
 
     @property

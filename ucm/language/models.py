@@ -7,9 +7,9 @@ parameters are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError, brief, unknown_attribute
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import KLBall, LossBall, NormBall
 from ucm.language.losses import Exponential, Hinge, Ramp, SquaredHinge
@@ -43,6 +43,12 @@ __all__ = [
     "svm",
     "zero_norm_svm",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown_attribute("ucm.models", name, __all__)
 
 
 def _param(name: str, number: Any) -> Expression:

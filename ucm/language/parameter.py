@@ -152,6 +152,10 @@ class Param(Expression):
                 f"Param: the name must be a Python identifier, got {brief(self.name)}; "
                 'write for example Param("nu", 0.3)'
             )
+        if isinstance(self.value, Real) and math.isnan(self.value):
+            raise CompositionError(
+                f"Param({self.name!r}): expected a number, got nan; write for example 0.3"
+            )
         super().__post_init__()
         if self.relative and not 0.0 <= self.value <= 1.0:
             raise CompositionError(
@@ -175,8 +179,10 @@ class Param(Expression):
 
     def shown(self, notation: Notation) -> str:
         """Return the symbol with its value."""
-        number = f"{notation.symbol(self.name)} = {notation.scalar(self.value)}"
-        return f"{number}{notation.remark('of its interval')}" if self.relative else number
+        symbol = notation.symbol(self.name)
+        if self.relative:
+            return symbol + notation.remark(f"at the fraction {self.value:g} of its interval")
+        return f"{symbol} = {notation.scalar(self.value)}"
 
     def _with_values(self, notation: Notation) -> str:
         return self.shown(notation)

@@ -37,7 +37,7 @@ def boxed_quadratic(
     lower, upper : (n,) with lower <= 0 <= upper
     tol : by how much a slope may leave its walls
     most : rounds at most
-    late : whether to stop, asked between calls
+    timed_out : whether to stop, asked between calls
     """
     n = x.size
     arrays = {
@@ -87,7 +87,7 @@ def boxed_columns(
 
 
 def _run(arrays: dict[str, Any], numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
-    """Calls until the end, or until it is late."""
+    """Call the compiled function until it is done or the time is over."""
     state: Any = np.zeros((), structure("quadratic_t"))
     for name, number in numbers.items():
         state[name] = number

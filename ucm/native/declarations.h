@@ -125,7 +125,7 @@ typedef struct {
     int64_t updates, check, next, entries;             /* so far; those at which to look again; kernel values */
     int64_t since;                                     /* the updates at which the gap was `least` */
     double gamma, coef0, p;
-    double violation, gap, least; /* the largest of a pair; of the variables at hand, and the least of all so far */
+    double least;                 /* the least gap so far */
     double reference;             /* the violation that the curvatures of phi are for */
     double fall, value, rate, share; /* of the objective so far; what the gap is relative to, see smo */
     double move;

@@ -342,7 +342,6 @@ int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
     for (int64_t done = 0; ; done++, S->updates++) {
         double violation = 0.0;
         for (int64_t g = 0; g < S->groups; g++) violation = larger(violation, levels[g].most - levels[g].least);
-        S->violation = violation;
         if (!(violation > eps)) return 0;
         if (S->p != 1.0 && (S->reference < 0.0 || violation < 0.25 * S->reference)) {
             S->reference = violation;
@@ -354,7 +353,6 @@ int32_t smo(smo_t *S, double eps, double gap, int64_t limit)
             from = 0;
             for (int64_t g = 0; g < S->groups; from = S->ends[g++])
                 left += gap_of(S, from, S->ends[g], 0.5 * (levels[g].least + levels[g].most));
-            S->gap = left;
             const double scale = S->value + S->rate * S->fall + S->share * left;
             if (left <= gap * fabs(scale) || (S->rate < 0.0 && scale <= 0.0)) return 0;
             if (!(left >= FALL * S->least)) {

@@ -98,9 +98,13 @@ def run(
     report: Callable[[int, float, float], bool],
     timed_out: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Run at most `limit` outer steps; return the status of an `Answer`. `report` is called
-    with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
-    is asked before each Newton step."""
+    """Run at most `limit` outer steps; return the status of an `Answer`.
+
+    Parameters
+    ----------
+    report : called after each step with its number, objective and gap; True stops the run
+    timed_out : called before each Newton step; True stops the run
+    """
     refused, least, stalled = 0, np.inf, Stall()
     for outer in range(1, limit + 1):
         steps = minimise(at, timed_out)

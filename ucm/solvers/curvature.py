@@ -92,7 +92,7 @@ class ConjugateGradients(Systems):
     stored : entries of the bound data: a pass is twice as many multiplications
     accuracy : residual to reach, relative to g
     most : largest number of iterations for one system
-    late : asked before each of them, whether to stop
+    timed_out : asked before each of them, whether to stop
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Vertex(NamedTuple):
 
     Attributes
     ----------
-    status : "optimal", "infeasible", "unbounded", "late" (the time was over) or "stopped"
+    status : "optimal", "infeasible", "unbounded", "time_limit" or "stopped"
     words : what HiGHS calls it
     x : (columns,) empty where there is none
     dual : (rows,) slopes of the optimum in the sides of the rows; empty where there are none
@@ -87,7 +87,7 @@ class LinearProgram:
             verdicts.kOptimal: "optimal",
             verdicts.kInfeasible: "infeasible",
             verdicts.kUnbounded: "unbounded",
-            verdicts.kTimeLimit: "late",
+            verdicts.kTimeLimit: "time_limit",
         }
         self.at_limit = verdicts.kIterationLimit
         self.has_basis = False
@@ -131,7 +131,7 @@ class LinearProgram:
     def solve(self) -> Vertex:
         """Solve from the last basis, and again without it if that fails."""
         verdict = self._run()
-        ended = self.words.get(verdict) in ("optimal", "late") or verdict == self.at_limit
+        ended = self.words.get(verdict) in ("optimal", "time_limit") or verdict == self.at_limit
         if self.has_basis and not ended:
             self.highs.clearSolver()
             verdict = self._run()

@@ -120,14 +120,15 @@ class CappedSimplex(SimplexDomain):
                 f"{mass:g}; {subject(self.given, 'cap')} must be at least {unit * least:.6g}"
             )
         name, nu = subject(self.nu, "nu").removeprefix("the "), value(self.nu)
-        if not 0.0 < nu < math.inf:
-            return f"{self!r}: {name} must be positive, got {nu:g}"
         of_class = samples.whole is not None and total in samples.whole[1:]
         smallest = min(samples.whole[1:]) if samples.whole is not None and of_class else total
         how = " (= 2 min(m+, m-)/m)" if of_class else ""
+        most = f"{2.0 * smallest / (unit * mass):.6g}{how}"
+        if not 0.0 < nu < math.inf:
+            return f"{self!r}: {name} must be positive and at most {most}, got {nu:g}"
         return (
             f"{self!r}: empty, the cap 2/(m nu) = {2.0 / (unit * nu):.4g} times {total:.6g} {entries} is "
-            f"below {mass:g}; {name} must be at most {2.0 * smallest / (unit * mass):.6g}{how}"
+            f"below {mass:g}; {name} must be at most {most}"
         )
 
     def size(self) -> Size:

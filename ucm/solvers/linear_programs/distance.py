@@ -41,7 +41,7 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
     monitor.iterations = found.pivots
     if found.status == "infeasible":
         return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
-    if found.status == "late":
+    if found.status == "time_limit":
         return Answer(form.centers()).interrupted()
     if found.status != "optimal":
         raise SolverError(

@@ -41,7 +41,7 @@ class ProximalQuadratic:
     Attributes
     ----------
     R : the penalty
-    late : True once the time limit is over
+    timed_out : True once the time limit is over
     mu : the proximal parameter that the next problem starts with; 0 before the first
     failed : consecutive quadratic functions that were not solved within the limits
     """

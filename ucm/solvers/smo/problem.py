@@ -158,7 +158,7 @@ class Pairs:
         return slacks(np.abs(u), self.C, self.p) if self.hinge else np.zeros(u.size)
 
     def signs(self) -> Vec:
-        """+1 where u is not negative, else -1."""
+        """Return the sign that each variable may have: +1, or -1 if its upper bound is 0."""
         return np.where(self.hi > 0.0, 1.0, -1.0)
 
     def gradient(self, u: Vec, products: Vec) -> Vec:

@@ -51,7 +51,7 @@ def _state(problem: Pairs, u: Vec, F: Vec, gap: float, scale: float) -> State:
     room = max(problem.gram.limit // 4, (problem.mass.size + 2) * problem.n)
     store = np.empty(min(room, problem.n**2), np.float32)
     value = scale - gap if problem.hinge else scale
-    return State(problem, u, F, value, np.arange(problem.n, dtype=np.int32), store)
+    return State(problem, u, F, value, store)
 
 
 Told = Callable[[Vec], dict[str, Any]]
@@ -195,7 +195,7 @@ class SMO(NearestPoint):
         state.run(tol, _UPDATES, monitor)
         u = np.zeros(problem.n)
         u[members] = state.variables()
-        free = int(np.count_nonzero((u > problem.lo) & (u[:] < problem.hi)))
+        free = int(np.count_nonzero((u > problem.lo) & (u < problem.hi)))
         return problem.lifted(
             free, problem.gram.sums(*_support(problem.coefficients(u)), single=True)
         )

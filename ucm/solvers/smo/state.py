@@ -28,31 +28,29 @@ class State:
 
     Parameters
     ----------
-    members : (n,) the variables that may move, increasing
-    value : what the gap is relative to: of hulls `||W||^2`, of a loss the dual objective
+    value : the unit of the relative gap: `||W||^2` for hulls, the dual objective for a loss
+    store : memory of the cached rows of the Gram matrix
     """
 
     def __init__(
-        self, problem: Pairs, u: Vec, F: Vec, value: float, members: NDArray[np.int32],
-        store: NDArray[np.float32],
-    ) -> None:  # fmt: skip
+        self, problem: Pairs, u: Vec, F: Vec, value: float, store: NDArray[np.float32]
+    ) -> None:
         gram, kernel = problem.gram, problem.gram.kernel
-        self.problem, n = problem, members.size
-        samples = problem.index[members]
+        self.problem, n, samples = problem, problem.n, problem.index
         X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
         kind = native.KINDS["given"]
         if gram.columns is not None:
             X, squares = (a[..., samples] for a in gram.columns.single)
             X, kind = np.ascontiguousarray(X), gram.columns.kind
-        diagonal = gram.diagonal[samples] * problem.s[members] ** 2
+        diagonal = gram.diagonal[samples] * problem.s**2
         power = problem.p > 1.0
         self.arrays = {
-            "ends": np.searchsorted(members, problem.ends[1:]).astype(np.int64),
-            "index": members.copy(), "u": u[members], "F": F[members], "lo": problem.lo[members],
-            "hi": problem.hi[members], "diagonal": diagonal, "C": problem.C[members] if power else None,
-            "xi": problem.slacks(u)[members] if power else None,
+            "ends": problem.ends[1:].astype(np.int64), "index": np.arange(n, dtype=np.int32),
+            "u": u.copy(), "F": F.copy(), "lo": problem.lo.copy(), "hi": problem.hi.copy(),
+            "diagonal": diagonal, "C": problem.C.copy() if power else None,
+            "xi": problem.slacks(u) if power else None,
             "levels": np.empty(2 * problem.mass.size), "all": u.copy(),
-            "s": problem.s[members].astype(np.float32), "curve": diagonal.astype(np.float32),
+            "s": problem.s.astype(np.float32), "curve": diagonal.astype(np.float32),
             "grows": np.empty(n, np.float32), "falls": np.empty(n, np.float32), "X": X,
             "squares": squares, "store": store, "where": np.full(n, -1, np.int32),
             "owner": np.full(n, -1, np.int32), "keep": np.empty(2 * n, np.int32),
