@@ -302,7 +302,7 @@ def test_options_of_compile_and_of_a_plan() -> None:
 )
 def test_class_weights_are_a_pair(weight: Any) -> None:
     for use in (ucm.compile, ucm.solve):
-        with pytest.raises(ParameterError, match="class_weight: expected None.* got"):
+        with pytest.raises(ParameterError, match=r"class_weight: expected None.* got"):
             use(NU, APART, Y, class_weight=weight)
 
 

@@ -369,7 +369,7 @@ class _DualProgram:
         self.passes += 0.5 * max(1, found.pivots)
         if found.status == "optimal":
             return answer
-        if found.status == "late":
+        if found.status == "time_limit":
             return answer.interrupted()
         status = _OF_THE_PRIMAL.get(found.status, "max_iter")
         words = f"HiGHS ended with the status {found.words!r}; scale the features"
