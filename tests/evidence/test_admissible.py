@@ -22,9 +22,10 @@ from ucm.errors import CompositionError, EmptySetError
 from ucm.evidence.parameter_range import (
     Interval,
     _program,
-    _smallest_nonempty,
+    _smallest_by_program,
     as_size,
     grows_with,
+    smallest_feasible,
 )
 from ucm.evidence.zero_entry import zero_entry
 from ucm.forms.monitor import Monitor
@@ -98,8 +99,9 @@ def as_sizes(model: RobustMargin, data: Data, name: str) -> tuple[bool, Any, flo
     def at(t: float) -> RobustMargin:
         return model.without_ranges().with_params(**{name: as_size(grows, t)})
 
-    empty, _ = _smallest_nonempty(at, model.without_ranges(), data, name, grows, math.inf)
-    return grows, at, empty
+    present = as_size(grows, model.params()[name])
+    meets, _ = _smallest_by_program(model.without_ranges(), data, name, grows, present, math.inf)
+    return grows, at, max(meets, smallest_feasible(at, data, present, name))
 
 
 @pytest.mark.parametrize("case", ["iris nu", "iris mpm", "breast_cancer nu", "breast_cancer l2"])

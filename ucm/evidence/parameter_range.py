@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.generalised_nu_svm import by_lam, hulls_by_lam
+from ucm.evidence.generalised_nu_svm import ball_of, by_lam, hulls_by_lam, lam_of
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.radius_from_lambda import norm_without_bound
 from ucm.evidence.zero_entry import contains_zero, zero_entry
@@ -22,6 +21,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
+from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import BinaryExpression, Expression, Param, Scalar, holds, value
 from ucm.language.robust import RobustMargin
@@ -45,11 +45,8 @@ __all__ = [
 _ADVICE = 5.0  # seconds for an interval in a message
 _ACCURACY = 1e-8  # of a conic program
 _INTERVALS = 4  # parts of the time left for one interval in a message
-_SOLVES, _SOLVES_OF_SEVERAL = (
-    10,
-    40,
-)  # before a program gives the end, which one of several does not have
-_SEVERAL = "{} sets sizes of different kinds; not computed"
+_SOLVES = 10  # before a program gives the end
+_SOLVES_OF_SEVERAL = 40  # which have no program
 
 
 @dataclass(frozen=True)
@@ -114,24 +111,29 @@ class Interval:
 
 
 # --- which sets a parameter makes larger ------------------------------------------------------------
+def own_size(node: Node, data: Data) -> Size | None:
+    """Return the size of a set or a domain; None for other nodes, and without a size."""
+    if isinstance(node, UncertaintySet):
+        return node.size(data)
+    return node.size() if isinstance(node, Domain) else None
+
+
 def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
     """The sizes that a parameter sets."""
-    found = []
-    for node in model.walk():
-        size = None
-        if isinstance(node, UncertaintySet):
-            size = node.size(data)
-        elif isinstance(node, Domain):
-            size = node.size()
-        if size is not None and holds(size.declared, name):
-            found.append(size)
-    return found
+    every = (own_size(node, data) for node in model.walk())
+    return [size for size in every if size is not None and holds(size.declared, name)]
 
 
 def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, Any]]:
     """The sets that the parameter multiplies, each with its factor."""
-    sums = (node for node in model.walk() if isinstance(node, Combination))
+    sums = model.nodes_of_type(Combination)
     return [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
+
+
+def _kinds(model: RobustMargin, data: Data, name: str) -> list[Size]:
+    """The sizes that a parameter sets as functions of it, those with equal functions once."""
+    found = (_with_direct_parameter(size, name) for size in sizes_of(model, data, name))
+    return list({size.key: size for size in found}.values())
 
 
 def _with_direct_parameter(size: Size, name: str) -> Size:
@@ -155,24 +157,20 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
     for scalar in (*(size.declared for size in sizes), *factors):
         if isinstance(scalar, BinaryExpression) and scalar.inverse(name) is None:
             return f"{scalar.name} does not rise or fall with {name} alone; not computed"
-    used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
+    used = sum(p.name == name for p in model.nodes_of_type(Param))
     if not used:
         return f"{name} stands for a radius, which is found with the data; not computed"
-    if any(isinstance(V, LossBall) and name in V.loss.params() for V in model.walk()):
+    if any(name in V.loss.params() for V in model.nodes_of_type(LossBall)):
         return f"{name} is a factor of the loss of a ball of weights, no size; not computed"
-    if used != sum(size.times for size in sizes) + len(factors):
-        unsized = [
-            type(V).__name__
-            for V in model.walk()
-            if isinstance(V, Domain) and V.size() is None and name in V.params()
-        ]
-        if unsized:
+    if used == sum(size.times for size in sizes) + len(factors):
+        return None
+    for V in model.nodes_of_type(Domain):
+        if V.size() is None and name in V.params():
             return (
-                f"{unsized[0]} has the parameter {name} and no size; its method size() tells which of its "
-                "parameters makes it larger"
+                f"{type(V).__name__} has the parameter {name} and no size; its method size() tells which of "
+                "its parameters makes it larger"
             )
-        return f"{name} is no size of a set; not computed"
-    return None
+    return f"{name} is no size of a set; not computed"
 
 
 def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
@@ -180,10 +178,10 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
     why = _why_none(model, data, name)
     if why is not None:
         return why
-    sizes = [_with_direct_parameter(size, name) for size in sizes_of(model, data, name)]
-    if len({s.key for s in sizes}) != 1 or _multiplied(model, name):
-        return _SEVERAL.format(name)
-    return sizes[0]
+    kinds = _kinds(model, data, name)
+    if len(kinds) != 1 or _multiplied(model, name):
+        return f"{name} sets sizes of different kinds; not computed"
+    return kinds[0]
 
 
 def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
@@ -191,12 +189,11 @@ def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
     why = _why_none(model, data, name)
     if why is not None:
         return why
-    directions = {_with_direct_parameter(one, name).grows for one in sizes_of(model, data, name)}
+    directions = {size.grows for size in _kinds(model, data, name)}
     for U, L in _multiplied(model, name):
-        inner = replace(model, set=U)
-        if len(getattr(model.set, "terms", tuple)()) == 1 and model.set.terms()[0][0] is U:  # type: ignore[attr-defined]
+        if isinstance(model.set, Combination) and model.set.terms() == ((U, L),):
             return f"{name} scales a set that is all of U, and the classifier stays the same"
-        if not contains_zero(inner, data):
+        if not contains_zero(replace(model, set=U), data):
             return f"{name} scales a set without 0, which moves with it; not computed"
         directions.add(_rises(L, name))
     if len(directions) > 1:
@@ -206,7 +203,7 @@ def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
 
 def _rises(scalar: Expression, name: str) -> bool:
     """True if the absolute value of the scalar rises with the parameter."""
-    present = next(p.value for p in scalar.leaves() if p.name == name)
+    present = scalar.params()[name]
     before, after = (
         abs(scalar.at(lambda p, v=v: v if p.name == name else p.value))  # type: ignore[misc]
         for v in (present, present * (1.0 + 1e-6) + 1e-12)
@@ -261,18 +258,18 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
     at the first lam of a growing sequence whose ball is inactive; of a multiple `Hinge(p) / nu` it grows as
     `nu^(1 / (p - 1))`."""
     hulls = hulls_by_lam(model)
-    ball: Any = hulls[0].weights
+    ball = ball_of(hulls[0])
     factor, base = split_scalar(ball.loss)
     if base.slope() is not None:
         how = "a multiple of the hinge loss has the same classifier for every lam; not computed"
         return Interval(-math.inf, math.inf, how)
-    lam = value(ball.lam)
+    lam = lam_of(hulls)
     power, how = 1.0, "from the upper end on norm(w) <= lam is inactive, and the solution the same"
     own = isinstance(ball.lam, Param) and ball.lam.name == name
     present = lam
     if not own:
         present = model.params()[name]
-        other: Any = hulls_by_lam(model.with_params(**{name: 2.0 * present}))[0].weights
+        other = ball_of(hulls_by_lam(model.with_params(**{name: 2.0 * present}))[0])
         falls = math.isclose(2.0 * split_scalar(other.loss)[0], factor, rel_tol=1e-12)
         if len(hulls) > 1 or not isinstance(base, Hinge) or not falls or other.lam != ball.lam:
             return Interval(
@@ -329,31 +326,36 @@ def intervals_of_sizes(
         grows[name] = known
     data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
     name, monitor = names[0], Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
-    present = as_size(grows[name], model.params()[name]) if alone else 1.0
 
     def at(sizes: Mapping[str, float]) -> RobustMargin:
         return model.with_params(**{n: as_size(grows[n], t) for n, t in sizes.items()})
 
-    def together(t: float) -> RobustMargin:
-        return at(dict.fromkeys(names, t))
+    if alone:
+        large = as_size(grows[name], model.params()[name])
+    else:
+        together = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, listed)
+        large = max(1.0, together)
+    least = {
+        n: smallest_feasible(
+            lambda t, n=n: at({**dict.fromkeys(names, large), n: t}),
+            data,
+            large,
+            n,  # type: ignore[misc]
+        )
+        for n in names
+    }
+    how_empty = "the smallest sizes at which U is not empty"
+    if alone:
+        end, how_empty = _smallest_by_program(model, data, name, grows[name], large, time_limit)
+        how_empty = how_empty or (
+            "closed form" if least[name] > 0.0 else "U is not empty at any size"
+        )
+        least[name] = max(least[name], end)
+    start = 1.0 if any(least.values()) else 0.0
 
     def sizes(t: float) -> dict[str, float]:
         return {n: least[n] + (t - start) * (least[n] or 1.0) for n in names}
 
-    if alone:
-        end, how_empty = _smallest_nonempty(together, model, data, name, grows[name], time_limit)
-        least = {name: end}
-    else:
-        how_empty = "the smallest sizes at which U is not empty"
-        large = max(1.0, smallest_feasible(together, data, present, listed))
-        least = {
-            n: smallest_feasible(
-                functools.partial(lambda n, t: at({**dict.fromkeys(names, large), n: t}), n),
-                data, large, n,
-            )
-            for n in names
-        }  # fmt: skip
-    start = 1.0 if any(least.values()) else 0.0
     solves = _SOLVES if alone else _SOLVES_OF_SEVERAL
     found = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
     zero, met = found.lower, found.upper
@@ -371,31 +373,30 @@ def intervals_of_sizes(
         end, how_zero = _program(model, data, name, True, monitor.seconds_left)
         size = math.inf if end is None else as_size(grows[name], end)
         zero = met = start + (size - least[name]) / (least[name] or 1.0)
-    if (zero - start) * (least[name] or 1.0) <= 1e-8 * max(least[name], present):  # rounding
+    # a difference of rounding counts as 0
+    if (zero - start) * (least[name] or 1.0) <= 1e-8 * max(least[name], large if alone else 1.0):
         zero = start
     intervals = {}
     for n in names:
         first, last, behind = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, met))
         gap, inside = 0.0 if math.isinf(zero) else abs(behind - last), zero > start
+        empty, entry = ("lower", "upper") if grows[n] else ("upper", "lower")
+        how = {empty: how_empty, entry: how_zero}
         ray = "" if alone else f"{listed} together: "
-        if grows[n]:
-            how = f"{ray}lower: {how_empty}; upper: {how_zero}"
-            intervals[n] = Interval(first, last, how, lower_closed=inside, gap=gap)
-        else:
-            how = f"{ray}lower: {how_zero}; upper: {how_empty}"
-            intervals[n] = Interval(last, first, how, upper_closed=inside, gap=gap)
+        intervals[n] = Interval(
+            min(first, last), max(first, last),
+            f"{ray}lower: {how['lower']}; upper: {how['upper']}",
+            inside and grows[n], inside and not grows[n], gap,
+        )  # fmt: skip
     return intervals
 
 
-def _smallest_nonempty(
-    at: Callable[[float], RobustMargin], model: RobustMargin, data: Data, name: str, grows: bool,
-    time_limit: float,
-) -> tuple[float, str]:  # fmt: skip
-    """The smallest size at which U is not empty."""
-    present = as_size(grows, model.params()[name])
-    least = smallest_feasible(at, data, present, name)
-    how = "closed form" if least > 0.0 else "U is not empty at any size"
-    # only a program can tell whether the operands of an intersection meet
+def _smallest_by_program(
+    model: RobustMargin, data: Data, name: str, grows: bool, present: float, time_limit: float
+) -> tuple[float, str]:
+    """Return the smallest size at which the operands of every intersection meet, which only a program can
+    tell, and how it is known; 0 and "" without intersections."""
+    least, how = 0.0, ""
     for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
         end, how = _program(replace(model, set=U), data, name, False, time_limit)
         if end is None:
@@ -403,8 +404,8 @@ def _smallest_nonempty(
                 f"admissible: U is empty for every {name}, whatever its size; change another parameter"
             )
         # interior points stop at a positive size; a size below their accuracy is 0
-        end = as_size(grows, end)
-        least = max(least, end if end > _ACCURACY * present else 0.0)
+        size = as_size(grows, end)
+        least = max(least, size if size > _ACCURACY * present else 0.0)
     return least, how
 
 
@@ -484,15 +485,13 @@ def _program(
     SolverError
         The program was not solved.
     """
-    sizes = {
-        s.key: s for s in (_with_direct_parameter(s, name) for s in sizes_of(model, data, name))
-    }
+    sizes = _kinds(model, data, name)
     if len(sizes) > 1 or _multiplied(model, name):
         raise CompositionError(
             f"admissible: only a program could find an end for {name}, got sizes of different kinds that it "
             "sets, whose program is not convex; give each kind a Param of its own"
         )
-    size = next(iter(sizes.values()), Size(Param(name, 1.0)))
+    size = sizes[0] if sizes else Size(Param(name, 1.0))
     unit = size.number if 0.0 < size.number < math.inf else 1.0
     scope = _FreeSize(name, unit)
     x, constraints = model.set.cvxpy(data, scope)
