@@ -25,7 +25,8 @@ FLOORS = [
     {"data"},
     {"language"},
     {"forms"},
-    {"solvers", "evidence"},
+    {"solvers"},
+    {"evidence"},
     {"compiler"},
     {"estimators", "testing", ""},  # and the package itself: the public names
     {"plot"},

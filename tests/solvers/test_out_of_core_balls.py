@@ -15,7 +15,8 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.compile import plan_of_rows
 from ucm.data.first_pass import first_pass
-from ucm.evidence.row_hulls import HullProof, hulls_proven
+from ucm.evidence.out_of_core import hulls_proven
+from ucm.forms.out_of_core import HullProof
 
 
 @pytest.mark.parametrize("size", [1e-6, 0.3, 4.0])

@@ -13,7 +13,7 @@ from row_samples import MODELS, ObservedSource, blocks, samples
 
 import ucm
 from ucm import neg, pos
-from ucm.evidence.row_hulls import hulls_proven
+from ucm.evidence.out_of_core import hulls_proven
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
 from ucm.solvers.out_of_core.active_set import below
 from ucm.solvers.out_of_core.row_sums import RowSums
@@ -264,7 +264,7 @@ def test_a_nan_ends_the_joint_method_at_once() -> None:
         asked.append(message)
         zero = np.zeros(2)
         nothing = np.zeros((2, 4))
-        return RowSums(zero + np.nan, zero, zero, nothing, zero, zero, np.zeros((6, 6)), nothing)
+        return RowSums(zero + np.nan, zero, zero, nothing, zero, np.zeros((6, 6)), nothing)
 
     w = np.array([1.0, 0.0, 0.0, 0.0])
     with pytest.raises(ucm.SolverError, match="got a NaN in sums"):

@@ -14,8 +14,8 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.compile import plan_of_rows
 from ucm.data.first_pass import first_pass
-from ucm.evidence.row_losses import LossProof, losses_proven
-from ucm.forms.out_of_core import RowLosses
+from ucm.evidence.out_of_core import losses_proven
+from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.solvers import OutOfCoreActiveSet, ProxALM
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
 from ucm.solvers.out_of_core.row_sums import row_sums

@@ -17,10 +17,10 @@ from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Ve
 from ucm.compiler.out_of_core import lazy_weights
 from ucm.compiler.robust import DistanceLowering
 from ucm.data.bound_data import Data
-from ucm.data.first_pass import drawn, refuse_gathering
+from ucm.data.first_pass import drawn, outermost, refuse_gathering
 from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
-from ucm.data.source import as_double, gathered
+from ucm.data.source import gathered
 from ucm.evidence.certificate import certify
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
@@ -53,20 +53,6 @@ def of_vertices(U: Node) -> bool:
     if isinstance(U, Mean | Covariance | Hull):
         return isinstance(U.samples, Samples) and U.samples.label is None
     return not isinstance(U, SampleNode) and all(map(of_vertices, U.children()))
-
-
-def _beyond(X: Any, y: Any, D: Any, sides: Vec, tops: Vec) -> tuple[Any, Vec, Any, int]:
-    """Return the rows of a class, 1.0 or -1.0, whose products with a direction are above `tops`, their
-    labels, their places in the block, and the size of the block."""
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
-    scores, chosen = np.asarray(X @ D.T), np.zeros(y.size, dtype=bool)
-    for j, (side, top) in enumerate(zip(sides, tops, strict=True)):
-        rows = np.flatnonzero((side * y > 0.0) & (scores[:, j] > top))
-        if rows.size > _MOST:
-            rows = rows[np.argpartition(scores[rows, j], -_MOST)[-_MOST:]]
-        chosen[rows] = True
-    rows = np.flatnonzero(chosen)
-    return X[rows], y[rows], rows, y.size
 
 
 class _Recorded(SampleMap):
@@ -159,7 +145,10 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
                 self._count(monitor)
                 start = monitor.latest = None
                 continue
-            found, size = self.source.map_reduce(_beyond, *self._asked(answer)), self.y.size
+            found, size = (
+                self.source.map_reduce(outermost, *self._asked(answer), _MOST),
+                self.y.size,
+            )
             self._add(found)
             stalled = answer.status != "converged" and self.y.size == size
             answer = self._padded(answer)

@@ -14,8 +14,8 @@ from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import Factors
 from ucm.errors import ParameterError
+from ucm.evidence.out_of_core import losses_proven
 from ucm.evidence.reference import majorant
-from ucm.evidence.row_losses import losses_proven
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor

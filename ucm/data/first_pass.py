@@ -28,6 +28,7 @@ __all__ = [
     "drawn",
     "first_pass",
     "in_memory",
+    "outermost",
     "refuse_gathering",
     "rows_here",
     "taken",
@@ -58,6 +59,28 @@ def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.
         chosen.append(index[at[at < index.size]])
     part = np.sort(np.concatenate(chosen))
     return as_double(X[part]), y[part], part, y.size
+
+
+def outermost(
+    X: Any, y: Any, D: Any, sides: Vec, tops: Vec, most: int
+) -> tuple[Any, Vec, NDArray[np.intp], int]:
+    """Return the rows of a block that lie further out along a direction than `tops`, as `drawn`.
+
+    Parameters
+    ----------
+    D : (k, n) directions
+    sides, tops : (k,) the class, 1.0 or -1.0, and the product that the rows exceed
+    most : the largest number of rows for each direction
+    """
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+    scores, chosen = np.asarray(X @ D.T), np.zeros(y.size, dtype=bool)
+    for j, (side, top) in enumerate(zip(sides, tops, strict=True)):
+        rows = np.flatnonzero((side * y > 0.0) & (scores[:, j] > top))
+        if rows.size > most:
+            rows = rows[np.argpartition(scores[rows, j], -most)[-most:]]
+        chosen[rows] = True
+    rows = np.flatnonzero(chosen)
+    return X[rows], y[rows], rows, y.size
 
 
 def taken(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:

@@ -1,9 +1,14 @@
-"""Standard forms over samples that are read block by block: hulls of weighted samples, and losses."""
+"""Standard forms over samples that are read block by block: hulls of weighted samples, and losses.
+
+A solver returns the sums of its last pass over all rows, `HullProof` or `LossProof`, in `Answer.rows`. Both
+bounds of the optimum follow from these sums, so that no vector with an entry for each row is needed.
+"""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +16,87 @@ from numpy.typing import NDArray
 from ucm.data.first_pass import RowData
 from ucm.data.linear_map import Vec
 from ucm.forms.answer import Expected
+from ucm.forms.monitor import SEPARATED, ZERO
 from ucm.forms.objective import hinged
 from ucm.language.losses import Hinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
-__all__ = ["OutOfCoreForm", "RowHulls", "RowLosses"]
+__all__ = ["HullProof", "LossProof", "OutOfCoreForm", "RowHulls", "RowLosses"]
+
+_SUM = 1e-14  # of the terms of a sum: its rounding
+
+
+@dataclass(frozen=True)
+class HullProof:
+    """Sums of the last pass over the rows, by class unless stated otherwise.
+
+    Attributes
+    ----------
+    w, mu, t : (n,), (2,) and one for each ball
+    losses : the sums of `share c_i l(v_i)`
+    points : (2, n) the sums of q_i x_i; None if no weights are known yet
+    violation : the relative distance of the weights from the set
+    rows : the weights of all rows
+    heights : the sums of `share c_i l*(q_i / (share c_i))`, of weights in balls
+    """
+
+    w: Vec
+    mu: Vec
+    t: Vec
+    losses: Vec
+    points: NDArray[np.float64] | None
+    violation: float = 0.0
+    rows: Any = None
+    heights: Vec | None = None
+
+    @property
+    def theta(self) -> Vec:
+        """The thresholds of `f_c w'x` for w of length 1."""
+        return -self.mu / (float(np.linalg.norm(self.w)) or 1.0)
+
+
+@dataclass(frozen=True)
+class LossProof:
+    """Sums of the last pass over the rows.
+
+    Attributes
+    ----------
+    w, b : normal and bias
+    loss : the sum of all losses
+    slopes, gains, points : by class A, `O - B` and V of `RowLosses.lower_bound`; None if no slopes are
+        known yet
+    rows : the slopes of all rows
+    tail : the sum of the subtracted losses
+    rest : by class the sums of their slopes g_i, and of `g_i x_i`; None without subtracted losses
+    near : the least distance of a margin from the kink of the subtracted loss
+    """
+
+    w: Vec
+    b: float
+    loss: float
+    slopes: Any = None
+    gains: Any = None
+    points: NDArray[np.float64] | None = None
+    rows: Any = None
+    tail: float = 0.0
+    rest: tuple[Vec, NDArray[np.float64]] | None = None
+    near: float = 0.0
+
+    @property
+    def tangent(self) -> float:
+        """The value at zero margins of the tangent of the subtracted function."""
+        if self.rest is None:
+            return 0.0
+        own, at = self.rest
+        return self.tail + float(own[0] - own[1]) * self.b + float((at[0] - at[1]) @ self.w)
+
+
+def _relative(gap: float, unit: float, rounding: float, violation: float) -> float:
+    """Return the relative gap of two bounds; inf if the point of one violates its constraints."""
+    if not violation <= ZERO:
+        return np.inf
+    return (max(gap, 0.0) if gap >= -rounding else gap) / unit
 
 
 @dataclass(frozen=True)
@@ -88,18 +168,40 @@ class RowHulls(OutOfCoreForm):
         f = np.array(self.factors)
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
 
-    def support(self, mu: Vec, t: Vec, losses: Vec) -> float:
-        """Return, for any mu_c and t_k > 0, a bound of `max over the set of -w'x`:
+    def support(self, proof: HullProof) -> float:
+        """Return a bound of `max over the set of -w'x` that holds for any mu_c and t_k > 0,
 
             sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i c_i l_k(v_i)),
 
-        `v_i = (-f_c w'x_i - mu_c) / t_k` (Ito, Takeda and Toh 2015, section 5.2).
+        `v_i = (-f_c w'x_i - mu_c) / t_k` (Ito, Takeda and Toh 2015, section 5.2). For caps and t = 1 minus
+        the bound is
 
-        Parameters
-        ----------
-        losses : by class the sums of `share_c c_i l_k(v_i)`
+            sum_c { mass_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },    theta = -mu.
+
+        The best theta_c is an order statistic; with any other theta_c the bound is valid but weaker.
         """
-        return float(np.dot(self.masses, mu) + t @ self.radii + t[list(self.of)] @ losses)
+        t = proof.t
+        bound = np.dot(self.masses, proof.mu) + t @ self.radii + t[list(self.of)] @ proof.losses
+        return float(bound)
+
+    def bounds(self, proof: HullProof) -> tuple[float, float]:
+        """Return an upper bound of the optimum, which is minus the distance of the set from 0, and ||x||_2.
+
+        The first is inf for w = 0, the second inf without a point x.
+        """
+        norm = float(np.linalg.norm(proof.w))
+        primal = self.support(proof) / norm if norm > 0.0 else np.inf
+        return primal, np.inf if proof.points is None else self.norm_and_size(proof.points)[0]
+
+    def gap(self, proof: HullProof) -> float:
+        """Return the relative gap of both bounds; 0 if the point counts as 0."""
+        primal, norm = self.bounds(proof)
+        if proof.points is None or primal == np.inf:
+            return np.inf
+        scale, size = self.data.scale, self.norm_and_size(proof.points)[1]
+        if norm <= ZERO * size and not -primal > SEPARATED * size:
+            return 0.0
+        return _relative(primal + norm, max(norm, 1e-12 * scale), _SUM * scale, proof.violation)
 
     def within(self, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
         """Return by class a factor and a summand that turn weights into weights of the set.
@@ -199,3 +301,86 @@ class RowLosses(OutOfCoreForm):
         if self.convex:
             return self
         return RowLosses(self.data, self.losses, self.hinged or self.start)
+
+    def value(self, proof: LossProof) -> float:
+        """The objective at w and b."""
+        value = self.penalty.value(proof.w) + float(proof.loss) - float(proof.tail)
+        return value - sum(h.value(proof.w) for h in self.taken)
+
+    def gap(self, proof: LossProof) -> float:
+        """Return the relative gap of the convex problem with the tangent of the subtracted terms."""
+        value, (bound, missed) = self.value(proof), self.lower_bound(proof)
+        return _relative(value - bound, max(abs(value), 1e-300), _SUM * self.at_rest, missed)
+
+    def tangent_gap(self, at: LossProof, proof: LossProof) -> float:
+        """Return the relative gap of w and b in the convex problem with the tangent at another point.
+
+        Parameters
+        ----------
+        at : the point of the tangent, with slopes
+        """
+        own, sums = (np.zeros(2), np.zeros((2, self.n))) if at.rest is None else at.rest
+        value = self.penalty.value(proof.w) + proof.loss - at.tangent
+        value += float(own[0] - own[1]) * proof.b + float((sums[0] - sums[1]) @ proof.w)
+        for h in self.taken:
+            value -= h.value(at.w) + float(h.subgradient(at.w) @ (proof.w - at.w))
+        return (value - self.lower_bound(at)[0]) / max(abs(value), 1e-300)
+
+    def lower_bound(self, proof: LossProof) -> tuple[float, float]:
+        """Return the lower bound of the convex problem with the tangent of the subtracted terms at w and b.
+
+        The second number is the distance of the dual point from the domain of R*.
+
+        With slopes `a_i = sum_k a_ki` in the domains of the conjugates, `A_c` their sums over a class and
+        `V_c` the sums of `a_i x_i`, Fenchel's inequality gives for parts `0 <= f_c <= 1` of the slopes with
+        `f_+ A_+ = f_- A_-`, as l* is convex,
+
+            optimum  >=  sum_c f_c (O_c - B_c + Z_c) - Z_c  -  R*(f_+ V_+ - f_- V_-),
+
+        `O_c = sum_k o_k a_ki`, `B_c = sum C_kc l_k*(a_ki / C_kc)`, `Z_c = sum C_kc l_k*(0)`, over the samples
+        i of class c; for powers of the hinge loss Sun (2024), equation (17).
+
+        With `g_i` the slopes of the subtracted loss, which the other loss can have too, f_c are parts of
+        `a_i - g_i` for which `y'(a - g) = 0`, and the bound is
+
+            sum_i o g_i + sum_c f_c (O_c - B_c + Z_c - o sum_i g_i) - Z_c
+            -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent at 0,
+
+        u a subgradient of h at w; with subtracted terms the losses are piecewise linear and `B = Z = 0`.
+        """
+        offset, w = self.losses[0][0].offset, proof.w
+        slopes, points, gains = np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
+        own, at = slopes, points
+        if proof.rest is not None:
+            own, at = proof.rest
+        at_zero = sum(
+            np.array(C) * self.data.counts * float(loss.conjugate(np.zeros(1))[0])
+            for loss, C in self.losses
+        )
+        if proof.slopes is not None and proof.points is not None:
+            slopes, points = np.asarray(proof.slopes) - own, proof.points - at
+            gains = proof.gains - offset * own + at_zero
+        f = _balance(slopes)
+        if self.lam is not None:  # the best multiple is known
+            d = f[0] * points[0] - f[1] * points[1]
+            gain, cost = float(f @ gains), float(d @ d) / (2.0 * self.lam)
+            f = f * (np.clip(gain / cost, 0.0, 1.0) if cost > 0.0 else float(gain > 0.0))
+        u = sum((h.subgradient(w) for h in self.taken), start=np.zeros(self.n))
+        z = f[0] * points[0] - f[1] * points[1]
+
+        def size() -> float:
+            return self.data.scale * float((np.abs(slopes) + np.abs(own)).sum())
+
+        height, share, missed = self.penalty.conjugate_bound(z, u, size, w)
+        least = offset * float(own.sum()) - float(np.sum(at_zero))
+        bound = least + share * float(f @ gains) - height
+        # f = 0 is a dual point too, because penalties are not negative
+        if not self.taken and (missed > ZERO or not bound > least):
+            bound, missed = least, 0.0
+        tangent = proof.tangent + sum(h.value(w) for h in self.taken) - float(u @ w)
+        return bound - tangent, missed
+
+
+def _balance(A: Vec) -> Vec:
+    """Return the largest parts f <= 1 with `f_1 A_1 = f_2 A_2`; 0 for two signs."""
+    return A[np.abs(A).argmin()] / A if A[0] * A[1] > 0.0 else np.zeros(2)

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.evidence.row_losses import LossProof, losses_proven, tangent_gap
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
-from ucm.forms.out_of_core import RowLosses
+from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import (
     LEAST,
@@ -121,18 +120,17 @@ class HingeRun(ActiveSetRun[RowLosses]):
         for k in range(limit + 1):
             new, sums = self._pass(() if convex else (self.plane or self.at, self.at))
             proof = self._proof(sums)
-            certificate = losses_proven(form, proof)
-            value, gap = certificate.primal, certificate.relative_gap
+            value, gap = form.value(proof), form.gap(proof)
             settled = convex or least - value <= _SETTLED * monitor.tol * abs(value)
             fell = not value >= least - _GAIN * abs(least)
             before = None if kept.rows is None else self._again(kept.rows, proof, sums)
             if before is not None and new and not convex:  # new rows may refine the problem
-                fell &= tangent_gap(form, before, proof) <= _FINER * monitor.tol
+                fell &= form.tangent_gap(before, proof) <= _FINER * monitor.tol
             if fell:
                 least, kept = value, Answer(w=proof.w, b=proof.b, rows=proof)
             elif before is not None:  # the last problem proves more of the plane of its tangent
                 kept = replace(kept, rows=before)
-                gap = losses_proven(form, before).relative_gap
+                gap = form.gap(before)
             monitor.latest = kept
             stop = monitor.report(k, least, gap)
             if monitor.reached(gap) and settled:

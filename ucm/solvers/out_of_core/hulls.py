@@ -18,11 +18,10 @@ from scipy import sparse
 from ucm.data.first_pass import taken
 from ucm.data.linear_map import Vec
 from ucm.data.maps import ComposedMap, SampleMap
-from ucm.evidence.row_hulls import HullProof, hulls_proven
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import SEPARATED, ZERO, Monitor
-from ucm.forms.out_of_core import RowHulls
+from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
@@ -98,13 +97,12 @@ class HullsRun(ActiveSetRun[RowHulls]):
         for k in range(limit + 1):
             message = self.w, self.theta, self.reach, form.factors, -np.inf, ()
             new, sums = self.screened(*message)
-            answer = Answer(w=self.w, rows=self._proof(sums, solved))
-            certificate = hulls_proven(form, answer.rows)
+            proof = self._proof(sums, solved)
+            answer, gap = Answer(w=self.w, rows=proof), form.gap(proof)
             if solved:
-                gap, monitor.latest = certificate.relative_gap, answer
-                stop = monitor.report(k, certificate.dual, gap)
-                norm, size = form.norm_and_size(answer.rows.points)
-                if monitor.reached(gap) or monitor.at_zero(norm, -certificate.primal, size):
+                monitor.latest = answer
+                stop = monitor.report(k, -form.bounds(proof)[1], gap)
+                if monitor.reached(gap):
                     return answer
                 if stop:
                     return answer.interrupted()
@@ -112,7 +110,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
                 if ended is not None:
                     return ended
             if k == limit:
-                return answer.ended("max_iter", f"{k} rounds left a gap of {certificate.gap:.2g}")
+                return answer.ended("max_iter", f"{k} rounds left a relative gap of {gap:.2g}")
             if self.active.nbytes > self.budget:
                 restarts += 1
                 if restarts > _RESTARTS or not self._restart(restarts):

@@ -7,22 +7,27 @@ gives the start, so that few steps over all rows are left.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
-from ucm.forms.solution import Certificate
-from ucm.solvers.out_of_core.row_sums import RowFunction, RowSums, added, row_sums
+from ucm.solvers.augmented_lagrangian import ridge_solve
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, added, row_sums
 
-__all__ = ["RowNewton", "over_rows", "over_sample"]
+__all__ = [
+    "ProvenFunction", "RowFunction", "minimise", "newton_steps", "over_rows", "over_sample", "scaled_solve",
+]  # fmt: skip
 
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function
+_SMALL = 1e-12  # of z: the least step
 _FLAT = 1e-14  # relative increase that counts as rounding
 
 Sums = Callable[..., RowSums]
@@ -48,16 +53,46 @@ def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Sums:
     return sums
 
 
-class RowNewton(RowFunction, ABC):
-    """A function of rows, minimised by damped Newton steps."""
+def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
+    """Return `H^-1 g`, computed in units in which the diagonal of H is 1."""
+    diagonal = np.diagonal(H)
+    d = np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-250)))
+    return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d
 
-    @abstractmethod
-    def answer(self, z: Vec, found: RowSums) -> tuple[Answer, Certificate]:
-        """Return the answer with the sums that prove it, and its certificate."""
 
-    @abstractmethod
+@dataclass(frozen=True)
+class RowFunction:
+    """`ridge ||w||_2^2 / 2 + linear'(w, u)` and the values of all parts, a convex function of z = (w, u)."""
+
+    n: int
+    parts: tuple[ClassLoss, ...]
+    linear: Vec
+    ridge: float
+
+    def message(self, z: Vec) -> tuple[Vec, Vec, tuple[ClassLoss, ...]]:
+        """Return w, u and the parts, the message of `row_sums`."""
+        return z[: self.n], z[self.n :], self.parts
+
+    def value(self, z: Vec, found: RowSums) -> float:
+        t = [part.fixed[1] + part.slopes[1] @ z[self.n :] for part in self.parts]
+        return float(
+            0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ found.losses
+        )
+
+    def derivatives(self, z: Vec, found: RowSums) -> tuple[Vec, NDArray[np.float64]]:
+        """Return the gradient and the Hessian in (w, u)."""
+        n, g, H = self.n, self.linear.copy(), found.hessian.copy()
+        g[:n] += self.ridge * z[:n]
+        H[np.arange(n), np.arange(n)] += self.ridge
+        for p, part in enumerate(self.parts):
+            g[:n] -= part.factor * found.points[p]
+            g[n:] -= part.slopes.T @ (found.totals[p], found.heights[p])
+        return g, H
+
     def step(self, z: Vec, found: RowSums, value: float) -> Vec:
         """Return Newton's step."""
+        g, H = self.derivatives(z, found)
+        return -scaled_solve(H, g)
 
     def scaled(self, z: Vec, found: RowSums, value: float) -> tuple[Vec, RowSums, float]:
         """Return the best multiple of z with its sums and its value; by default z itself."""
@@ -67,54 +102,85 @@ class RowNewton(RowFunction, ABC):
         """Return another z if Newton's method cannot start at z; by default None."""
         return None
 
-    def at_zero(self, answer: Answer, certificate: Certificate, monitor: Monitor) -> bool:
-        """True if the answer counts as the point 0; by default False."""
-        return False
 
-    def minimise(
-        self,
-        z: Vec,
-        sums: Sums,
-        monitor: Monitor,
-        known: RowSums | None = None,
-        before: tuple[Vec, float] | None = None,
-    ) -> tuple[Vec, Answer]:
-        """Iterate from z on.
+class ProvenFunction(RowFunction, ABC):
+    """A function of rows whose sums prove how near its minimum is."""
 
-        Parameters
-        ----------
-        known : the sums at z, if they are known
-        before : a point and its value, to return to from a z with a larger value
-        """
-        n, limit, answer = self.n, monitor.limit(_LIMIT), Answer(w=np.zeros(self.n), b=0.0)
-        for k in range(limit + 1):
-            found = sums(*self.message(z)) if known is None else known
-            known, value = None, self.value(z, found)
-            if np.isnan(value):  # rows have changed since the first pass; the certificate says so
-                return z, self.answer(z, found)[0]
-            if before is None and not np.isfinite(value):
-                return z, answer.ended(
-                    "stalled", "weights of far rows overflow; scale the features"
-                )
-            other = self.corrected(z, found)
-            if other is not None:
-                z = other
-                continue
-            z, found, value = self.scaled(z, found, value)
-            if before is not None and not value <= before[1] + _FLAT * abs(before[1]):
-                if np.abs(z - before[0]).max() <= 1e-12 * np.abs(z).max():
-                    return before[0], answer.ended("stalled", "no step leads down")
-                z = before[0] + _SHORTER * (z - before[0])
-                continue
-            answer, certificate = self.answer(z, found)
-            gap, proven = certificate.relative_gap, certificate.kind != "none"
-            monitor.latest = answer if proven else None
-            stop = monitor.report(k, certificate.dual if answer.b is None else value, gap)
-            if monitor.reached(gap) or self.at_zero(answer, certificate, monitor):
-                return z, answer
-            if stop and z[:n].any():  # w = 0 bounds nothing
-                return z, answer.interrupted()
-            monitor.systems += 1
-            before = z, value
-            z = z + self.step(z, found, value)
-        return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
+    @abstractmethod
+    def answer(self, z: Vec, found: RowSums, value: float) -> tuple[Answer, float, float]:
+        """Return the answer with the sums that prove it, the objective and the relative gap."""
+
+
+def newton_steps(
+    function: RowFunction,
+    z: Vec,
+    sums: Sums,
+    limit: int,
+    known: RowSums | None = None,
+    before: tuple[Vec, float] | None = None,
+) -> Iterator[tuple[int, Vec, RowSums, float]]:
+    """Yield the number of the pass, z, its sums and its value after each step that lowers the function.
+
+    The iteration ends after `limit` passes, where no step leads down, and after a value that is NaN, or that
+    is infinite at the first z.
+
+    Parameters
+    ----------
+    known : the sums at z, if they are known
+    before : a point and its value, to return to from a z with a larger value
+    """
+    for k in range(limit):
+        found = sums(*function.message(z)) if known is None else known
+        known, value = None, function.value(z, found)
+        if np.isnan(value) or (before is None and not np.isfinite(value)):
+            yield k, z, found, value
+            return
+        other = function.corrected(z, found)
+        if other is not None:
+            z = other
+            continue
+        z, found, value = function.scaled(z, found, value)
+        if before is not None and not value <= before[1] + _FLAT * abs(before[1]):
+            if np.abs(z - before[0]).max() <= _SMALL * np.abs(z).max():
+                return
+            z = before[0] + _SHORTER * (z - before[0])
+            continue
+        yield k, z, found, value
+        before = z, value
+        z = z + function.step(z, found, value)
+
+
+def minimise(
+    function: ProvenFunction,
+    z: Vec,
+    sums: Sums,
+    monitor: Monitor,
+    known: RowSums | None = None,
+    before: tuple[Vec, float] | None = None,
+) -> tuple[Vec, Answer]:
+    """Take Newton steps to the tolerance of the monitor; return the last point and its answer.
+
+    Parameters
+    ----------
+    z, known, before : as of `newton_steps`
+    """
+    k, limit, answer = 0, monitor.limit(_LIMIT), Answer(w=np.zeros(function.n), b=0.0)
+    last = z
+    for k, last, found, value in newton_steps(function, z, sums, limit + 1, known, before):
+        if np.isinf(value):
+            return last, answer.ended("stalled", "weights of far rows overflow; scale the features")
+        answer, objective, gap = function.answer(last, found, value)
+        if np.isnan(value):  # rows have changed since the first pass; the certificate says so
+            break
+        monitor.latest = answer if np.isfinite(gap) else None
+        stop = monitor.report(k, objective, gap)
+        if monitor.reached(gap):
+            break
+        if stop and last[: function.n].any():  # w = 0 bounds nothing
+            return last, answer.interrupted()
+        monitor.systems += 1
+    else:
+        if k < limit:
+            return last, answer.ended("stalled", "no step leads down")
+        return last, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
+    return last, answer

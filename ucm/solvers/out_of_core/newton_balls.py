@@ -12,49 +12,36 @@ come, and are added to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.first_pass import outermost
 from ucm.data.linear_map import Vec
-from ucm.data.source import as_double, gathered
-from ucm.evidence.row_hulls import HullProof, hulls_proven
+from ucm.data.source import gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.out_of_core import RowHulls
-from ucm.forms.solution import Certificate
+from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.out_of_core.newton import RowNewton, over_rows, over_sample
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights, scaled_solve
+from ucm.solvers.out_of_core.newton import (
+    ProvenFunction,
+    minimise,
+    over_rows,
+    over_sample,
+    scaled_solve,
+)
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
 __all__ = ["solve_balls"]
 
 _SHRINK = 0.5  # of t in one step, at most; below it w does not follow where t falls to 0
-_FAR = 1e150
-_NEAR = 1e-9
+_FAR = 1e150  # the largest v that is tried
+_NEAR = 1e-9  # relative to v: rounding
 _FLOOR = 0.1  # of the tolerance: the cost of t that are held above 0
 _LARGE = 10.0  # mass that indicates rows far beyond the rows of the sample
 _MOST = 100  # of these rows from a block
 _FETCHES = 4
 _LITTLE = 1e-2  # of the support
-
-
-def _beyond(
-    X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss], top: Vec
-) -> tuple[Any, Vec]:
-    """Return the rows with a v above `top`, at most `_MOST` of a class in a block."""
-    y, scores = np.asarray(y, dtype=np.float64), np.asarray(as_double(X) @ w).ravel()
-    chosen = []
-    for part, own, limit in zip(parts, (y > 0.0, y <= 0.0), top, strict=True):
-        rows = np.flatnonzero(own)
-        v = part.points(scores[rows], u)
-        last = max(v.size - _MOST, 0)
-        largest = np.argpartition(v, last)[last:] if last else np.arange(v.size)
-        chosen.append(rows[largest[v[largest] > limit]])
-    index = np.sort(np.concatenate(chosen))
-    return as_double(X[index]), y[index]
 
 
 def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
@@ -67,18 +54,22 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
         counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
         sums = over_sample(form, X, y, monitor)
         own = monitor.child(monitor.tol)
-        z, _ = Balls(form, counts, monitor.tol).minimise(z, sums, own)
+        z, _ = minimise(Balls(form, counts, monitor.tol), z, sums, own)
         message = function.message(z)
         found = all_rows(*message)
         if np.all(found.totals <= _LARGE) or monitor.timed_out:
             break
         monitor.count_read()
+        w, mu, t = z[: form.n], z[form.n : form.n + 2], z[form.n + 2 :][list(form.of)]
+        directions = -np.outer(form.factors, w), np.array([1.0, -1.0])
         top = sums(*message).top
-        beyond = form.data.source.map_reduce(_beyond, *message, top, merge=_joined)
+        tops = mu + t * (top + _NEAR * (1.0 + np.abs(top)))
+        parts = form.data.source.map_reduce(outermost, *directions, tops, _MOST)
+        beyond = gathered([part[:2] for part in parts])
         if not beyond[1].size:
             break
         X, y = gathered([(X, y), beyond])
-    return function.minimise(z, all_rows, monitor, known=found)[1]
+    return minimise(function, z, all_rows, monitor, known=found)[1]
 
 
 def _argument(loss: ConvexLoss, slope: float) -> float:
@@ -98,11 +89,7 @@ def _argument(loss: ConvexLoss, slope: float) -> float:
     return high
 
 
-def _joined(a: Any, b: Any) -> Any:
-    return gathered([a, b])
-
-
-class Balls(RowNewton):
+class Balls(ProvenFunction):
     """`||w||^2 / 2 + S(w, mu, t)` for the bound S of `max over the set of -w'x`.
 
     While S is not negative, S itself falls, the sum of t staying as it is: it ends at weights of the point 0
@@ -155,7 +142,7 @@ class Balls(RowNewton):
             return None
         return z + np.concatenate([np.zeros(n), shift, np.zeros(z.size - n - 2)])
 
-    def answer(self, z: Vec, found: RowSums) -> tuple[Answer, Certificate]:
+    def answer(self, z: Vec, found: RowSums, value: float) -> tuple[Answer, float, float]:
         form, n = self.form, self.form.n
         w = z[:n]
         scale, shift = form.within(found.totals, found.heights)
@@ -165,11 +152,7 @@ class Balls(RowNewton):
             rows=RowWeights(form.data.source, self.message(z), scale, shift), heights=found.heights,
         )  # fmt: skip
         answer = Answer(w=w / (np.linalg.norm(w) or 1.0), rows=proof)
-        return answer, hulls_proven(form, proof)
-
-    def at_zero(self, answer: Answer, certificate: Certificate, monitor: Monitor) -> bool:
-        norm, size = self.form.norm_and_size(answer.rows.points)
-        return monitor.at_zero(norm, -certificate.primal, size)
+        return answer, -form.bounds(proof)[1], form.gap(proof)
 
     def step(self, z: Vec, found: RowSums, value: float) -> Vec:
         """Return Newton's step, no t below where it costs more than a part of the support."""

@@ -14,18 +14,22 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
-from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.out_of_core import RowHulls, RowLosses
-from ucm.forms.solution import Certificate
+from ucm.forms.out_of_core import LossProof, RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.out_of_core.newton import RowNewton, over_rows, over_sample
+from ucm.solvers.out_of_core.newton import (
+    ProvenFunction,
+    minimise,
+    over_rows,
+    over_sample,
+    scaled_solve,
+)
 from ucm.solvers.out_of_core.newton_balls import solve_balls
 from ucm.solvers.out_of_core.passes import by_rounds
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights, scaled_solve
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
 __all__ = ["NewtonRows", "SmoothLosses"]
 
@@ -79,12 +83,12 @@ def _is_power(loss: ConvexLoss) -> bool:
 def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
     function, zero = SmoothLosses(form), np.zeros(form.n + 1)
     sums = over_sample(form, *form.data.scaled_sample, monitor)
-    z, _ = function.minimise(zero, sums, monitor.child(monitor.tol))
+    z, _ = minimise(function, zero, sums, monitor.child(monitor.tol))
     rest = zero, form.at_rest
-    return function.minimise(z, over_rows(form, monitor), monitor, before=rest)[1]
+    return minimise(function, z, over_rows(form, monitor), monitor, before=rest)[1]
 
 
-class SmoothLosses(RowNewton):
+class SmoothLosses(ProvenFunction):
     """`lam ||w||_2^2` and losses at `v = o_k - y (w'x + b)`, a function of (w, b)."""
 
     def __init__(self, form: RowLosses) -> None:
@@ -112,9 +116,9 @@ class SmoothLosses(RowNewton):
         offsets = np.array([part.loss.offset for part in self.parts])
         return self.by_class(offsets * found.totals - found.heights)
 
-    def answer(self, z: Vec, found: RowSums) -> tuple[Answer, Certificate]:
+    def answer(self, z: Vec, found: RowSums, value: float) -> tuple[Answer, float, float]:
         w, b, total = z[:-1], float(z[-1]), float(found.losses.sum())
         slopes, points = self.by_class(found.totals), self.by_class(found.points)
         rows = RowWeights(self.form.data.source, self.message(z))
         proof = LossProof(w, b, total, slopes, self.gains(found), points, rows)
-        return Answer(w=w, b=b, rows=proof), losses_proven(self.form, proof)
+        return Answer(w=w, b=b, rows=proof), value, self.form.gap(proof)

@@ -19,9 +19,8 @@ from ucm.data.linear_map import Vec
 from ucm.data.source import RowSource, as_double
 from ucm.forms.objective import curvature
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.augmented_lagrangian import ridge_solve
 
-__all__ = ["ClassLoss", "RowFunction", "RowSums", "RowWeights", "added", "row_sums", "scaled_solve"]
+__all__ = ["ClassLoss", "RowSums", "RowWeights", "added", "row_sums"]
 
 _FEW = 0.7  # share of rows, below which a copy of them is faster than all rows
 
@@ -49,36 +48,6 @@ class ClassLoss(NamedTuple):
         return (-self.factor * scores - mu) / t
 
 
-@dataclass(frozen=True)
-class RowFunction:
-    """`ridge ||w||_2^2 / 2 + linear'(w, u)` and the values of all parts, a convex function of z = (w, u)."""
-
-    n: int
-    parts: tuple[ClassLoss, ...]
-    linear: Vec
-    ridge: float
-
-    def message(self, z: Vec) -> tuple[Vec, Vec, tuple[ClassLoss, ...]]:
-        """Return w, u and the parts, the message of `row_sums`."""
-        return z[: self.n], z[self.n :], self.parts
-
-    def value(self, z: Vec, found: RowSums) -> float:
-        t = [part.fixed[1] + part.slopes[1] @ z[self.n :] for part in self.parts]
-        return float(
-            0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ found.losses
-        )
-
-    def derivatives(self, z: Vec, found: RowSums) -> tuple[Vec, NDArray[np.float64]]:
-        """Return the gradient and the Hessian in (w, u)."""
-        n, g, H = self.n, self.linear.copy(), found.hessian.copy()
-        g[:n] += self.ridge * z[:n]
-        H[np.arange(n), np.arange(n)] += self.ridge
-        for p, part in enumerate(self.parts):
-            g[:n] -= part.factor * found.points[p]
-            g[n:] -= part.slopes.T @ (found.totals[p], found.heights[p])
-        return g, H
-
-
 class RowSums(NamedTuple):
     """The sums of one pass, by part unless stated otherwise.
 
@@ -87,7 +56,6 @@ class RowSums(NamedTuple):
     losses, heights : the sums of `share c_i l(v_i)` and of the conjugates at the weights q_i
     totals, points : the sums of q_i and, (P, n), of `q_i x_i`
     top : the largest v
-    curvatures : the sums of `share c_i l''(v_i) / t`
     hessian : (n + k, n + k) the Hessian of the sum of the values of all parts in (w, u)
     samples : (2, n) by class the sums of `c_i x_i`; empty if no t depends on u
     """
@@ -97,7 +65,6 @@ class RowSums(NamedTuple):
     totals: Vec
     points: NDArray[np.float64]
     top: Vec
-    curvatures: Vec
     hessian: NDArray[np.float64]
     samples: NDArray[np.float64]
 
@@ -111,7 +78,7 @@ def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowS
     if any(part.slopes[1].any() for part in parts):
         weights = np.vstack([weights, np.maximum(y, 0.0), np.maximum(-y, 0.0)])
     index = np.flatnonzero(y > 0.0), np.flatnonzero(y <= 0.0)
-    losses, heights, curvatures = np.zeros((3, count))
+    losses, heights = np.zeros((2, count))
     top = np.full(count, -np.inf)
     bend, mixed, lower = np.zeros(y.size), np.zeros((y.size, k)), np.zeros((k, k))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -121,17 +88,12 @@ def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowS
                 continue
             v = part.points(scores[rows], u)
             top[p], each = v.max(), part.loss.each(part.loss.offset - v)
-            if part.loss.lowest() >= 0.0:  # the loss is flat where it is 0
-                above = np.flatnonzero(each)
-                if above.size < _FEW * each.size:
-                    rows, v, each = rows[above], v[above], each[above]
             s, share = part.loss.gradient(v), part.share * np.abs(y[rows])
             losses[p], heights[p] = share @ each, share @ (v * s - each)
             weights[p, rows] = share * s
             t = (part.fixed + part.slopes @ u)[1]
             d = share / t * curvature(part.loss, part.loss.offset - v)
             slopes = part.slopes[0] + v[:, None] * part.slopes[1]
-            curvatures[p] = d.sum()
             bend[rows] += part.factor**2 * d
             mixed[rows] += part.factor * d[:, None] * slopes
             lower += slopes.T @ (d[:, None] * slopes)
@@ -146,20 +108,13 @@ def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowS
         H[:n, n:] = X.T @ mixed
         H[n:, :n], H[n:, n:] = H[:n, n:].T, lower
     totals = weights[:count].sum(axis=1)
-    return RowSums(losses, heights, totals, sums[:count], top, curvatures, H, sums[count:])
+    return RowSums(losses, heights, totals, sums[:count], top, H, sums[count:])
 
 
 def added(a: RowSums, b: RowSums) -> RowSums:
     return RowSums(*(u + v for u, v in zip(a, b, strict=True)))._replace(
         top=np.maximum(a.top, b.top)
     )
-
-
-def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
-    """Return `H^-1 g`, computed in units in which the diagonal of H is 1."""
-    diagonal = np.diagonal(H)
-    d = np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-250)))
-    return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d
 
 
 def _weights(

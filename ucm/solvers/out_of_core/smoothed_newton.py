@@ -19,15 +19,16 @@ from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.forms.out_of_core import RowHulls
 from ucm.language.losses import HuberHinge
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowFunction, RowSums, scaled_solve
+from ucm.solvers.out_of_core.newton import RowFunction, newton_steps
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums
 
 __all__ = ["smoothed_newton"]
 
-_LIMIT = 60  # steps
 _FALL = 0.2  # ratio of successive widths
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
 _LEAST = 1e-9  # of the first width
 _NEAR = 1e-3  # of F, the least gain of a step at one width
+_STEPS = 60  # at one width
 
 
 def smoothed_newton(
@@ -52,51 +53,42 @@ def smoothed_newton(
     SolverError
         A sum is NaN.
     """
-    n, caps = form.n, np.array(form.shares)
-    delta = width = float(reach.max())
-    z = np.concatenate([w, -theta])
-    before: tuple[Vec, float] | None = None
-    for _ in range(_LIMIT):
-        if timed_out() or delta <= _LEAST * width:
-            return None
+    n, z, width = form.n, np.concatenate([w, -theta]), float(reach.max())
+    F = _smoothed(form, width)
+    found: RowSums | None = sums(*F.message(z))
+    size = 0.5 - F.value(z, found) / float(w @ w)
+    if size <= 0.0:
+        return None
+    if size > 0.0:  # the best multiple of w
+        z, width, found = size * z, size * width, found._replace(hessian=found.hessian / size)
+    delta = width
+    while delta > _LEAST * width:
         F = _smoothed(form, delta)
-        found = sums(*F.message(z))
-        value = F.value(z, found)
-        if np.isnan(value):
-            raise SolverError(
-                "rows: expected entries that stay finite numbers, got a NaN in sums over them; see that no "
-                "row changes, scale the features, and solve again"
-            )
-        if before is None:  # the best multiple of w
-            square = float(z[:n] @ z[:n])
-            size = 0.5 - value / square
-            if not size > 0.0:
+        for _, at, sums_at, value in newton_steps(F, z, sums, _STEPS, found):
+            found = None
+            if np.isnan(value):
+                raise SolverError(
+                    "rows: expected entries that stay finite numbers, got a NaN in sums over them; see "
+                    "that no row changes, scale the features, and solve again"
+                )
+            if timed_out():
                 return None
-            z, delta, width = size * z, size * delta, size * width
-            curvatures, hessian = found.curvatures / size, found.hessian / size
-            found = found._replace(curvatures=curvatures, hessian=hessian)
-            value = -0.5 * size**2 * square
-        if before is not None and not value <= before[1] + 1e-12 * abs(before[1]):
-            z = before[0] + 0.25 * (z - before[0])
-            continue
-        zone = delta * found.curvatures / caps  # rows of each class
-        if zone.min() == 0.0:  # no row determines the threshold
-            delta, before = 2.0 * delta, (z, np.inf)
-            continue
-        length = float(np.linalg.norm(z[:n]))
-        g, H = F.derivatives(z, found)
-        step = -scaled_solve(H, g)
-        gain = -float(g @ step)
-        if gain <= _NEAR * abs(value):
+            zone = delta * np.diagonal(sums_at.hessian)[n:] / form.shares  # rows of each class
+            if zone.min() == 0.0:  # no row determines the threshold
+                delta, z = 2.0 * delta, at
+                break
+            step = F.step(at, sums_at, value)
+            if -float(F.derivatives(at, sums_at)[0] @ step) > _NEAR * abs(value):
+                continue
             if 2.0 * _BESIDE * zone.sum() <= most:
-                middle = -(z[n:] + 0.5 * delta) / length
+                length = float(np.linalg.norm(at[:n]))
+                middle = -(at[n:] + 0.5 * delta) / length
                 wide = np.maximum(_BESIDE, n / zone)  # rows enough for a point of n numbers
-                return z[:n] / length, middle, wide * delta / length
-            delta *= _FALL
-            before = z, np.inf
+                return at[:n] / length, middle, wide * delta / length
+            delta, z = _FALL * delta, at + step
+            break
         else:
-            before = z, value
-        z = z + step
+            return None
     return None
 
 
