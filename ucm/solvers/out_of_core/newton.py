@@ -118,8 +118,10 @@ def newton_steps(
     limit: int,
     known: RowSums | None = None,
     before: tuple[Vec, float] | None = None,
-) -> Iterator[tuple[int, Vec, RowSums, float]]:
-    """Yield the number of the pass, z, its sums and its value after each step that lowers the function.
+) -> Iterator[tuple[int, Vec, RowSums | None, float]]:
+    """Yield the number of the pass, z, its sums and its value after each pass.
+
+    After a step that does not lower the function z is the point before it, and the sums are None.
 
     The iteration ends after `limit` passes, where no step leads down, and after a value that is NaN, or that
     is infinite at the first z.
@@ -143,6 +145,7 @@ def newton_steps(
         if before is not None and not value <= before[1] + _FLAT * abs(before[1]):
             if np.abs(z - before[0]).max() <= _SMALL * np.abs(z).max():
                 return
+            yield k, before[0], None, before[1]
             z = before[0] + _SHORTER * (z - before[0])
             continue
         yield k, z, found, value
@@ -167,6 +170,8 @@ def minimise(
     k, limit, answer = 0, monitor.limit(_LIMIT), Answer(w=np.zeros(function.n), b=0.0)
     last = z
     for k, last, found, value in newton_steps(function, z, sums, limit + 1, known, before):
+        if found is None:
+            continue
         if np.isinf(value):
             return last, answer.ended("stalled", "weights of far rows overflow; scale the features")
         answer, objective, gap = function.answer(last, found, value)

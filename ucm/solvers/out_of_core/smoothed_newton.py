@@ -26,7 +26,7 @@ __all__ = ["smoothed_newton"]
 
 _FALL = 0.2  # ratio of successive widths
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
-_LEAST = 1e-9  # of the first width
+_WIDTHS = 20  # that are tried
 _NEAR = 1e-3  # of F, the least gain of a step at one width
 _STEPS = 60  # at one width
 
@@ -62,7 +62,7 @@ def smoothed_newton(
     if size > 0.0:  # the best multiple of w
         z, width, found = size * z, size * width, found._replace(hessian=found.hessian / size)
     delta = width
-    while delta > _LEAST * width:
+    for _ in range(_WIDTHS):
         F = _smoothed(form, delta)
         for _, at, sums_at, value in newton_steps(F, z, sums, _STEPS, found):
             found = None
@@ -73,6 +73,8 @@ def smoothed_newton(
                 )
             if timed_out():
                 return None
+            if sums_at is None:
+                continue
             zone = delta * np.diagonal(sums_at.hessian)[n:] / form.shares  # rows of each class
             if zone.min() == 0.0:  # no row determines the threshold
                 delta, z = 2.0 * delta, at
