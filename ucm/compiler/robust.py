@@ -32,7 +32,7 @@ from ucm.compiler.route import choose, named, refusal, table, verdicts
 from ucm.data.bound_data import Data, GramSpace, Space
 from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
-from ucm.evidence.certificate import at_zero, bracket, certify, fault, is_proven
+from ucm.evidence.certificate import at_zero, certify, is_proven
 from ucm.evidence.external_certificate import (
     both_sides,
     broken_rule,
@@ -48,7 +48,6 @@ from ucm.evidence.sphere import (
     certify_unit,
     has_full_rank,
     lower_bound,
-    proven,
 )
 from ucm.evidence.verify import Verification, verify, verify_stationary
 from ucm.forms.answer import Answer, LowerBoundProof
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
 __all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "proof_of_distance"]
 
 _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a second
-_CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _FEW = 6  # largest dimension for bounds by polytopes
 _POINTS = 20_000  # largest number of points of a polytope
 _CANCELLED = 1e-14  # of the largest column, or the samples: the rounding error of x by cancellation
@@ -581,18 +579,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         model, data, form = self.model, self.data, self.form
         w = self._normalised(answer.plane[0])
         answer = answer if w is answer.w else replace(answer, w=w)
-        splits = self.image.splits(answer)
-        certificate, x = certify_unit(model, data, form, w, answer.q, self.floor, splits)
-        if answer.witness is not None:
-            bound = lower_bound(model, data, form, answer.witness)
-            if bound > certificate.primal + _CLEAR * self.size:
-                raise SolverError(
-                    "the solver's witness: expected a bound below the objective "
-                    f"{certificate.primal:.6g} of its w, got {bound:.6g}; take another solver"
-                )
-            if bound > self.floor:
-                certificate = proven(certificate, bound, data.scale)
-        certificate = self._bracketed(certificate)
+        certificate, x = certify_unit(model, data, form, answer, w, self.floor, self.size)
         inside = certificate.violation <= INSIDE
         if inside and certificate.kind == "local":
             known = certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
@@ -603,20 +590,6 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             nothing = np.zeros_like(w)
             return Proof(replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.size)
         return Proof(answer, certificate, certificate.primal, w, None, x, self.size)
-
-    def _bracketed(self, certificate: Certificate) -> Certificate:
-        """Return the certificate with bounds that do not cross: a w below the floor separates 0 from U."""
-        c = certificate
-        rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
-        certificate = bracket(
-            c.primal, c.dual, 0.0, max(abs(c.primal), 1e-12 * self.data.scale),
-            rounding=rounding * self.size, size=self.size, curved=10.0 * _CLEAR * self.size,
-            wrong="a direction that separates 0 from a set that holds it); "
-            + fault("the lowering of this set", self.model),
-            kind=c.kind,
-        )  # fmt: skip
-        span = None if self.form.basis is None else self.form.rank
-        return replace(certificate, violation=c.violation, residual=c.residual, span=span)
 
     def _bound_is_tight(self, certificate: Certificate, tol: float) -> bool:
         """True if the lower bound meets the objective, or 0 lies on the boundary of U."""

@@ -4,28 +4,30 @@ optimum from points of the declared set, whoever found them."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from ucm.data.bound_data import Data
+from ucm.data.bound_data import Data, GramSpace
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError, brief
+from ucm.evidence.certificate import bracket, fault
 from ucm.evidence.external_certificate import member
 from ucm.forms.affine_rule_bounds import stays_inside
-from ucm.forms.answer import LowerBoundProof
+from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.faces import min_norm_point
+from ucm.forms.monitor import SEPARATED
 from ucm.forms.solution import Certificate
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere
-from ucm.language.contracts import Splits
 from ucm.language.robust import RobustMargin
 
-__all__ = ["at_kink", "certify_unit", "has_full_rank", "lower_bound", "normal_near", "proven"]
+__all__ = ["at_kink", "certify_unit", "has_full_rank", "lower_bound", "normal_near"]
 
 _OUTSIDE = 1e-8  # violation of a point of U
+_CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _KINDS = {
     1.0: ("vertices",),
     2.0: ("sphere",),
@@ -36,37 +38,55 @@ _ROUNDING = 1e-13  # of the size of U
 
 # --- how far w is from stationary -----------------------------------------------------------------
 def certify_unit(
-    model: RobustMargin, data: Data, form: UnitNorm, w: Vec, q: Sequence[Vec], floor: float,
-    splits: Splits | None = None,
-) -> tuple[Certificate, Vec]:  # fmt: skip
-    """The certificate of w, and the point x that the blocks q stand for, moved into U where it lies near.
+    model: RobustMargin,
+    data: Data,
+    form: UnitNorm,
+    answer: Answer,
+    w: Vec,
+    floor: float,
+    size: float,
+) -> tuple[Certificate, Vec]:
+    """Return the certificate of w, and the point x of the answer's blocks, moved into U if it lies near U.
 
     f(w) is the declared support; -x is a subgradient of f at w when `-w'x = f(w)`. The residual is
-    `||x + f(w) n||` in the span of U, n the subgradient of the norm at w nearest to `-x / f(w)`, plus what
-    `-w'x` lacks. It bounds the distance of 0 from the subdifferential of the Lagrangian.
+    `||x + f(w) n||` in the span of U, n the subgradient of the norm at w nearest to `-x / f(w)`, plus the
+    difference `f(w) + w'x`. It bounds the distance of 0 from the subdifferential of the Lagrangian.
 
     Parameters
     ----------
-    floor : a lower bound of the optimum, minus the norm of a point of U near 0
+    answer : its blocks q, its multipliers, and its proof of a lower bound
+    w : the normal, of length 1 and in the span of U
+    floor : a known lower bound of the optimum
+    size : of the points of U
+
+    Raises
+    ------
+    SolverError
+        The lower bound of the answer exceeds f(w), or w separates 0 from U, which holds it.
     """
-    x, violation = member(model, data, list(q))
-    f = float(model.set.support(data, -w, splits or {})[0])
+    x, violation = member(model, data, list(answer.q))
+    f = float(model.set.support(data, -w, form.image.splits(answer))[0])
     v = form.lower(w)
     target = form.lower(-x) / f if f > 0.0 else np.zeros_like(v)
     rest = form.lower(x) + f * normal_near(form, v, target)
     residual = data.space.norm(rest) + max(f + data.space.inner(w, x), 0.0)
-    gap = f - floor
-    certificate = Certificate(
-        f, floor, gap, gap / max(abs(f), 1e-12 * data.scale), violation, "local", residual
-    )
-    return certificate, x
-
-
-def proven(certificate: Certificate, bound: float, scale: float) -> Certificate:
-    """The certificate with a better lower bound of the optimum."""
-    gap = certificate.primal - bound
-    relative = gap / max(abs(certificate.primal), 1e-12 * scale)
-    return replace(certificate, dual=bound, gap=gap, relative_gap=relative)
+    if answer.witness is not None:
+        bound = lower_bound(model, data, form, answer.witness)
+        if bound > f + _CLEAR * size:
+            raise SolverError(
+                f"the solver's witness: expected a bound below the objective {f:.6g} of its w, got "
+                f"{bound:.6g}; take another solver"
+            )
+        floor = max(floor, bound)
+    rounding = SEPARATED if data.gram is None else GramSpace.resolution
+    certificate = bracket(
+        f, floor, 0.0, max(abs(f), 1e-12 * data.scale), rounding=rounding * size, size=size,
+        curved=10.0 * _CLEAR * size, kind="local",
+        wrong="a direction that separates 0 from a set that holds it); "
+        + fault("the lowering of this set", model),
+    )  # fmt: skip
+    span = None if form.basis is None else form.rank
+    return replace(certificate, violation=violation, residual=residual, span=span), x
 
 
 def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
