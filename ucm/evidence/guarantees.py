@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, overload
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -73,13 +73,15 @@ class Guarantee:
     @property
     def holds(self) -> str:
         """The probability of the bound, in words."""
-        if self.probability is None:
-            return "no probability statement"
-        return f"probability {self.probability:.4g}"
+        known = self.probability is not None
+        return f"probability {self.probability:.4g}" if known else "no probability statement"
+
+    @property
+    def sign(self) -> str:
+        return "≥" if self.lower else "≤"
 
     def __str__(self) -> str:
-        sign = "≥" if self.lower else "≤"
-        return f"{self.what}, {self.of}: {sign} {self.value:.4g}"
+        return f"{self.what}, {self.of}: {self.sign} {self.value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,7 @@ class Guarantees(Sequence[Guarantee]):
     rows: tuple[Guarantee, ...]
     note: str = ""
 
-    @overload
-    def __getitem__(self, index: int) -> Guarantee: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Guarantee]: ...
-
-    def __getitem__(self, index: int | slice) -> Guarantee | Sequence[Guarantee]:
+    def __getitem__(self, index: Any) -> Any:
         return self.rows[index]
 
     def __len__(self) -> int:
@@ -109,8 +105,7 @@ class Guarantees(Sequence[Guarantee]):
 
     def __str__(self) -> str:
         cells = [
-            (f"{row.what}, {row.of}", f"{'≥' if row.lower else '≤'} {row.value:.4g}", row.holds)
-            for row in self.rows
+            (f"{row.what}, {row.of}", f"{row.sign} {row.value:.4g}", row.holds) for row in self.rows
         ]
         widths = [max((len(c[k]) for c in cells), default=0) for k in range(3)]
         lines = []
@@ -122,7 +117,7 @@ class Guarantees(Sequence[Guarantee]):
     def _repr_html_(self) -> str:
         head = ("bound", "of", "", "value", "holds with", "formula", "for", "source")
         rows = [
-            (r.what, r.of, "≥" if r.lower else "≤", r.value, r.holds, r.formula, r.assumption, r.source)
+            (r.what, r.of, r.sign, r.value, r.holds, r.formula, r.assumption, r.source)
             for r in self.rows
         ]  # fmt: skip
         found = html_table(rows, head) if rows else Raw("")
@@ -307,7 +302,7 @@ class _Fitted:
 
 # --- the set ---------------------------------------------------------------------------------------
 def _kinds(U: UncertaintySet) -> set[Samples]:
-    return {node for node in U.walk() if isinstance(node, Samples)}
+    return set(U.nodes_of_type(Samples))
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
@@ -315,13 +310,13 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
     terms = list(summands(U))
     if any(math.isnan(c) for _, c in terms):  # under a matrix
         return
+    free = [(V, c) for V, c in terms if not _kinds(V)]
     for label, samples in _CLASSES.items():
         own = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
-        free = [(V, c) for V, c in terms if not _kinds(V)]
         balls = [V for V, c in free if isinstance(V, Ball) and c == label]
-        other = any(not isinstance(V, Ball) for V, _ in free)
-        moved = not all(isinstance(B.center, Origin) for B in balls)
-        if not own or other or moved or fitted.solution.b is None or min(c for _, c in own) < 0.0:
+        centred = all(isinstance(B.center, Origin) for B in balls)
+        known = own and centred and all(isinstance(V, Ball) for V, _ in free)
+        if not known or fitted.solution.b is None or min(c for _, c in own) < 0.0:
             continue
         ellipsoid = _class_ellipsoid(own[0][0], label)
         if len(own) == 1 and own[0][1] == 1.0 and ellipsoid is not None:
@@ -334,11 +329,11 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
         if isinstance(V, Ellipsoid) and c > 0.0 and len(_kinds(V)) == 2:
             yield from _of_difference(V, fitted)
         if isinstance(V, Hull) and V.samples == signed and c > 0.0:
-            weights = _Weights.of(V, fitted)
+            weights = _weights(V, fitted.data)
+            worst = V.bound_space(fitted.data).support(-fitted.margins, {})[0]
             yield Guarantee(
-                "worst mean of minus the margin", "both classes, half on each",
-                weights.worst(-fitted.margins), "max of sum_i q_i (-y_i (w'x_i + b))",
-                f"all {weights.words}", weights.source,
+                "worst mean of minus the margin", "both classes, half on each", worst,
+                "max of sum_i q_i (-y_i (w'x_i + b))", f"all {weights.words}", weights.source,
             )  # fmt: skip
 
 
@@ -350,16 +345,16 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
         return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
     if not isinstance(U, Ellipsoid) or U.center != S.mean:
         return None
-    if U.shape == S.cov:
-        return U, 0.0
-    terms = list(U.shape.terms) if isinstance(U.shape, MatrixSum) else []
-    if len(terms) != 2 or (1.0, S.cov) not in terms:
+    terms = list(U.shape.terms) if isinstance(U.shape, MatrixSum) else [(1.0, U.shape)]
+    if (1.0, S.cov) not in terms or len(terms) > 2:
         return None
     terms.remove((1.0, S.cov))
-    c, rest = terms[0]
-    if not isinstance(rest, ConstantMatrix):
+    if not terms:
+        return U, 0.0
+    c, ridge = terms[0]
+    if not isinstance(ridge, ConstantMatrix):
         return None
-    entries = rest.entries.toarray() if sparse.issparse(rest.entries) else rest.entries
+    entries = ridge.entries.toarray() if sparse.issparse(ridge.entries) else ridge.entries
     rho = float(entries[0, 0])
     return (U, c * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
 
@@ -394,22 +389,21 @@ def _moments(
         text = f"{formula} is not positive: {k:.4g}"
         yield Guarantee("error", of, 1.0, text, f"any law with {known}", source)
         return
-    bounds = [
-        (1.0 / (1.0 + k * k), f"1/(1 + k^2), {formula}: {k:.4g}", f"every distribution with {known}", source),
-        (2.0 / (9.0 * k * k), f"2/(9 k^2), k = {k:.4g}",
-         f"those with a symmetric, unimodal projection on w and {known}", "Gauss (1823)"),
-        (float(ndtr(-k)), f"Phi(-k), k = {k:.4g}", f"normal distributions with {known}",
-         "Lanckriet et al. (2002)"),
-    ]  # fmt: skip
-    for bound, text, assumption, author in bounds:
-        if author != "Gauss (1823)" or k >= 2.0 / math.sqrt(3.0):
-            yield Guarantee("error", of, bound, text, assumption, author)
+    text = f"1/(1 + k^2), {formula}: {k:.4g}"
+    law = f"every distribution with {known}"
+    yield Guarantee("error", of, 1.0 / (1.0 + k * k), text, law, source)
+    if k >= 2.0 / math.sqrt(3.0):
+        law = f"those with a symmetric, unimodal projection on w and {known}"
+        text = f"2/(9 k^2), k = {k:.4g}"
+        yield Guarantee("error", of, 2.0 / (9.0 * k * k), text, law, "Gauss (1823)")
+    text, law = f"Phi(-k), k = {k:.4g}", f"normal distributions with {known}"
+    yield Guarantee("error", of, float(ndtr(-k)), text, law, "Lanckriet et al. (2002)")
 
 
 def _deviations(mean: float, sd: float, far: float) -> float:
-    """k with `mean - far sqrt(1 + k^2) = k sd`; -inf where far > 0 leaves none above 0."""
+    """k with `mean - far sqrt(1 + k^2) = k sd`; -inf if far > 0 leaves none above 0."""
     if far == 0.0:
-        return mean / sd if sd > 0.0 else math.inf if mean > 0.0 else -math.inf
+        return mean / sd if sd > 0.0 else math.copysign(math.inf, mean or -1.0)
     if mean <= far:
         return -math.inf
     high = mean / max(sd, far)
@@ -434,62 +428,48 @@ def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
 
 
 # --- weights of the samples --------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Weights:
+class _Weights(NamedTuple):
     """The distributions over the samples that a hull takes.
 
     Attributes
     ----------
-    hull, fitted : the hull, and the classifier
     words, source : the distributions in words, and the paper about them
     part : beta, of the worst part beta whose mean a reduced hull takes; None for other weights
     rho : the largest `chi^2(Q, P)` of a ball of weights; None for other weights
     """
 
-    hull: Hull
-    fitted: _Fitted
     words: str
     source: str = "Rockafellar and Uryasev (2000)"
     part: float | None = None
     rho: float | None = None
 
-    @classmethod
-    def of(cls, U: Hull, fitted: _Fitted) -> _Weights:
-        """Describe the weights of a hull."""
-        D, data = U.weights, fitted.data
-        rule = "" if D is None else D.formula(TEXT)
-        if isinstance(D, ChiSquareBall) or (isinstance(D, NormBall) and D.p == 2.0):
-            if isinstance(D, NormBall):
-                rho = U.samples.bound(data).total * value(D.radius) ** 2 - float(not D.around)
-            else:
-                count = U.samples.bound(data).count if D.rho is None else 1.0
-                rho = D.size().number ** 2 / count
-            words = f"Q with chi^2(Q, P) <= {max(rho, 0.0):.4g}"
-            found = cls(U, fitted, words, "Duchi, Glynn and Namkoong (2021)", rho=max(rho, 0.0))
-        elif isinstance(D, KLBall):
-            words = f"Q with KL(Q, P) <= {-math.log(value(D.alpha)):.4g}"
-            found = cls(U, fitted, words, "Ben-Tal et al. (2013)")
-        elif isinstance(D, NormBall) and D.p == 1.0:
-            words = f"Q on the samples with total variation <= {0.5 * value(D.radius):.4g}"
-            words = words if D.around else f"Q on the samples with {rule}"
-            found = cls(U, fitted, words, "Jiang and Guan (2018)")
-        else:
-            found = cls(U, fitted, f"Q on the samples with {rule}" if rule else "Q on the samples")
-            pieces = U.bound_space(data).pieces
-            capped = pieces[0] if len(pieces) == 1 and isinstance(pieces[0], Capped) else None
-            capped = None if capped is None or capped.groups is None else capped
-            if capped is not None and capped.cap * float(np.min(capped.samples.c)) < 1.0:
-                part = min(1.0, max(1.0 / (capped.cap * capped.samples.total), 0.0))
-                words = f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
-                found = replace(found, words=words, part=part)
-        if U.samples == signed:
-            words = f"weights of mass 1/2 on each class with {rule or 'q >= 0'}"
-            return replace(found, words=words)
-        return found
 
-    def worst(self, losses: Vec) -> float:
-        """The largest mean of the losses."""
-        return self.hull.bound_space(self.fitted.data).support(losses, {})[0]
+def _weights(U: Hull, data: Data) -> _Weights:
+    """Describe the weights of a hull."""
+    D, samples = U.weights, U.samples.bound(data)
+    rule = "q >= 0" if D is None else D.formula(TEXT)
+    words = f"Q on the samples with {rule}"
+    if U.samples == signed:
+        words = f"weights of mass 1/2 on each class with {rule}"
+    if isinstance(D, ChiSquareBall):
+        rho = D.size().number ** 2 / (samples.count if D.rho is None else 1.0)
+        return _Weights(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
+    if isinstance(D, NormBall) and D.p == 2.0:
+        rho = max(samples.total * value(D.radius) ** 2 - float(not D.around), 0.0)
+        return _Weights(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
+    if isinstance(D, KLBall):
+        return _Weights(words, "Ben-Tal et al. (2013)")
+    if isinstance(D, NormBall) and D.p == 1.0:
+        return _Weights(words, "Jiang and Guan (2018)")
+    pieces = U.bound_space(data).pieces
+    capped = pieces[0] if len(pieces) == 1 and isinstance(pieces[0], Capped) else None
+    if capped is None or capped.groups is None or U.samples == signed:
+        return _Weights(words)
+    if capped.cap * float(np.min(capped.samples.c)) >= 1.0:
+        return _Weights(words)
+    part = min(1.0, 1.0 / (capped.cap * capped.samples.total))
+    words = f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
+    return _Weights(words, part=part)
 
 
 def _losses(
@@ -497,12 +477,14 @@ def _losses(
 ) -> Iterator[Guarantee]:
     """The worst mean of minus the margin over the weights of a class and the moves of its balls."""
     losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
-    hulls = [(_Weights.of(V, fitted), c) for V, c in own]
-    worst = sum(c * hull.worst(losses) for hull, c in hulls)
-    words = [hull.words if c == 1.0 else f"{c:.4g} of {hull.words}" for hull, c in hulls]
-    sources = [hull.source for hull, _ in hulls]
-    only = hulls[0][0] if len(hulls) == 1 else None
-    part = None if only is None else only.part
+    laws = [_weights(V, fitted.data) for V, _ in own]
+    worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in own)
+    words = [
+        law.words if c == 1.0 else f"{c:.4g} of {law.words}"
+        for law, (_, c) in zip(laws, own, strict=True)
+    ]
+    sources = [law.source for law in laws]
+    part, rho = (laws[0].part, laws[0].rho) if len(laws) == 1 else (None, None)
     for B in balls:
         radius = value(B.radius)
         worst += radius * fitted.norm(dual_exponent(B.p))
@@ -513,15 +495,15 @@ def _losses(
         "worst mean of minus the margin", of, worst, "max of E_Q[-y (w'x + b)]",
         f"all {' and '.join(dict.fromkeys(words))}", "; ".join(dict.fromkeys(sources)),
     )  # fmt: skip
-    if only is not None and part is not None and worst < 0.0:
+    if part is not None and worst < 0.0:
         yield Guarantee(
             "part of the samples without a positive margin", of, part,
             f"beta = {part:.4g}, as the mean of the worst part beta is negative: {worst:.4g}",
-            f"the samples of the class{' after any such move' if balls else ''}", only.source,
+            f"the samples of the class{' after any such move' if balls else ''}", sources[0],
         )  # fmt: skip
-    if only is not None and only.rho is not None and not balls:
+    if rho is not None and not balls:
         N = fitted.data.number(_CLASSES[label].kind)
-        level = float(ndtr(math.sqrt(N * only.rho)))
+        level = float(ndtr(math.sqrt(N * rho)))
         yield Guarantee(
             "true mean of minus the margin", of, worst,
             f"the worst mean above; Phi(sqrt(N rho)) = {level:.4g}, N = {N:.6g}",
