@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from ucm.forms.faces import SumOfHulls, top_threshold
+from ucm.forms.faces import SumOfHulls
 
 
 def largest(s: np.ndarray, c: np.ndarray, mass: float) -> float:
@@ -16,18 +16,6 @@ def largest(s: np.ndarray, c: np.ndarray, mass: float) -> float:
         q = float(min(c[k], mass))
         value, mass = value + q * float(s[k]), mass - q
     return value
-
-
-@pytest.mark.parametrize("n", [1, 2, 9, 500])
-def test_the_threshold_score_against_counting(n: int) -> None:
-    rng = np.random.default_rng(n)
-    s, c = rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
-    s[rng.integers(0, n, n // 2)] = s[0]
-    for part in (0.01, 0.4, 1.0):
-        mass = part * c.sum()
-        reached = [x for x in s if c[s >= x].sum() >= mass * (1.0 - 1e-12)]
-        assert top_threshold(s, c, mass) == max(reached)
-    assert np.isnan(top_threshold(np.empty(0), np.empty(0), 1.0))
 
 
 @pytest.mark.parametrize("n", [2, 9, 500])

@@ -404,3 +404,28 @@ def test_two_processes_build_at_once(copy: Path) -> None:
     both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [one.wait() for one in both] == [0, 0]
     assert imported_from(copy) == "" and not list((copy / "ucm/native").glob(".build*"))
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 500])
+def test_filling_to_a_mass_against_counting_and_one_entry_after_another(n: int) -> None:
+    rng = np.random.default_rng(n)
+    g, each = rng.standard_normal(n), rng.uniform(0.1, 1.0, n)
+    g[rng.integers(0, n, n // 2)] = g[0]
+    for caps in (each, 1.0 / n, np.inf):
+        c = np.zeros(n) + caps
+        for part in (0.01, 0.4, 1.0):
+            mass = part * c.sum() if c.sum() < np.inf else part
+            q, height, (low, high) = native.fill_to_mass(g, caps, mass)
+            assert high == max(x for x in g if c[g >= x].sum() >= mass * (1.0 - 1e-12))
+            full = c[g >= high].sum() <= mass * (1.0 + 1e-12)
+            assert low == (g[g < high].max(initial=-np.inf) if full else high)
+            left, top = mass, 0.0
+            for k in np.argsort(-g):
+                top, left = top + min(c[k], left) * g[k], left - min(c[k], left)
+            assert height == pytest.approx(top, abs=1e-12) == pytest.approx(float(q @ g), abs=1e-12)
+            assert q.sum() == pytest.approx(mass, rel=1e-12)
+            assert (q >= 0.0).all() and (q <= c * (1.0 + 1e-12)).all()
+            share = (q / np.minimum(c, 1.0))[g == high]
+            assert_allclose(share, share[0], rtol=1e-12)
+    q, height, ends = native.fill_to_mass(NONE, NONE, 1.0)
+    assert q.size == 0 and height == 0.0 and np.isnan(ends[1])

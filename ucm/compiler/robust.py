@@ -404,18 +404,19 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             self._refuse_emptiness()
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
             return Proof(answer, nothing, -np.inf, zero, None, zero)
-        form, splits = self.form, self.form.splits(answer)
+        form, splits, size = self.form, self.form.splits(answer), self.form.size(answer.q)
         prove = functools.partial(
             certify, self.model, self.data, answer.q, splits=splits, tol=tol,
-            size=form.size(answer.q), terms=self._largest_column,
+            size=size, terms=self._largest_column,
         )  # fmt: skip
         certificate, w, x, q = prove(answer.w)
         if certificate.primal == np.inf:
             near = form.bounded(w)
             if near is not None:
                 certificate, w, x, q = prove(near)
-        answer = replace(answer, q=q)
-        norm, size = self.data.space.norm(x, self.model.dual), form.size(q)
+        if any(moved is not own for moved, own in zip(q, answer.q, strict=True)):
+            answer, size = replace(answer, q=q), form.size(q)
+        norm = self.data.space.norm(x, self.model.dual)
         near = self.data.space.resolution
         if not is_proven(certificate, tol):  # without a proof the sizes of U and of rounding decide
             size = max(size, form.largest, _CANCELLED * self.data.scale / near)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.language.contracts import Block, BoundDomain
 from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
-from ucm.language.simplex_projection import fill_to_mass
 
 __all__ = ["inner_radius", "rooms", "stays_inside"]
 
@@ -51,7 +51,7 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
 
     def inside(cap: float) -> bool:
         for (index, mass), n in zip(samples.groups, samples.sizes, strict=True):
-            q[index] = fill_to_mass(np.arange(n, dtype=float), max(cap, mass / n), mass)[0]
+            q[index] = native.fill_to_mass(np.arange(n, dtype=float), max(cap, mass / n), mass)[0]
         return domain.violation(q) <= 0.0  # the caller subtracts the rounding error
 
     low, high = 0.0, samples.groups[0][1]

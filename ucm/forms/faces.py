@@ -20,14 +20,13 @@ from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
 
-__all__ = ["Face", "SumOfHulls", "least_of_tangents", "min_norm_point", "top_threshold"]
+__all__ = ["Face", "SumOfHulls", "least_of_tangents", "min_norm_point"]
 
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
 _STEPS = 2000  # of clipped MDM, before the system of the free weights is solved
 _PAIRS = 6000  # samples whose inner products are formed, 288 MB; of more, equal shares
 _ROUNDS = 20  # of both
-_ROUNDING = 1e-12  # of a mass: 1/eta may be a whole number
 _DOUBLINGS = 60  # of a step, until the function rises
 _TANGENTS = 100  # of a line search
 
@@ -152,7 +151,7 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             a, b = self.bounds[g], self.bounds[g + 1]
             u, cap = s[a:b], self.caps[a:b]
-            theta = top_threshold(u, cap, mass)
+            theta = native.fill_to_mass(u, cap, mass)[2][1]
             sure = u > theta
             value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
             off, near = np.abs(u - theta), tied
@@ -200,15 +199,12 @@ class SumOfHulls:
         """Return the step t > 0 with the least `max over x in U of -(w + t d)'x`; `first` is a guess."""
         move, offset = self.scores(d), (-float(self.center @ w), -float(self.center @ d))
         groups = [slice(a, b) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
-        orders = [np.argsort(-scores[g]) for g in groups]  # a step nearby changes few places
 
         def at(t: float) -> tuple[float, float, float]:
             value, slope = offset[0] + t * offset[1], offset[1]
-            for k, (g, mass) in enumerate(zip(groups, self.masses, strict=True)):
-                own, speed, caps = scores[g] + t * move[g], move[g], self.caps[g]
-                order = orders[k] = orders[k][np.argsort(-own[orders[k]], kind="stable")]
-                q = np.clip(mass - (np.cumsum(caps[order]) - caps[order]), 0.0, caps[order])
-                value, slope = value + float(q @ own[order]), slope + float(q @ speed[order])
+            for g, mass in zip(groups, self.masses, strict=True):
+                q, height, _ = native.fill_to_mass(scores[g] + t * move[g], self.caps[g], mass)
+                value, slope = value + height, slope + float(q @ move[g])
             return t, value, slope
 
         return least_of_tangents(at, first)
@@ -225,25 +221,17 @@ class SumOfHulls:
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
             u, v, cap = s[rows], move[rows], self.caps[rows]
-            theta = top_threshold(u, cap, mass)
+            theta = native.fill_to_mass(u, cap, mass)[2][1]
             at = np.abs(u - theta) <= near
             left = mass - float(cap[u > theta + near].sum())
-            speed = top_threshold(v[at], cap[at], min(left, float(cap[at].sum())))
+            room = min(left, float(cap[at].sum()))
+            speed = native.fill_to_mass(v[at], cap[at], room)[2][1]
             lower = (u < theta - near) & (v > speed + still)
             upper = (u > theta + near) & (v < speed - still)
             meets = lower | upper
             if meets.any():
                 first = min(first, float(((theta - u[meets]) / (v[meets] - speed)).min()))
         return first
-
-
-def top_threshold(s: Vec, c: Vec, mass: float) -> float:
-    """Return the score at which the caps c, taken from the largest score of s down, reach the mass."""
-    if s.size == 0:
-        return np.nan
-    order = np.argsort(-s)
-    last = int(np.searchsorted(np.cumsum(c[order]), mass * (1.0 - _ROUNDING)))
-    return float(s[order[min(last, s.size - 1)]])
 
 
 def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: float) -> float:

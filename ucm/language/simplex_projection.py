@@ -1,4 +1,4 @@
-"""Projections on `{0 <= q <= caps, sum q = mass}`, linear maxima over it, and Jacobians of projections."""
+"""Projections on `{0 <= q <= caps, sum q = mass}`, and Jacobians of projections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ __all__ = [
     "ROUNDING",
     "Jacobian",
     "clip_to_mass",
-    "fill_to_mass",
     "jacobian",
     "kinks",
     "round_violation",
@@ -71,29 +70,6 @@ def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
         v = v - v[free][0]
         theta = v[free].mean() - (mass - caps[full].sum()) / np.count_nonzero(free)
     return np.clip(v - theta, 0.0, caps)
-
-
-def fill_to_mass(g: Vec, caps: float | Vec, mass: float) -> tuple[Vec, tuple[float, float]]:
-    """Return a maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
-    proportion to their caps, and the interval of multipliers of the mass there: order statistics of g.
-
-    caps is one number, which may be inf, or one for each entry."""
-    enough = mass * (1.0 - ROUNDING)
-    if isinstance(caps, np.ndarray):
-        order = np.argsort(-g, kind="stable")
-        k = min(int(np.searchsorted(np.cumsum(caps[order]), enough)), g.size - 1)
-        theta = float(g[order[k]])
-    else:
-        k = g.size - 1 - int(min(max(np.ceil(enough / caps), 1.0), g.size)) + 1
-        theta = float(np.partition(g, k)[k])
-    tied = g == theta
-    q = np.where(g > theta, caps, 0.0)
-    own = caps[tied] if isinstance(caps, np.ndarray) else caps
-    room, left = float(np.sum(own * tied[tied])), max(mass - float(q.sum()), 0.0)
-    q[tied] = left / np.count_nonzero(tied) if room == np.inf else own * min(left / room, 1.0)
-    if left < room * (1.0 - ROUNDING):
-        return q, (theta, theta)
-    return q, (float(g[g < theta].max(initial=-np.inf)), theta)
 
 
 # --- Jacobians -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include "native.h"
 
 enum { SAMPLE = 4096 };
+#define ROUNDING 1e-12 /* of a mass: the inverse of a cap may be a whole number */
 
 /* The root, from that of a strided sample with its share of the mass where v is long; work is (n,). */
 root_t capped_root(int64_t n, const double *v, double cap, double mass, double *work)
@@ -62,4 +63,65 @@ VECTORISED void project_capped(int64_t n, const double *v, int64_t labelled, con
         t = t > 0.0 ? t : 0.0;
         out[i] = t < cap ? t : cap;
     }
+}
+
+/* A maximiser q of <g, q> over 0 <= q <= caps, sum q = mass: the largest entries first, ties in proportion to their
+ * caps. `each` says whether there is a cap for each entry or one, which may be inf. found: <g, q>, and the ends of the
+ * interval of multipliers of the mass; work is (2 n,). Found by quickselect. */
+void fill_to_mass(int64_t n, const double *g, int64_t each, const double *caps, double mass, double *q, double *found,
+                  double *work)
+{
+    double *a = work, *w = work + n, theta = NAN;
+    const double unit = each ? 1.0 : caps[0], whole = mass / unit;
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = g[i];
+        w[i] = each ? caps[i] : 1.0;
+    }
+    double need = whole * (1.0 - ROUNDING);
+    for (int64_t low = 0, high = n; low < high;) {
+        const double x = a[low], y = a[(low + high) / 2], z = a[high - 1];
+        theta = fmax(fmin(x, y), fmin(fmax(x, y), z));
+        int64_t i = low, j = low, k = high;
+        double above = 0.0, equal = 0.0;
+        while (j < k) {
+            const double v = a[j], c = w[j];
+            if (v > theta) {
+                above += c;
+                a[j] = a[i], w[j++] = w[i];
+                a[i] = v, w[i++] = c;
+            } else if (v < theta) {
+                k--;
+                a[j] = a[k], w[j] = w[k];
+                a[k] = v, w[k] = c;
+            } else {
+                equal += c;
+                j++;
+            }
+        }
+        if (i > low && need <= above) {
+            high = i;
+        } else if (need <= above + equal || k >= high) {
+            break;
+        } else {
+            need -= above + equal;
+            low = k;
+        }
+    }
+    double left = whole, room = 0.0, below = -INFINITY, height = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double c = each ? caps[i] : 1.0;
+        if (g[i] > theta) left -= c;
+        if (g[i] == theta) room += c;
+        if (g[i] < theta && g[i] > below) below = g[i];
+    }
+    left = fmax(left, 0.0);
+    const double part = isinf(unit) ? mass / room : unit * fmin(left / room, 1.0);
+    for (int64_t i = 0; i < n; i++) {
+        const double c = each ? caps[i] : 1.0;
+        q[i] = g[i] > theta ? unit * c : g[i] == theta ? part * c : 0.0;
+        height += g[i] * q[i];
+    }
+    found[0] = height;
+    found[1] = left < room * (1.0 - ROUNDING) ? theta : below;
+    found[2] = theta;
 }

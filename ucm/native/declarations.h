@@ -6,6 +6,7 @@ void use_blas(int32_t width, void *dsyrk, void *dpotrf, void *dpotrs);
 
 /* capped.c */
 void threshold(int64_t n, const double *v, double cap, double mass, double *root, double *work);
+void fill_to_mass(int64_t n, const double *g, int64_t each, const double *caps, double mass, double *q, double *found, double *work);
 void project_capped(int64_t n, const double *v, int64_t labelled, const double *classes, double cap_pos, double cap_neg, double *out, double *work);
 
 /* ball.c */

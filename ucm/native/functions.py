@@ -15,6 +15,7 @@ __all__ = [
     "checksum",
     "exchanges",
     "exponentials",
+    "fill_to_mass",
     "kernel_sums",
     "leave_one_out",
     "project_ball_simplex",
@@ -49,6 +50,22 @@ def project_capped(v: Vector, classes: Vector, cap_pos: float, cap_neg: float, o
     """
     work = np.empty(2 * v.size)
     library.project_capped(v.size, v, classes.size, classes, cap_pos, cap_neg, out, work)
+
+
+def fill_to_mass(
+    g: Vector, caps: float | Vector, mass: float
+) -> tuple[Vector, float, tuple[float, float]]:
+    """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
+    proportion to their caps; the maximum, and the interval of multipliers of the mass.
+
+    caps is one number, which may be inf, or one for each entry. The upper end of the interval is the entry at
+    which the caps from the largest entry down reach the mass.
+    """
+    each, q, found = isinstance(caps, np.ndarray), np.empty(g.size), np.empty(3)
+    own: Any = caps if each else np.array([caps])
+    library.fill_to_mass(g.size, g, each, own, mass, q, found, np.empty(2 * g.size))
+    height, low, high = found.tolist()
+    return q, height, (low, high)
 
 
 def project_ball_simplex(

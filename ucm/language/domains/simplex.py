@@ -28,7 +28,6 @@ from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import (
     ROUNDING,
     clip_to_mass,
-    fill_to_mass,
     jacobian,
     vector,
 )
@@ -244,17 +243,16 @@ class Capped(BoundSimplex):
         return jacobian(free.astype(float), self.samples.groups)
 
     def support(self, g: Vec) -> tuple[float, Vec]:
-        g = vector(g)
-        q = np.empty_like(g)
+        g, base = vector(g), self._base
+        q, height = np.empty_like(g), float((base * g).sum()) if self.floor else 0.0
         for part in self._above:
-            q[part.entries] = fill_to_mass(g[part.entries], part.cap, part.mass)[0]
-        q += self._base
-        # in this thread: those of BLAS wait for each other on a busy machine
-        return float(np.einsum("i,i->", g, q)), q
+            own, top, _ = native.fill_to_mass(g[part.entries], part.cap, part.mass)
+            q[part.entries], height = own, height + top
+        return height, q + base if self.floor else q
 
     def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
         g = vector(g)
-        return [fill_to_mass(g[p.entries], p.cap, p.mass)[1] for p in self._above]
+        return [native.fill_to_mass(g[p.entries], p.cap, p.mass)[2] for p in self._above]
 
     def infeasibility_reason(self, dim: int) -> str | None:
         s = self.samples

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ucm import native
 from ucm.data.first_pass import taken
 from ucm.data.linear_map import Vec
 from ucm.data.maps import ComposedMap, SampleMap
@@ -25,7 +26,6 @@ from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
-from ucm.language.simplex_projection import fill_to_mass
 from ucm.solvers.out_of_core.active_set import LEAST, ActiveSetRun, ActiveSetWeights, PassSums
 from ucm.solvers.out_of_core.newton import over_rows
 from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
@@ -253,5 +253,5 @@ class HullsRun(ActiveSetRun[RowHulls]):
 def _threshold(a: Vec, weights: Vec, mass: float, cap: float) -> float:
     """Return the theta of `min <a, p>` over `0 <= p <= cap weights` of this mass."""
     plain = (weights == 1.0).all()
-    low, high = fill_to_mass(-a, cap if plain else cap * weights, mass)[1]
+    low, high = native.fill_to_mass(-a, cap if plain else cap * weights, mass)[2]
     return -high if np.isinf(low) else -0.5 * (low + high)
