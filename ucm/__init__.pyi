@@ -28,10 +28,10 @@ from .evidence.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
 from .evidence.guarantees import Guarantee as Guarantee
 from .evidence.guarantees import Guarantees as Guarantees
 from .evidence.parameter_range import Interval as Interval
+from .evidence.reference import Verification as Verification
 from .evidence.relative_sizes import admissible as admissible
 from .evidence.support import support as support
 from .evidence.support import worst_case as worst_case
-from .evidence.verify import Verification as Verification
 from .forms.solution import Certificate as Certificate
 from .forms.solution import Solution as Solution
 from .forms.solution import Stats as Stats

@@ -31,8 +31,8 @@ from ucm.data.validation import scale_hint
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.out_of_core import scored
 from ucm.estimators.validation import normal_in_features
+from ucm.evidence.reference import Verification
 from ucm.evidence.relative_sizes import admissible
-from ucm.evidence.verify import Verification
 from ucm.forms.monitor import check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.language import models

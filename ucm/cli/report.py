@@ -11,7 +11,7 @@ from typing import Any
 from ucm.cli.show import cell
 from ucm.compiler.plan import Plan
 from ucm.errors import DataError, UCMError
-from ucm.evidence.verify import Verification
+from ucm.evidence.reference import Verification
 from ucm.forms.display import Raw, shown, table
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin

@@ -22,7 +22,7 @@ from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
 from ucm.data.source import gathered
 from ucm.evidence.certificate import certify
-from ucm.evidence.verify import Verification
+from ucm.evidence.reference import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -24,8 +24,8 @@ from ucm.data.gram import Expansion, Gram
 from ucm.data.linear_map import Vec
 from ucm.errors import DataError, ParameterError, SolverError
 from ucm.evidence.certificate import is_proven
+from ucm.evidence.reference import Verification
 from ucm.evidence.support import vector_of
-from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer, StandardForm, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution

@@ -31,9 +31,8 @@ from ucm.evidence.objective import (
     is_local,
     is_unattained,
 )
-from ucm.evidence.reference import dual_problem, majorant
+from ucm.evidence.reference import Verification, dual_problem, majorant, verify_objective
 from ucm.evidence.support import vector_of
-from ucm.evidence.verify import Verification, verify_objective
 from ucm.forms.answer import Answer
 from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor

@@ -25,8 +25,7 @@ from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
 from ucm.evidence.out_of_core import hulls_proven
-from ucm.evidence.reference import reference_problem
-from ucm.evidence.verify import Verification, verify
+from ucm.evidence.reference import Verification, reference_problem, verify
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import RowHulls

@@ -15,8 +15,7 @@ from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.out_of_core import losses_proven
-from ucm.evidence.reference import majorant
-from ucm.evidence.verify import Verification, compared, solved
+from ucm.evidence.reference import Verification, compared, majorant, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import unit_of, weighed

@@ -43,7 +43,7 @@ from ucm.errors import (
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.local_minimum import certify_local
-from ucm.evidence.verify import Verification
+from ucm.evidence.reference import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.display import sheet
 from ucm.forms.display import table as html_table

@@ -42,14 +42,19 @@ from ucm.evidence.external_certificate import (
 )
 from ucm.evidence.feasible_point import INSIDE
 from ucm.evidence.parameter_range import advice
-from ucm.evidence.reference import linearised, reference_problem
+from ucm.evidence.reference import (
+    Verification,
+    linearised,
+    reference_problem,
+    verify,
+    verify_stationary,
+)
 from ucm.evidence.sphere import (
     at_kink,
     certify_unit,
     has_full_rank,
     lower_bound,
 )
-from ucm.evidence.verify import Verification, verify, verify_stationary
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import CROSSED, SEPARATED, ZERO, Monitor

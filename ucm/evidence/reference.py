@@ -1,19 +1,25 @@
-"""The CVXPY problems of a declaration: the nearest point of a set, the program linearised at a normal, the
-majorant of an objective at a point, and its dual."""
+"""The CVXPY problems of a declaration, and their comparison with an answer.
+
+The problems are the nearest point of a set, the program linearised at a normal, the majorant of an objective
+at a point, and its dual.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane, weights_in
 from ucm.evidence.sphere import normal_near
 from ucm.forms.answer import Answer
+from ucm.forms.display import digits, sheet
+from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
@@ -21,10 +27,20 @@ from ucm.language.parameter import Parameters
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
+from ucm.solvers.programs import accuracy, attempt
 
-__all__ = ["Reference", "dual_problem", "linearised", "majorant", "reference_problem"]
+__all__ = [
+    "CvxpyResult", "Reference", "Verification", "compared", "dual_problem", "linearised", "majorant",
+    "reference_problem", "solved", "verify", "verify_objective", "verify_stationary",
+]  # fmt: skip
+
+_AGREED = 1e-6  # relative difference up to which two objectives agree
+_TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
+_ATTEMPTS = (accuracy("CLARABEL", _TIGHT), {})
+_REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 
 
+# --- problems --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Reference:
     """A problem in CVXPY, with a `cvxpy.Parameter` for every hyperparameter, named like it.
@@ -155,3 +171,242 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
     square = cp.sum_squares(X.T @ cp.multiply(data.y, t)) * (unit**2 / (4.0 * lam))
     height = loss.offset * unit * cp.sum(t) - c.sum() * total - square
     return cp.Problem(cp.Maximize(height), [*constraints, data.y @ t == 0])
+
+
+# --- comparison ------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Verification:
+    """The comparison of an answer with the CVXPY reference; printed as a report.
+
+    Attributes
+    ----------
+    agrees : True if both answers are equal within the tolerance
+    objective, reference_objective : objectives of the solution and of the CVXPY reference
+    difference : relative difference of the objectives
+    x_distance : distance between the two points, relative to the norm; NaN if it is not compared
+    x_allowed : the distance that both gaps allow
+    violation : relative distance of the solution from U, by the definition of U
+    status, reference_status : statuses of both solves
+    reference_solver : the solver behind CVXPY
+    """
+
+    agrees: bool
+    objective: float
+    reference_objective: float
+    difference: float
+    x_distance: float
+    x_allowed: float
+    violation: float
+    status: str
+    reference_status: str
+    reference_solver: str
+
+    def __bool__(self) -> bool:
+        return self.agrees
+
+    @property
+    def _points(self) -> str | None:
+        if math.isnan(self.x_distance):
+            return None
+        return f"{self.x_distance:.2g} apart, {self.x_allowed:.2g} allowed (relative)"
+
+    def __str__(self) -> str:
+        verdict = "agrees with" if self.agrees else "DIFFERS from"
+        points = [] if self._points is None else [f"  points      {self._points}"]
+        return "\n".join([
+            f"The solution {verdict} the CVXPY reference ({self.reference_solver}).",
+            f"  objective   {self.objective:.10g}  ({self.status})",
+            f"  reference   {self.reference_objective:.10g}  ({self.reference_status})",
+            f"  difference  {self.difference:.2g} relative",
+            *points,
+            f"  outside U   {self.violation:.2g} relative",
+        ])  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        values = (self.objective, self.status), (self.reference_objective, self.reference_status)
+        ours, other = (f"{x:.10g}  ({status})".replace("-", "−") for x, status in values)
+        facts = {
+            "objective": ours,
+            f"by {self.reference_solver}": other,
+            "digits in common": digits(self.difference),
+            "points": self._points,
+            "outside of the set": f"{self.violation:.2g}, relative",
+        }
+        return sheet(f"Verification: {'agrees' if self.agrees else 'DIFFERS'}", facts)
+
+
+class CvxpyResult(NamedTuple):
+    """The value and the status of a CVXPY problem, its solver, and the value of a variable, if asked for."""
+
+    value: float
+    status: str
+    solver: str
+    point: Vec | None = None
+
+
+def solved(
+    problem: cp.Problem, options: dict[str, Any], variable: cp.Variable | None = None
+) -> CvxpyResult:
+    """Solve a problem, by Clarabel to tight tolerances if it can reach them, else to its own.
+
+    Parameters
+    ----------
+    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
+    variable : a variable of the problem whose value is kept
+
+    Raises
+    ------
+    SolverError
+        All attempts failed.
+    """
+    own = dict(options)
+    solver = str(own.pop("solver", "CLARABEL"))
+    failed, found = "", None
+    for tolerances in _ATTEMPTS if solver.upper() == "CLARABEL" else ({},):
+        failure = attempt(problem, solver.upper(), **{**tolerances, **own})
+        if failure or problem.value is None or problem.status == "user_limit":
+            failed = failure or f"it ended with the status {problem.status!r}"
+            continue
+        point = None if variable is None else variable.value
+        found = CvxpyResult(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
+        if not found.status.endswith("inaccurate"):
+            break
+    if found is None:
+        raise SolverError(
+            f"verify: the reference solver {solver} failed ({failed}); "
+            "try verify(solver='SCS'), or scale the features"
+        )
+    return found
+
+
+def compared(
+    solution: Solution,
+    reference: CvxpyResult,
+    tol: float,
+    *,
+    objective: float | None = None,
+    size: float = 1e-12,
+    unit: float = 0.0,
+    apart: float = math.nan,
+    least: float = 0.0,
+) -> Verification:
+    """Return the report on two objectives, which agree within `max(1e-6, tol)` of the larger one.
+
+    No weight is below `least`, and points whose distance decides are no further apart than both gaps allow.
+    A reference without a feasible point agrees with no solution.
+
+    Parameters
+    ----------
+    objective : in place of that of the solution
+    size : the unit of the difference if both objectives are smaller
+    unit : of the absolute accuracy of the reference solver: it resolves 1e-9 of the unit, 5e-5 if it reports
+        an inaccurate solution
+    apart : the distance of the two points, relative; both gaps allow `sqrt(2 (gap + gap_ref))`
+    """
+    objective = solution.objective if objective is None else objective
+    allowed, violation = max(_AGREED, tol), solution.certificate.violation
+    near, agrees, difference = math.nan, False, math.inf
+    if reference.status not in ("infeasible", "infeasible_inaccurate"):
+        error = _REDUCED if reference.status.endswith("inaccurate") else 10.0 * _TIGHT
+        larger = max(abs(objective), abs(reference.value), size, unit * (error / _AGREED))
+        difference = abs(objective - reference.value) / larger
+        agrees = difference <= allowed and violation <= allowed
+        if larger <= 1e3 * error * unit:
+            apart = math.nan  # the error of the reference point decides
+        if not math.isnan(apart):
+            near = math.sqrt(2.0 * (max(solution.certificate.relative_gap, 0.0) + allowed))
+            agrees = agrees and apart <= near
+        if solution.weights is not None:
+            agrees = agrees and bool(np.all(solution.weights >= least - 1e-9))
+    return Verification(
+        bool(agrees), objective, reference.value, difference, apart, near, violation,
+        solution.status, reference.status, reference.solver,
+    )  # fmt: skip
+
+
+def verify(
+    model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
+) -> Verification:
+    """Solve the CVXPY problem of a set and compare.
+
+    For p = 2 the norm is strongly convex, so that the points are compared too.
+
+    Parameters
+    ----------
+    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
+
+    Raises
+    ------
+    SolverError
+        The reference solver failed.
+    """
+    reference = reference_problem(model, data)
+    found = solved(reference.unit, options, reference.z)
+    if found.point is None:
+        return compared(solution, found, tol)
+    x, size, apart = reference.scale * found.point, 1e-12 * data.scale, math.nan
+    norm = data.space.norm(x, model.dual)
+    if solution.status == "zero_in_set":
+        size = max(solution.size, data.scale)
+    elif model.norm == 2.0:
+        apart = data.space.norm(x - solution.x) / max(norm, 1e-300)
+    point = found._replace(value=-norm)
+    return compared(solution, point, tol, size=size, unit=reference.scale, apart=apart)
+
+
+def verify_stationary(
+    model: RobustMargin,
+    data: Data,
+    form: UnitNorm,
+    solution: Solution,
+    tol: float = 1e-6,
+    **options: Any,
+) -> Verification:
+    """Solve the program linearised at w and compare: its value is f(w) if w is stationary.
+
+    It cannot confirm that w is a global optimum. Options and errors as of `verify`.
+    """
+    reference = linearised(model, data, form, solution.answer)
+    found = solved(reference.unit, options)
+    size = max(1e-6 * solution.size, 1e-12 * data.scale)
+    if solution.certificate.primal <= max(tol, 1e-9) * solution.size:
+        size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
+    found = found._replace(value=reference.scale * found.value)
+    return compared(solution, found, tol, size=size, unit=reference.scale)
+
+
+def verify_objective(
+    model: Objective,
+    data: Data,
+    solution: Solution,
+    features: Any = None,
+    tol: float = 1e-6,
+    **options: Any,
+) -> Verification:
+    """Solve the CVXPY problem of a convex objective, or the majorant at the solution, and compare.
+
+    A critical point attains the optimum of the majorant. If there is a dual problem too, the report is of
+    the problem whose value is further away; a problem that its solver fails on is left out. Options and
+    errors as of `verify`.
+
+    Parameters
+    ----------
+    features : (m, r) any root of the Gram matrix, for a solution with a kernel
+    """
+    b, X, w = solution.b or 0.0, data.X, solution.w
+    if features is not None:
+        X, w = features, features.T @ data.weighing.gather(solution.coefficients)
+    weighed = data.y, data.weights, data.groups
+    objective = model.value(data.y * (X @ w + b), w, *weighed)
+    found, failure = [], SolverError("verify: no reference")
+    for problem in (majorant(model, data, w, b, features), dual_problem(model, data, features)):
+        try:
+            found += [] if problem is None else [solved(problem, options)]
+        except SolverError as error:
+            failure = error
+    if not found:
+        raise failure
+    worst = max(found, key=lambda end: abs(end.value - objective))
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
+    least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
+    return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -18,8 +18,7 @@ from ucm.data.bound_data import Data, bind
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane
-from ucm.evidence.reference import linearised, majorant
-from ucm.evidence.verify import solved
+from ucm.evidence.reference import linearised, majorant, solved
 from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
