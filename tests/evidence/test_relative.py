@@ -361,7 +361,7 @@ def test_paths_that_are_not_clear() -> None:
         with pytest.raises(ParameterError, match=words):
             ucm.path(model, X, y, **options)  # type: ignore[arg-type]
     with pytest.raises(
-        ParameterError, match="moves one parameter, and the model has kappa_pos, kappa_neg"
+        ParameterError, match="with one parameter, got the parameters kappa_pos, kappa_neg"
     ):
         ucm.path(ucm.models.biased_l2_nu_svm(0.3, 0.3), X, y, n_values=3)
     with pytest.raises(ParameterError, match="needs an admissible interval"):

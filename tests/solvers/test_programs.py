@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
+import time
 from typing import Any
 
 import cvxpy as cp
@@ -149,15 +150,19 @@ def test_quadratic_programs_with_walls(rank: int) -> None:
 
 def test_ctrl_c_ends_a_long_program() -> None:
     """HiGHS, here one that runs until its time is over, is told to end, and has no limit afterwards."""
-    over, limits = threading.Event(), []
+    over = threading.Event()
+    limits: list[Any] = []
 
     class Endless:
         def getNumNz(self) -> int:
             return _SHORT + 1
 
         def run(self) -> None:
+            time.sleep(0.1)  # until the main thread waits
             _thread.interrupt_main()
             over.wait()
+            time.sleep(0.1)
+            limits.append("ended")
 
         def setOptionValue(self, name: str, number: float) -> None:
             limits.append((name, number))
@@ -171,4 +176,4 @@ def test_ctrl_c_ends_a_long_program() -> None:
             program.solve()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert limits == [("time_limit", 0.0), ("time_limit", np.inf)]
+    assert limits == [("time_limit", 0.0), "ended", ("time_limit", np.inf)]

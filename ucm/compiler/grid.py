@@ -26,7 +26,7 @@ _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
 def chosen_names(
     model: RobustMargin | Objective, data: Data, param: Any = None, where: str = "ClassifierCV",
-    remedy: str = 'name it, as param_name="nu"',
+    remedy: str = 'name it, as param_name="{}"',
 ) -> list[str]:  # fmt: skip
     """Return the names of the parameters that move together.
 
@@ -55,8 +55,8 @@ def chosen_names(
         ]
     if len(names) != 1:
         raise ParameterError(
-            f"{where}: moves one parameter, and the model has {', '.join(known) or 'none'}; "
-            f"{remedy}, or make those that move together relative"
+            f"{where}: expected a model with one parameter, got the parameters {', '.join(known) or 'none'}; "
+            f"{remedy.format(next(iter(known), 'nu'))}, or make the parameters relative to move them together"
         )
     return names
 

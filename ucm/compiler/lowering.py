@@ -312,9 +312,9 @@ def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) 
     certificate, tol = proof.certificate, monitor.tol
     if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
         raise SolverError(
-            f"solver {solver!r}: expected blocks in their domains as it says 'converged', got a violation "
-            f"of {certificate.violation:.2g} relative; take another solver, and let one of your own "
-            "project on its domains (ucm.testing.check_solver tells)"
+            f"solver {solver!r}: expected an answer in its domains with the status 'converged', got "
+            f"a relative violation of {certificate.violation:.2g}; take another solver, or project the "
+            "blocks of a solver of your own onto their domains (ucm.testing.check_solver finds the error)"
         )
     if certificate.kind != "none" and math.isnan(certificate.relative_gap + certificate.violation):
         raise SolverError(

@@ -401,7 +401,7 @@ def _spread(
     model: RobustMargin | Objective, data: Data, n_values: int
 ) -> tuple[list[str], list[float]]:
     """Return the parameters that move together, and `n_values` values over their admissible interval."""
-    remedy = "write values, as nu=[0.2, 0.3]"
+    remedy = "write values, as {}=[0.2, 0.3]"
     names = chosen_names(model, data, where="path: n_values", remedy=remedy)
     relative, name = bool(model.relative_names()), names[0]
     if relative:

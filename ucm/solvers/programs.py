@@ -158,15 +158,22 @@ class LinearProgram:
 
     def _run_interruptibly(self) -> None:
         """Run HiGHS in a thread: Python handles Ctrl-C in the main thread, which a call of HiGHS blocks."""
-        thread = threading.Thread(target=self.highs.run, daemon=True)
+        # an event, since before Python 3.13 a thread whose `join` is interrupted counts as ended
+        ended = threading.Event()
+
+        def run() -> None:
+            try:
+                self.highs.run()
+            finally:
+                ended.set()
+
+        threading.Thread(target=run).start()
         try:
-            thread.start()
-            while thread.is_alive():
-                thread.join(_POLL)
+            while not ended.wait(_POLL):
+                pass
         except BaseException:
             self.highs.setOptionValue("time_limit", 0.0)
-            if thread.is_alive():
-                thread.join()
+            ended.wait()
             self.highs.setOptionValue("time_limit", math.inf)
             raise
 

@@ -72,7 +72,7 @@ def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> No
     >>> from ucm.testing import check_solver
     >>> check_solver(ucm.solvers.SSNAL())
     """
-    subject = solver.__name__ if inspect.isclass(solver) else repr(solver)
+    subject = solver.__name__ if inspect.isclass(solver) else getattr(solver, "name", repr(solver))
     trials = _check_contract(Checker(subject, tol), solver)
     rng, refused, taken = np.random.default_rng(seed), [], 0
     for trial in trials(rng):
