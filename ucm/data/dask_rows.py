@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from itertools import accumulate, repeat
 from typing import Any
@@ -22,7 +23,7 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
 from ucm.data.linear_map import Matrix
 from ucm.data.row_metadata import tagged
-from ucm.data.source import BlockSource, Function, Merge, RowSource, block_rows, over_parts, reduced
+from ucm.data.source import BlockSource, Function, Merge, block_rows, over_parts, reduced
 from ucm.data.validation import (
     SAID,
     check_column,
@@ -33,7 +34,7 @@ from ucm.data.validation import (
 )
 from ucm.errors import DataError, UCMError, brief
 
-__all__ = ["dask_rows", "is_dask", "lazy_blocks", "refuse_cut_rows"]
+__all__ = ["DaskRows", "is_dask", "lazy_blocks", "refuse_cut_rows"]
 
 _TIMEOUT = 600.0  # seconds without a finished task
 _MERGED = 16  # results that one task merges
@@ -45,40 +46,36 @@ def is_dask(X: Any) -> bool:
 
 
 # --- what goes to the workers ------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Block:
-    """A block of a Dask collection and the way it is read.
+def _read_block(
+    rows: int | None,
+    X: Any,
+    *beside: Any,
+    n: int,
+    columns: list[Any] | None,
+    names: Mapping[str, str],
+) -> tuple[Any, NDArray[Any]]:
+    """Return the samples of a block, and their labels, weights and groups.
 
-    Attributes
+    Parameters
     ----------
-    n : its features
-    columns : of a frame; None of an array
+    rows : of the block, if known
+    n : features
+    columns : the features of a frame; None for an array
     names : the columns of labels, weights and groups, by field
     """
-
-    n: int
-    columns: list[Any] | None = None
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def __call__(self, rows: int | None, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
-        """Return the samples, and their labels, weights and groups."""
-        if self.columns is not None:
-            own = {field: X[name] for field, name in self.names.items()}
-            beside = RowColumns(*beside)._replace(**own)
-            X = _table(X[self.columns])
-        elif sparse.issparse(X):
-            X = sparse.csr_matrix(X)
-        else:
-            X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.n:
-            raise DataError(
-                f"X: expected blocks of {self.n} columns, got one of shape {X.shape}; what makes the blocks "
-                "does not do what it says"
-            )
-        m = X.shape[0]
-        if rows is not None:
-            check_column("label", (rows,), None, m)
-        return X, tagged(*map(_entries, RowColumns._fields, beside, repeat(m)))
+    if columns is not None:
+        beside = RowColumns(*beside)._replace(**{field: X[name] for field, name in names.items()})
+        X = _table(X[columns])
+    else:
+        X = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != n:
+        raise DataError(
+            f"X: expected blocks of {n} columns, got one of shape {X.shape}; give a collection whose blocks "
+            "have the shape that it states"
+        )
+    if rows is not None:
+        check_column("label", (rows,), None, X.shape[0])
+    return X, tagged(*map(_entries, RowColumns._fields, beside, repeat(X.shape[0])))
 
 
 def _entries(name: str, v: Any, m: int) -> Any:
@@ -132,33 +129,44 @@ def _rows(X: Matrix, y: Any) -> int:
     return X.shape[0]
 
 
-# --- the sources -------------------------------------------------------------------------------
-class _DaskBlocks(RowSource):
-    """The base class of sources over Dask arrays and frames: counts of rows."""
+# --- the source --------------------------------------------------------------------------------
+class DaskRows(BlockSource):
+    """The rows of an array or a frame of Dask.
 
-    def _count(self, about: _CollectionInfo) -> None:
-        self.n, self.features, self.tags = about.n, about.features, about.tags
-        self.m = self.nbytes = 0
-        known = [r for r in about.rows if r is not None]
-        every = len(known) == len(about.rows)
-        self.m = sum(known) if every else self.map_reduce(_rows, merge=operator.add) or 0
-        self.nbytes = 8 * self.m * self.n
+    The workers of the current client hold the blocks in their memory as long as this source is kept. Without
+    a client a block is computed in this process each time it is read.
 
-
-class _OnWorkers(_DaskBlocks):
-    """Blocks that the workers of a client hold, in their memory, as long as this source is kept."""
+    Raises
+    ------
+    DataError
+        Chunks along columns, labels that do not fit, no real numbers.
+    """
 
     def __init__(
         self,
-        client: Any,
-        blocks: list[Any],
-        about: _CollectionInfo,
-        timeout: float,
-        rows: int | None,
+        X: Any,
+        beside: RowColumns,
+        block: int | None = None,
+        timeout: float | None = None,
+        wanted: Features = EVERY,
     ) -> None:
-        self.client, self.blocks, self.timeout, self.rows = client, blocks, timeout, rows
-        self.futures: list[Any] = []
-        self._count(about)
+        self.client, self.futures = _client(), list[Any]()
+        self.delayed, self.n, rows, self.features = lazy_blocks(X, beside, wanted)
+        self.part, self.timeout, self.tags = block, timeout or _TIMEOUT, beside.tags
+        self.m = self.nbytes = 0
+        known = [r for r in rows if r is not None]
+        every = len(known) == len(rows)
+        self.m = sum(known) if every else self.map_reduce(_rows, merge=operator.add) or 0
+        self.nbytes = 8 * self.m * self.n
+
+    @property
+    def blocks(self) -> int:
+        return len(self.delayed)
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        with _dask_errors():
+            X, y = self.delayed[block].compute(scheduler="synchronous")
+        yield from _cut(X, y, self.part)
 
     def map_reduce(
         self,
@@ -168,17 +176,19 @@ class _OnWorkers(_DaskBlocks):
         states: dict[int, Any] | None = None,
     ) -> Any:
         client = self.client
+        if client is None:
+            return super().map_reduce(function, *message, merge=merge, states=states)
         if client.status != "running":
             raise DataError(
                 f"Dask: expected a client that is connected, got one that is {client.status}; make a "
                 "new client, and bind the samples again"
             )
-        self.futures = self.futures or client.compute(self.blocks)
-        before = [None if states is None else states.get(k) for k in range(len(self.blocks))]
+        self.futures = self.futures or client.compute(self.delayed)
+        before = [None if states is None else states.get(k) for k in range(self.blocks)]
         # sent once, not with every task
         call = client.submit(_call, function, message, states is not None, pure=False)
-        calls = [call] * len(self.blocks)
-        after = client.map(_run, self.futures, before, calls, rows=self.rows, pure=False)
+        calls = [call] * self.blocks
+        after = client.map(_run, self.futures, before, calls, rows=self.part, pure=False)
         found = client.map(operator.itemgetter(1), after, pure=False)
         while merge is not None and len(found) > 1:
             groups = [found[i : i + _MERGED] for i in range(0, len(found), _MERGED)]
@@ -196,138 +206,86 @@ class _OnWorkers(_DaskBlocks):
         DataError
             A task fails, or none is finished for too long.
         """
-        distributed = import_module("distributed")
-        every = [*self.futures, *found]
+        wait, every = import_module("distributed").wait, [*self.futures, *found]
         done = sum(future.done() for future in every)
-        try:
+        with _dask_errors():
             while True:
                 try:
-                    distributed.wait(every, timeout=self.timeout)
+                    wait(every, timeout=self.timeout)
                 except TimeoutError:
                     before, done = done, sum(future.done() for future in every)
-                    if done > before:
-                        continue
+                else:
+                    return self.client.gather(found, direct=True)
+                if done == before:
                     raise DataError(
                         f"Dask: no task was finished for {self.timeout:g} s, {done} of {len(every)} are, on "
                         f"{len(self.client.nthreads())} workers; start workers, or raise "
                         "ucm.open_rows(X, y, timeout=...)"
-                    ) from None
-                return self.client.gather(found, direct=True)
-        except UCMError:
-            raise
-        except distributed.CancelledError as error:
-            raise DataError(
-                "X: blocks were lost with their worker and cannot be computed again; give an array "
-                "that says how they are read, not one that was scattered, and keep its client"
-            ) from error
-        except distributed.KilledWorker as error:
-            raise DataError(
-                f"Dask: a task ended every worker that it ran on, mostly for memory ({error}); take smaller "
-                "chunks, or workers with more memory"
-            ) from error
-        except Exception as error:
-            raise DataError(
-                f"Dask: a block cannot be computed ({type(error).__name__}: {error}); see that the client is "
-                "connected, that X.compute() works and that the workers have ucm"
-            ) from error
+                    )
 
 
-class _LocalBlocks(_DaskBlocks, BlockSource):
-    """Blocks that are computed in this process each time they are read."""
+_CAUSES = {
+    "CancelledError": "blocks were lost with their worker and cannot be computed again; give an array that "
+    "says how they are read, not one that was scattered, and keep its client",
+    "KilledWorker": "a task ended every worker that it ran on, mostly for memory; take smaller chunks, or "
+    "workers with more memory",
+    "Exception": "a block cannot be computed; see that the client is connected, that X.compute() works and "
+    "that the workers have ucm",
+}
 
-    def __init__(self, blocks: list[Any], about: _CollectionInfo) -> None:
-        self.delayed = blocks
-        self._count(about)
 
-    @property
-    def blocks(self) -> int:
-        return len(self.delayed)
-
-    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
-        try:
-            X, y = self.delayed[block].compute(scheduler="synchronous")
-        except UCMError:
-            raise
-        except Exception as error:
-            raise DataError(
-                f"Dask: block {block} cannot be computed ({type(error).__name__}: {error}); see that "
-                "X.compute() works, with the client that has the samples where there is one"
-            ) from error
-        yield from _cut(X, y, None)
+@contextmanager
+def _dask_errors() -> Iterator[None]:
+    """Turn the errors of tasks into `DataError`."""
+    try:
+        yield
+    except UCMError:
+        raise
+    except Exception as error:
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        cause = next(_CAUSES[kind] for kind in kinds if kind in _CAUSES)
+        raise DataError(f"Dask: {cause} ({type(error).__name__}: {error})") from error
 
 
 # --- from collections --------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _CollectionInfo:
-    """The shape and columns of a Dask collection before it is computed.
-
-    Attributes
-    ----------
-    rows : of the blocks; None where not known
-    tags : whether they have weights and groups
-    """
-
-    n: int
-    rows: tuple[int | None, ...]
-    features: list[str] | None = None
-    tags: tuple[str, ...] = ()
-
-
-def dask_rows(
-    X: Any,
-    beside: RowColumns,
-    block: int | None = None,
-    timeout: float | None = None,
-    wanted: Features = EVERY,
-) -> RowSource:
-    """Open an array or a frame of Dask: on the workers of the current client, or in this process.
-
-    Raises
-    ------
-    DataError
-        Chunks along columns, labels that do not fit, no real numbers.
-    """
-    blocks, about = lazy_blocks(X, beside, wanted)
-    client = _client()
-    if client is None:
-        return _LocalBlocks(blocks, about)
-    return _OnWorkers(client, blocks, about, timeout or _TIMEOUT, block)
-
-
 def lazy_blocks(
     X: Any, beside: RowColumns, wanted: Features = EVERY
-) -> tuple[list[Any], _CollectionInfo]:
-    """The blocks of an array or a frame of Dask, delayed: samples, and what stands beside them. Raises as
-    `dask_rows`."""
+) -> tuple[list[Any], int, tuple[int | None, ...], list[str] | None]:
+    """Return the blocks of an array or a frame of Dask, delayed: samples, labels, weights and groups.
+
+    With them come the number of features, the rows of every block or None where they are unknown, and the
+    names of the features, if they have some. Raises as `DaskRows`.
+    """
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
-    columns = None
+    columns, features = None, None
+    rows: tuple[int | None, ...]
     if frame:
         X, beside = _one_frame(X, beside)
         columns, beside = chosen(frame_kinds(X), beside, wanted)
         n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
-        rows: tuple[int | None, ...] = (None,) * len(tables)
+        rows = (None,) * len(tables)
         features = list(columns) if all(isinstance(c, str) for c in columns) else None
-        about = _CollectionInfo(n, rows, features, tags=beside.tags)
     else:
-        _refuse_array(X)
+        check_table(getattr(X, "shape", ()), X.dtype, f"a {type(X).__name__} of Dask of ")
+        refuse_cut_rows(X)
         rows = tuple(None if math.isnan(r) else int(r) for r in X.chunks[0])
-        n, tables = X.shape[1], X.to_delayed().ravel().tolist()
-        about = _CollectionInfo(int(n), rows, tags=beside.tags)
+        n, tables = int(X.shape[1]), X.to_delayed().ravel().tolist()
     names = beside.named()
     if beside.label is None or (not frame and "label" in names):
         raise DataError("y: expected one label per row of X, got none; give the labels")
     cut = [
         _labels(name, None if name in names else v, rows) for name, v in beside._asdict().items()
     ]
-    read = _Block(about.n, columns, names)
+    read = partial(_read_block, n=n, columns=columns, names=names)
     delayed = import_module("dask").delayed(read, pure=False)
     blocks = [delayed(*parts) for parts in zip(rows, tables, *cut, strict=True)]
-    return blocks, about
+    return blocks, n, rows, features
 
 
 def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
-    """The frame with the series beside it as columns: blocks of a column by itself may be others than those
-    of the frame, as where both are read from files.
+    """Return the frame with the series beside it as columns.
+
+    The blocks of a column alone may differ from the blocks of the frame, as where both are read from files.
 
     Raises
     ------
@@ -361,11 +319,6 @@ def _client() -> Any:
             "Dask: expected a client that waits, got Client(asynchronous=True); make one without it"
         )
     return client
-
-
-def _refuse_array(X: Any) -> None:
-    check_table(getattr(X, "shape", ()), X.dtype, f"a {type(X).__name__} of Dask of ")
-    refuse_cut_rows(X)
 
 
 def refuse_cut_rows(X: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ucm.data.array_rows import FileRows, UnchangedFiles, array_in_file, of_arrays, of_group
 from ucm.data.columns import EVERY, Features, RowColumns
-from ucm.data.dask_rows import dask_rows, is_dask
+from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.row_metadata import refuse_tags
 from ucm.data.source import RowSource
@@ -116,7 +116,7 @@ def open_rows(
         return X
     beside, wanted = RowColumns(y, sample_weight, subgroup), Features.of(columns, drop)
     if is_dask(X):
-        return dask_rows(X, beside, block, timeout, wanted)
+        return DaskRows(X, beside, block, timeout, wanted)
     found = _opened(X, beside, block, wanted)
     found.threads = threads
     return found

@@ -95,8 +95,8 @@ def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) ->
     names = list(getattr(classifier, "feature_names_in_", ()))
     light = light_of(classifier, named=False)
     features = Features(tuple(names) if names and hasattr(X, "columns") else None)
-    blocks, layout = lazy_blocks(X, RowColumns(y, sample_weight), features)
-    refuse_width(classifier, "score", layout.n)
+    blocks, n, *_ = lazy_blocks(X, RowColumns(y, sample_weight), features)
+    refuse_width(classifier, "score", n)
     call = dask.delayed(_right_of_block, pure=False)
     parts = [da.from_delayed(call(light, block), shape=(2,), dtype=float) for block in blocks]
     correct, total = da.stack(parts).sum(axis=0)
