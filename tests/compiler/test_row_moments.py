@@ -11,7 +11,7 @@ from scipy import sparse
 from typed import known
 
 import ucm
-from ucm.data.row_moments import of_moments
+from ucm.data.first_pass import of_moments
 
 
 @pytest.mark.parametrize("offset", [-20.0, 20.0, 1e4])

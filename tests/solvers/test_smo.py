@@ -284,9 +284,9 @@ def test_sums_of_far_samples_are_zero_and_no_nan() -> None:
 
 
 def test_sums_of_one_thread_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ucm.data.kernel_sums._LONG", 1)
-    monkeypatch.setattr("ucm.data.kernel_sums.processors", lambda: 2)
-    monkeypatch.setattr("ucm.data.kernel_sums.ThreadPoolExecutor", None)
+    monkeypatch.setattr("ucm.data.gram._LONG", 1)
+    monkeypatch.setattr("ucm.data.gram.processors", lambda: 2)
+    monkeypatch.setattr("ucm.data.gram.ThreadPoolExecutor", None)
     columns = known(Gram(Kernel("rbf", 0.3), samples(m=30, n=3)[0]).columns)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     columns.sums(np.arange(30), np.ones(30))

@@ -37,7 +37,7 @@ from ucm.data.effective_weights import (
     ClassWeight,
     signed_factors,
 )
-from ucm.data.first_pass import FEATURES, RowData, first_pass, refuse_gathering
+from ucm.data.first_pass import FEATURES, RowData, first_pass, of_moments, refuse_gathering
 from ucm.data.gram import Gram, check_gram
 from ucm.data.kernel_features import KernelFeatures, approximation, some_of
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
@@ -45,7 +45,6 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.row_metadata import Factors, members
-from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource, signed_rows
 from ucm.errors import (
     CompositionError,

@@ -110,11 +110,11 @@ def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | No
     found = _parsed(lines)
     if isinstance(
         found, str
-    ):  # the loader does not name the line: the first one with which it fails
+    ):  # the loader names no line: this is the first one with which it fails
         i = bisect.bisect_left(rows, True, key=lambda i: isinstance(_parsed(lines[: i + 1]), str))
         raise DataError(
             f"{path}, line {rows[i] + 1}: expected 'label index:value ...' with finite numbers and "
-            f"increasing indices, got an error ({_parsed(lines[: rows[i] + 1])}); mend the line"
+            f"increasing indices, got an error ({_parsed(lines[: rows[i] + 1])}); correct the line"
         )
     X, y = found
     if X.shape[1] == 0:
@@ -143,19 +143,21 @@ def _parsed(lines: list[str]) -> tuple[Any, NDArray[np.float64]] | str:
 # --- CSV --------------------------------------------------------------------------------------
 def _csv(path: Path, text: str, label: str | None, features: int | None) -> Table:
     rows = list(_cells(path, text))
-    header = _header(path, rows)
-    names = header or [f"column {j + 1}" for j in range(len(rows[0][1]))]
-    if header is not None:
-        rows = rows[1:]
-        if not rows:
-            raise DataError(f"{path}: a header and no rows; add rows of samples")
-    width = len(names)
+    width = len(rows[0][1])
     for line, cells in rows:
         if len(cells) != width:
             raise DataError(
                 f"{path}, line {line}: {_count(len(cells))}, the first row has {width}; "
                 "give every row as many"
             )
+    numbers = np.array([[_number(cell) for cell in cells] for _, cells in rows])
+    words = np.isnan(numbers).all(axis=1)
+    header = rows[0][1] if words[0] and not (len(rows) > 1 and words[1]) else None
+    if header is not None:
+        refuse_unnamed(path, header)
+        rows, numbers = rows[1:], numbers[1:]
+        if not rows:
+            raise DataError(f"{path}: a header and no rows; add rows of samples")
     bare = width == features
     if features is not None and width not in (features, features + 1):
         raise DataError(
@@ -164,22 +166,24 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
         )
     if width == 1 and not bare:
         raise DataError(f"{path}: one column only; expected features and a label in every row")
-    where = -1 if bare else _label_column(path, rows, header, label)
-    y = None if bare else _labels(path, [(line, cells[where]) for line, cells in rows])
+    y, where = None, -1
+    if not bare:
+        where = _label_column(path, rows, numbers, header, label)
+        y = _labels(path, rows, numbers, where)
     columns = [j for j in range(width) if j != where]
-    X = np.empty((len(rows), len(columns)))
-    for i, (line, cells) in enumerate(rows):
-        for k, j in enumerate(columns):
-            entry = _number(cells[j])
-            if entry is None:
-                raise DataError(f"{path}, line {line}, {names[j]}: {_wrong(cells[j])}")
-            X[i, k] = entry
+    names = header or [f"column {j + 1}" for j in range(width)]
+    X = np.ascontiguousarray(numbers[:, columns])
+    for i, k in np.argwhere(np.isnan(X))[:1]:
+        line, cells = rows[i]
+        cell = cells[columns[k]]
+        wrong = f"{cell!r} is no finite number" if cell else "the value is missing"
+        raise DataError(f"{path}, line {line}, {names[columns[k]]}: {wrong}")
     own = header is not None and len(set(names)) == width
     return Table(X, y, None, [names[j] for j in columns] if own else None)
 
 
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of each row that is neither blank nor a comment."""
+    """Yield (line number, cells) of each row that is neither blank nor a comment."""
     first = next(s for s in text.splitlines() if s.strip() and not s.lstrip().startswith("#"))
     delimiter = next((mark for mark in ",;\t" if mark in first), " ")
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -194,22 +198,14 @@ def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None
 
 
-def _header(path: Path, rows: list[tuple[int, list[str]]]) -> list[str] | None:
-    """The first row, if it holds names: no number in it, and a number in the row below it."""
-    first = rows[0][1]
-    if any(_number(cell) is not None for cell in first):
-        return None
-    below = rows[1][1] if len(rows) > 1 else []
-    if below and all(_number(cell) is None for cell in below):
-        return None
-    refuse_unnamed(path, first)
-    return first
-
-
 def _label_column(
-    path: Path, rows: list[tuple[int, list[str]]], header: list[str] | None, label: str | None
+    path: Path,
+    rows: list[tuple[int, list[str]]],
+    numbers: NDArray[np.float64],
+    header: list[str] | None,
+    label: str | None,
 ) -> int:
-    width = len(rows[0][1])
+    width = numbers.shape[1]
     if label in ("first", "last"):
         return 0 if label == "first" else width - 1
     if label is not None:
@@ -219,14 +215,11 @@ def _label_column(
             raise DataError(f"{path}: no column named {label!r}; the header has {listed(header)}")
         return header.index(label)
     named = [j for j, name in enumerate(header or []) if name.lower() in LABELS]
-    if len(named) == 1:
-        return named[0]
-    text = [j for j in range(width) if all(_number(cells[j]) is None for _, cells in rows)]
-    if len(text) == 1:
-        return text[0]
+    text = np.flatnonzero(np.isnan(numbers).all(axis=0)).tolist()
     ends = [j for j in (0, width - 1) if len({cells[j] for _, cells in rows}) == 2]
-    if len(ends) == 1:
-        return ends[0]
+    for found in (named, text, ends):
+        if len(found) == 1:
+            return found[0]
     found = "both hold two values" if ends else "neither holds two values"
     raise DataError(
         f"{path}: the labels may stand in the first or the last column, and {found}; "
@@ -234,29 +227,27 @@ def _label_column(
     )
 
 
-def _labels(path: Path, column: list[tuple[int, str]]) -> NDArray[Any]:
-    for line, cell in column:
-        if not cell:
+def _labels(
+    path: Path, rows: list[tuple[int, list[str]]], numbers: NDArray[np.float64], where: int
+) -> NDArray[Any]:
+    """Return the labels as numbers, or as strings if one of them is no number."""
+    for line, cells in rows:
+        if not cells[where]:
             raise DataError(
                 f"{path}, line {line}: the label is missing; fill it in, or leave the row out"
             )
-    numbers = [_number(cell) for _, cell in column]
-    if all(number is not None for number in numbers):
-        return np.array(numbers, dtype=np.float64)
-    return np.array([cell for _, cell in column])
+    if np.isnan(numbers[:, where]).any():
+        return np.array([cells[where] for _, cells in rows])
+    return numbers[:, where].copy()
 
 
-def _number(cell: str) -> float | None:
-    """Return the cell as a finite number, or None."""
+def _number(cell: str) -> float:
+    """Return the cell as a finite number, or NaN."""
     try:
         number = float(cell)
     except ValueError:
-        return None
-    return number if math.isfinite(number) and "_" not in cell else None
-
-
-def _wrong(cell: str) -> str:
-    return f"{cell!r} is no finite number" if cell else "the value is missing"
+        return math.nan
+    return number if math.isfinite(number) and "_" not in cell else math.nan
 
 
 def _count(cells: int) -> str:

@@ -1,4 +1,4 @@
-"""The first pass over a row source: validation, counts, and a sample of each class."""
+"""The first pass over a row source: validation and counts, with a sample of each class or with moments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound_data import Data
+from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.effective_weights import UNWEIGHTED, ClassWeight, EffectiveWeights, signed_factors
 from ucm.data.linear_map import LinearMap, Vec
+from ucm.data.moments import Moments, united
 from ucm.data.readers import open_rows
-from ucm.data.row_metadata import Factors
+from ucm.data.row_metadata import Factors, members_in
 from ucm.data.source import RowSource, WeightedRows, as_double, gathered, given_rows
 from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 from ucm.errors import DataError
@@ -28,6 +29,7 @@ __all__ = [
     "drawn",
     "first_pass",
     "in_memory",
+    "of_moments",
     "outermost",
     "refuse_gathering",
     "rows_here",
@@ -275,12 +277,96 @@ def first_pass(
     step = _step(source)
     seen = source.map_reduce(_look, step, factors)
     found = functools.reduce(joined, [found for found, _ in seen])
-    refuse_bad(found, () if factors is None else factors.named)
     sample = gathered([part for _, part in seen])
-    if factors is not None:
-        source = WeightedRows(source, factors, int(found.counts.sum()))
+    source, weighing = _checked(source, found, factors, factors, class_weight)
     if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # no row of a rare class was drawn
         sample = taken(source, (step, step))
-    return RowData(
-        source, found, sample, EffectiveWeights(signed_factors(class_weight, found.whole))
-    )
+    return RowData(source, found, sample, weighing)
+
+
+def _checked(
+    source: RowSource,
+    found: BlockSummary,
+    factors: Factors | None,
+    of_rows: Factors | None,
+    class_weight: ClassWeight,
+) -> tuple[RowSource, EffectiveWeights]:
+    """Return the source of the rows of positive weight, which `of_rows` give, and the factors of the classes.
+
+    Raises
+    ------
+    DataError
+        As `refuse_bad`.
+    """
+    refuse_bad(found, () if factors is None else factors.named)
+    if of_rows is not None:
+        source = WeightedRows(source, of_rows, int(found.counts.sum()))
+    return source, EffectiveWeights(signed_factors(class_weight, found.whole))
+
+
+# --- means and covariances -----------------------------------------------------------------------
+_Found = tuple[BlockSummary, list[Moments | None]]
+
+
+def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Found:
+    """Return the summary of a block, and the moments of each part, a class and the label of a group."""
+    found, X, y, group = inspect_block(X, y, factors)
+    if found.defect is not None:
+        return found, [None] * len(parts)
+    X, own = as_double(X), []
+    with np.errstate(over="ignore", invalid="ignore"):  # refused after the pass
+        for sign, label in parts:
+            rows = sign * y > 0.0
+            if label is not None:
+                rows &= members_in(group, label)
+            own.append(Moments.of(X[rows], np.abs(y[rows])) if rows.any() else None)
+    return found, own
+
+
+def _merge(a: _Found, b: _Found) -> _Found:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return joined(a[0], b[0]), list(map(united, a[1], b[1]))
+
+
+def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | None = None) -> Data:
+    """Return bound data with the means and covariances of all rows and of named groups, without rows.
+
+    Parameters
+    ----------
+    factors : of classes and groups, where rows have weights or groups
+
+    Raises
+    ------
+    DataError
+        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups; squares of the
+        entries that overflow.
+    """
+    labels: list[Any] = [None]
+    labels += dict.fromkeys(label for _, label in (factors.named if factors else ()))
+    keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))
+    all_rows = source.map_reduce(_moments, factors, keys, merge=_merge)
+    if all_rows is None:
+        refuse_empty()
+    found, parts = all_rows
+    of_rows = None if factors is None else Factors()
+    source, weighing = _checked(source, found, factors, of_rows, class_weight)
+    scale = found.top or 1.0
+    refuse_squares(scale, "covariances")
+    moments: dict[tuple[str, Any], Moments] = {}
+    for label, *classes in zip(labels, parts[::2], parts[1::2], strict=True):
+        signed = None
+        for kind, sign, factor, own in zip(
+            ("pos", "neg"), (1.0, -1.0), weighing.classes, classes, strict=True
+        ):
+            if own is not None:
+                moments[kind, label] = own
+                signed = united(
+                    signed, Moments(factor * own.total, sign * own.mean, factor * own.scatter)
+                )
+        if signed is not None:
+            moments["signed", label] = signed
+    means = np.array([moments["pos", None].mean, moments["neg", None].mean])
+    data = Data(means, np.array([1.0, -1.0]), weighing, source=source, moments=moments)
+    data.m, data.scale, data.stored = source.m, scale, found.entries
+    data.counts = tuple(found.totals.tolist())
+    return data

@@ -1,8 +1,10 @@
-"""Gram matrices: entries and products on demand, exact factors, kernel expansions."""
+"""Gram matrices: entries, products and sums on demand, exact factors, kernel expansions."""
 
 from __future__ import annotations
 
 import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from ucm.data.kernel_sums import KernelSums
+from ucm import native
 from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.data.linear_map import Matrix, Vec
+from ucm.data.source import processors
 from ucm.errors import DataError, ParameterError
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 
+_COMPILED = ("linear", "poly", "rbf")
+_FILLED = 0.5  # share of nonzero entries from which on samples are centred
+_FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5
+_LONG = 1 << 26  # kernel values from which a second thread is worth its start
+_PART = 1 << 23  # kernel values that one call computes: some 20 ms
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 
 
@@ -49,6 +57,73 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
     F = np.empty((K.shape[0], rank))
     F[pivots - 1] = L
     return F, (pivots - 1).astype(np.intp)
+
+
+class KernelSums:
+    """The samples in the layout of the compiled code, one feature a row, and sums of kernel values over them.
+
+    For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less.
+
+    Parameters
+    ----------
+    X : (m, n) array or CSR matrix
+    kernel : rbf, poly or linear
+
+    Attributes
+    ----------
+    X, squares : (n, m) and (m,) gamma times the squares, float64
+    kind : of `native.KINDS`, for float32, in which distances between samples lose less than inner products
+    """
+
+    def __init__(self, X: Matrix, kernel: Kernel) -> None:
+        self.kernel = kernel
+        stored = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
+        filled = stored >= _FILLED * X.shape[0] * X.shape[1]
+        X = X.toarray() if sparse.issparse(X) else X
+        rbf = kernel.name == "rbf"
+        self.X = np.ascontiguousarray(
+            (X - X.mean(axis=0) if rbf and filled else X).T, dtype=np.float64
+        )
+        self.squares = kernel.gamma * np.einsum("ij,ij->j", self.X, self.X)
+        far = filled or float(self.squares.max(initial=0.0)) > _FAR
+        self.kind = native.KINDS["rbf by distances" if rbf and far else kernel.name]
+
+    @functools.cached_property
+    def single(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """X and the squares in float32."""
+        return self.X.astype(np.float32), self.squares.astype(np.float32)
+
+    def sums(
+        self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
+    ) -> Vec:  # fmt: skip
+        """`sum_k c_k K[rows_k, columns]`, of all samples for None; in float32 where an error of 1e-6
+        does."""
+        X, squares = self.single if single else (self.X, self.squares)
+        A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
+        B, b = (
+            (X, squares)
+            if columns is None
+            else (np.ascontiguousarray(X[:, columns]), squares[columns])
+        )
+        kind = self.kind if single else native.KINDS[self.kernel.name]
+        c, k = np.ascontiguousarray(c), self.kernel
+        out = np.zeros(b.size)
+
+        def add(part: slice) -> None:
+            native.kernel_sums(
+                kind, k.degree, k.gamma, k.coef0, A, a, c, B, b, part.start, out[part]
+            )
+
+        step = max(256, _PART // max(1, rows.size) // 256 * 256)
+        parts = [slice(i, min(i + step, b.size)) for i in range(0, b.size, step)]
+        one = os.environ.get("OMP_NUM_THREADS") == "1" or processors() == 1
+        if one or rows.size * b.size < _LONG:
+            for part in parts:
+                add(part)
+        else:
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(add, parts))
+        return out
 
 
 class Gram:
@@ -102,11 +177,9 @@ class Gram:
     @functools.cached_property
     def columns(self) -> KernelSums | None:
         """The samples for the compiled sums; None if Python computes the entries."""
-        return (
-            KernelSums(self.X, self.kernel)
-            if KernelSums.takes(self.X, self.kernel, self.limit)
-            else None
-        )
+        fits = 8 * self.X.shape[0] * self.X.shape[1] <= self.limit
+        compiled = self.kernel.name in _COMPILED and fits
+        return KernelSums(self.X, self.kernel) if compiled else None
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """`K[rows, columns]`, (len(rows), len(columns))."""
