@@ -13,13 +13,14 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.parameter_range import Interval, interval_of, sizes_of
+from ucm.evidence.parameter_range import interval_of, sizes_of
+from ucm.evidence.relative_sizes import intervals_of
 from ucm.language.objective import Objective
 from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import TermMultiple
 
-__all__ = ["candidates", "chosen_names", "numbers_in", "shared_interval", "simple_first"]
+__all__ = ["candidates", "chosen_names", "numbers_in", "simple_first", "spread"]
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
@@ -78,16 +79,12 @@ def numbers_in(given: Any) -> list[float]:
 def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
 ) -> Vec:
-    """Return the candidate values of a parameter.
-
-    The given values, or the middles of equal parts of the intersection of all admissible intervals. Of an
-    objective values at equal ratios, from a thousandth of lam_max to lam_max, or over three decades on either
-    side of the present value.
+    """Return the candidate values of a parameter: the given values, or that many values of a `spread`.
 
     Raises
     ------
     ParameterError
-        No number of values, nor values; an interval without an end, or none that all share.
+        No number of values, nor values; as `spread`.
     """
     if not isinstance(values, int | np.integer) or isinstance(values, bool):
         given = np.array(numbers_in(values))
@@ -101,42 +98,55 @@ def candidates(
         raise ParameterError(
             f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20"
         )
-    if isinstance(model, Objective):
-        return _of_objective(model, datas, names[0], int(values))
-    parts = (np.arange(values) + 0.5) / values
-    if model.relative_names():
-        return parts
     where = f"ClassifierCV: param_range={values}"
-    interval = shared_interval(model, datas, names[0], where, "param_range")
-    return np.array([interval.at(x) for x in parts])
+    return spread(model, datas, names[0], int(values), where, "param_range")
 
 
-def shared_interval(
-    model: RobustMargin | Objective, datas: Sequence[Data], name: str, where: str, option: str
-) -> Interval:
-    """Return the intersection of the admissible intervals of a parameter.
+def spread(
+    model: RobustMargin | Objective, datas: Sequence[Data], name: str, count: int, where: str,
+    option: str, closed: bool = False,
+) -> Vec:  # fmt: skip
+    """Return values over the intersection of the admissible intervals; fractions for a relative parameter.
+
+    Of a set the middles of equal parts, with `closed` the closed end and values at equal distances up to the
+    open end. Of an objective values at equal ratios from a thousandth of lam_max to lam_max, with `closed`
+    lam_max first, without it up to the value before lam_max; without a lam_max over three decades on either
+    side of the present value.
+
+    Parameters
+    ----------
+    where, option : the start of an error message, and the option that takes values
 
     Raises
     ------
     ParameterError
         An interval has no lower end, or the intervals share no value.
     """
-    each = [interval_of(model, data, name) for data in datas]
+    relative = name in model.relative_names()
+    if isinstance(model, Objective):
+        tops = [lam.value for data in datas if (lam := lambda_max(model, data, name)) is not None]
+        if not relative and not tops:
+            return model.params()[name] * np.geomspace(1.0 / _AROUND, _AROUND, count)
+        top = 1.0 if relative else max(tops)
+        if closed:
+            return top * np.geomspace(1.0, _DOWN, count)
+        return top * np.geomspace(_DOWN, 1.0, count + 1)[:-1]
+    if relative and not closed:
+        return (np.arange(count) + 0.5) / count
+    each = [
+        intervals_of(model, d)[name] if relative else interval_of(model, d, name) for d in datas
+    ]
     lower, upper = max(i.lower for i in each), min(i.upper for i in each)
     if not (math.isfinite(lower) and lower < upper):
         raise ParameterError(
             f"{where} needs an admissible interval of {name}, and there is none ({each[0].how}); "
             f"write values, as {option}=[0.2, 0.3]"
         )
-    return replace(each[0], lower=lower, upper=upper)
-
-
-def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int) -> Vec:
-    tops = [lam.value for data in datas if (lam := lambda_max(model, data, name)) is not None]
-    if model.relative_names() or tops:
-        top = max(tops, default=1.0) if not model.relative_names() else 1.0
-        return np.geomspace(_DOWN, 1.0, count + 1)[:-1] * top
-    return model.params()[name] * np.geomspace(1.0 / _AROUND, _AROUND, count)
+    parts = (np.arange(count) + (0.0 if closed else 0.5)) / count
+    if closed and not each[0].lower_closed:
+        parts = 1.0 - parts
+    interval = replace(each[0], lower=lower, upper=upper)
+    return parts if relative else np.array([interval.at(x) for x in parts])
 
 
 def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucm.compiler.batched_path import along
 from ucm.compiler.compile import bound, in_its_space, plan_of
-from ucm.compiler.grid import chosen_names, numbers_in, shared_interval, simple_first
+from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, bind
@@ -24,7 +24,6 @@ from ucm.data.options import COUNT, options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.validation import table
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
-from ucm.evidence.relative_sizes import intervals_of
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import TimeLimit, check_time_limit, limit_from
@@ -201,7 +200,8 @@ def path(
     n_values : int, optional
         The number of values over the admissible interval, in place of values. Values of a set have equal
         distances, and include the closed end of the interval but not the open end; values of an objective
-        have equal ratios, from lam_max to lam_max / 1000. `ClassifierCV` searches the same parameter.
+        have equal ratios, from lam_max to lam_max / 1000, or without a lam_max over three decades on either
+        side of the present value. `ClassifierCV` searches the same parameter.
     eps : float in (0, 1), optional
         With `nu="all"`: the relative gap that is proven at every value of the interval. 1e-3 if left out.
     between : pair of floats, optional
@@ -290,7 +290,11 @@ def path(
         refuse_gathering(open_rows(X, y), "path with n_values")
     data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
     if n_values is not None:
-        names, values = _spread(declared, in_its_space(data, gram), n_values)
+        space = in_its_space(data, gram)
+        where, remedy = "path: n_values", "write values, as {}=[0.2, 0.3]"
+        names = chosen_names(declared, space, where=where, remedy=remedy)
+        spaced = spread(declared, [space], names[0], n_values, where, names[0], closed=True)
+        values = spaced.tolist()
     skipped: dict[float, str] = {}
 
     def compiled(value: float) -> Plan | None:
@@ -392,29 +396,6 @@ def _over_all(
         )
     data = bind(X, y, *(options.get(word) for word in SAMPLE_OPTIONS))
     return data, path_over_interval(model, data, name, float(eps), between, progress, time_limit)
-
-
-_DOWN = 1e-3  # of lam_max: where a path ends
-
-
-def _spread(
-    model: RobustMargin | Objective, data: Data, n_values: int
-) -> tuple[list[str], list[float]]:
-    """Return the parameters that move together, and `n_values` values over their admissible interval."""
-    remedy = "write values, as {}=[0.2, 0.3]"
-    names = chosen_names(model, data, where="path: n_values", remedy=remedy)
-    relative, name = bool(model.relative_names()), names[0]
-    if relative:
-        interval = intervals_of(model, data)[name]
-    else:
-        interval = shared_interval(model, [data], name, "path: n_values", name)
-    if isinstance(model, Objective):
-        parts = np.geomspace(1.0, _DOWN, n_values)
-    elif interval.lower_closed:
-        parts = np.arange(n_values) / n_values
-    else:
-        parts = 1.0 - np.arange(n_values) / n_values
-    return names, [float(x if relative else interval.at(x)) for x in parts]
 
 
 def _grid(

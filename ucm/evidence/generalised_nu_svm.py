@@ -53,14 +53,16 @@ class LossOfClass:
     ----------
     rows : (m_o,) the indices of the samples
     sign : the label
-    loss : as it is declared
+    loss : the declared loss
     c : (m_o,) the weights
+    h : the part of h(q) of the class
     """
 
     rows: NDArray[np.intp]
     sign: float
     loss: ConvexLoss
     c: Vec
+    h: ConjugateFunction
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,8 @@ def lam_of(hulls: list[Hull]) -> float:
     return found[0]
 
 
-def losses_of(hulls: list[Hull], data: Data) -> tuple[list[LossOfClass], float]:
-    """Return the classes with their losses, and N.
+def losses_of(hulls: list[Hull], data: Data) -> list[LossOfClass]:
+    """Return the classes with their losses.
 
     Raises
     ------
@@ -136,9 +138,11 @@ def losses_of(hulls: list[Hull], data: Data) -> tuple[list[LossOfClass], float]:
     EmptySetError
         The slopes of the loss are too small for any radius.
     """
-    found, total = [], 0.0
-    for hull in hulls:
-        ball, samples = ball_of(hull), hull.samples.bound(data)
+    found = []
+    bound = [hull.samples.bound(data) for hull in hulls]
+    N = sum(samples.total for samples in bound)
+    for hull, samples in zip(hulls, bound, strict=True):
+        ball = ball_of(hull)
         base = split_scalar(ball.loss)[1]
         if len(hulls) > 1 and not (isinstance(base, Hinge) and base.p > 1.0):
             raise CompositionError(
@@ -151,40 +155,37 @@ def losses_of(hulls: list[Hull], data: Data) -> tuple[list[LossOfClass], float]:
         rows = hull.samples.rows(data)
         rows = np.arange(data.m) if rows is None else rows
         c = np.ones(rows.size) * samples.c
-        total += float(c.sum())
         for sign in (1.0, -1.0):
             own = data.y[rows] == sign
             if own.any():
-                found.append(LossOfClass(rows[own], sign, ball.loss, c[own]))
-    return found, total
+                h = ConjugateFunction(ball.loss, N, c[own])
+                found.append(LossOfClass(rows[own], sign, ball.loss, c[own], h))
+    return found
 
 
-def best_levels(
-    classes: list[LossOfClass], N: float, scores: Vec
-) -> tuple[Vec, dict[float, float], float]:
+def best_levels(classes: list[LossOfClass], scores: Vec) -> tuple[Vec, dict[float, float], float]:
     """Return the best levels `rho - b` and `rho + b` by label, for `scores = w'x_i`, with their weights q of
     mass 1/2 on each class, (m,), and h(q)."""
     q, levels, height = np.zeros(scores.size), {}, 0.0
     for one in classes:
-        h = ConjugateFunction(one.loss, N, one.c)
-        point = soft(h, -one.sign * scores[one.rows], [(slice(None), 0.5)], 1.0)
+        point = soft(one.h, -one.sign * scores[one.rows], [(slice(None), 0.5)], 1.0)
         q[one.rows], levels[one.sign] = point.q, -point.theta[0]
-        height += h.value(point.q)
+        height += one.h.value(point.q)
     return q, levels, height
 
 
 def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) -> Bounds:
     """Return both bounds of the optimum that w gives; other weights of mass 1/2 give another lower bound."""
     hulls = hulls_by_lam(model)
-    lam, (classes, N) = lam_of(hulls), losses_of(hulls, data)
+    lam, classes = lam_of(hulls), losses_of(hulls, data)
     size = data.space.norm(w)
     w = w * min(1.0, lam / size) if size > 0.0 else w
     scores = np.asarray(data.X @ w).ravel()
-    q, levels, height = best_levels(classes, N, scores)
+    q, levels, height = best_levels(classes, scores)
     mean = outside = 0.0
     for one in classes:
         margins = one.loss.offset + one.sign * scores[one.rows] - levels[one.sign]
-        mean += float(one.c @ one.loss.each(margins)) / N
+        mean += float(one.c @ one.loss.each(margins)) / one.h.dim
     dual = q if weights is None else weights
     if weights is not None:
         height = 0.0
@@ -192,7 +193,7 @@ def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) 
             own = weights[one.rows]
             off = abs(2.0 * float(own.sum()) - 1.0), -2.0 * float(np.minimum(own, 0.0).sum())
             outside = max(outside, *off)
-            height += ConjugateFunction(one.loss, N, one.c).value(own)
+            height += one.h.value(own)
     rho, b = 0.5 * (levels[1.0] + levels[-1.0]), 0.5 * (levels[-1.0] - levels[1.0])
     x = np.asarray(data.X.T @ (dual * data.y)).ravel()
     primal, least = mean - rho, -height - lam * data.space.norm(x)
@@ -215,11 +216,10 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> c
     scale = data.scale if scaled else 1.0
     omega = cp.Variable(data.n, name=f"{scale:.3g} w" if scaled else "w")
     b, rho, t = cp.Variable(name="b"), cp.Variable(name="rho"), cp.Variable(data.m, name="t")
-    classes, N = losses_of(hulls, data)
     total: Any = -rho
-    for one in classes:
+    for one in losses_of(hulls, data):
         c = np.zeros(data.m)
-        c[one.rows] = one.c / N
+        c[one.rows] = one.c / one.h.dim
         total += loss_cvxpy(one.loss, one.loss.offset + t - rho, c, scope)
     bound = scope.of(ball_of(hulls[0]).lam)  # type: ignore[arg-type]
     constraints = [

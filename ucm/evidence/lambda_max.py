@@ -17,7 +17,7 @@ from scipy import sparse
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
-from ucm.forms.objective import weighed
+from ucm.forms.objective import class_totals, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
 from ucm.language.parameter import Numbers
@@ -85,20 +85,15 @@ def _gradient(data: Data, a: Vec) -> Vec:
 def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
     """(m,) the least and the largest slope of each sample at w = 0 and the best b, by bisection for
     `sum_i y_i a_i = 0`, which falls in b; None where there is no best b, or all slopes are 0 there."""
-    every, weights = weighed(losses, data)
-    c = [np.ones(data.m) if own is None else own for own in weights]
-    positive = data.y > 0.0
+    parts = list(zip(*weighed(losses, data), strict=True))
+    by_class = [(loss, class_totals(c, data.y)) for loss, c in parts]
 
     def slopes(b: float) -> Vec:
-        parts = zip(every, c, strict=True)
-        at = [(loss.offset + np.array([-b, b]), loss, own) for loss, own in parts]
-        return sum(
-            (own * loss.gradient(t)[np.where(positive, 0, 1)] for t, loss, own in at),
-            start=np.zeros(data.m),
-        )
+        return slopes_of(parts, b * data.y)
 
     def rises(b: float) -> bool:
-        return float(data.y @ slopes(b)) > 0.0
+        plus, minus = slopes_of(by_class, np.array([b, -b]))
+        return plus > minus
 
     low, high = -1.0, 1.0
     with np.errstate(over="ignore"):

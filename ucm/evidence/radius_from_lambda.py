@@ -95,7 +95,7 @@ class NormProblem:
     """
 
     def __init__(self, hulls: list[Hull], data: Data) -> None:
-        self.classes, self.total = losses_of(hulls, data)
+        self.classes = losses_of(hulls, data)
         if min(data.n, data.m) > _MOST:
             raise ParameterError(
                 f"lam: expected at most {_MOST:,} features or as many samples, got {data.n:,} and "
@@ -111,7 +111,7 @@ class NormProblem:
         weights: dict[ConvexLoss, Vec] = {}
         uniform = np.zeros(data.m)
         for one in self.classes:
-            weights.setdefault(one.loss, np.zeros(data.m))[one.rows] = one.c / self.total
+            weights.setdefault(one.loss, np.zeros(data.m))[one.rows] = one.c / one.h.dim
             uniform[one.rows] = 0.5 * one.c / one.c.sum()
         self.X, self.n = X, X.shape[1]
         self.distance, n = float(np.linalg.norm(X.T @ (data.y * uniform))), self.n
@@ -133,7 +133,7 @@ class NormProblem:
     def start(self, w: Vec) -> Answer:
         """Return the solution over (w, rho - o) for a normal in the features, with the best b and rho."""
         v = w * self.unit if self.span is None else self.span.inward(w * self.unit)
-        levels = best_levels(self.classes, self.total, self.X @ v)[1]
+        levels = best_levels(self.classes, self.X @ v)[1]
         rho = 0.5 * (levels[1.0] + levels[-1.0]) - self.classes[0].loss.offset
         return Answer(w=np.append(v, rho), b=0.5 * (levels[-1.0] - levels[1.0]))
 
@@ -196,7 +196,7 @@ def _solved(model: RobustMargin, data: Data) -> KnownRadius:
         problem = NormProblem(hulls, data)
         bound = min(max(lam * problem.unit, 1e-100), 1e100)
         v, active = problem.shortest(bound)
-        q = best_levels(problem.classes, problem.total, problem.X @ v)[0]
+        q = best_levels(problem.classes, problem.X @ v)[0]
         x = problem.X.T @ (data.y * q)
         distance = float(np.linalg.norm(x))
         gap = distance - float(v @ x) / bound

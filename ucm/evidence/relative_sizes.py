@@ -20,9 +20,10 @@ from ucm.evidence.parameter_range import (
     grows_with,
     interval_of,
     intervals_of_sizes,
+    own_size,
 )
 from ucm.evidence.radius_from_lambda import radius_from_lambda
-from ucm.language.contracts import Domain, UncertaintySet
+from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Param
@@ -218,11 +219,7 @@ def _named(model: Any, data: Data) -> Any:
         if not isinstance(x, Node):
             return x
         new = {name: named(getattr(x, name)) for name in x._names}
-        size = None
-        if isinstance(x, UncertaintySet):
-            size = x.size(data)
-        elif isinstance(x, Domain):
-            size = x.size()
+        size = own_size(x, data)
         number = None if size is None else size.declared
         if isinstance(number, float):
             own = [n for n in (*x._scalars, *x._names) if isinstance(new[n], float)]

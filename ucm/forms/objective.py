@@ -28,8 +28,10 @@ __all__ = [
     "Composite",
     "DifferenceOfConvex",
     "LinearTerm",
+    "class_totals",
     "curvature",
     "hinged",
+    "slopes_of",
     "unit_of",
     "weighed",
 ]  # fmt: skip
@@ -307,6 +309,12 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
     return total
 
 
+def class_totals(c: Vec | None, y: Vec) -> Vec:
+    """Return the sums of the weights of class +1 and of class -1. At w = 0 a loss of all samples is a loss of
+    two samples with these weights."""
+    return np.array([own.sum() if c is None else c[own].sum() for own in (y > 0.0, y < 0.0)])
+
+
 def _times(c: Vec, s: float | Vec) -> Vec:
     """`c s`; 0 where c is 0, even of inf."""
     return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
@@ -408,14 +416,8 @@ class DifferenceOfConvex:
         its least value.
         """
         G, losses = self.G, (*self.G.losses, *self.losses)
-        positive = G.y > 0.0
-
-        def both(c: Vec | None) -> tuple[float, float]:
-            c = np.ones(G.m) if c is None else c
-            return float(c[positive].sum()), float(c[~positive].sum())
-
-        parts = [(loss, 1.0, both(c)) for loss, c in G.parts]
-        parts += [(loss, -1.0, both(c)) for loss, c in self.parts]
+        parts = [(loss, 1.0, class_totals(c, G.y)) for loss, c in G.parts]
+        parts += [(loss, -1.0, class_totals(c, G.y)) for loss, c in self.parts]
 
         def heights(b: Vec) -> Vec:
             total = np.zeros(b.size)
