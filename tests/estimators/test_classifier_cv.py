@@ -360,7 +360,7 @@ def test_folds_that_cannot_train(cancer: Table) -> None:
 def test_which_parameter_is_not_clear(cancer: Table) -> None:
     model = ucm.models.biased_l2_nu_svm(0.2, 0.2)
     with pytest.raises(
-        ucm.ParameterError, match="kappa_pos, kappa_neg; name it, as param_name=.kappa_pos"
+        ucm.ParameterError, match=r"kappa_pos, kappa_neg; name it, as param_name=.kappa_pos"
     ):
         ucm.ClassifierCV(model).fit(*cancer)
     assert ucm.ClassifierCV(param_range=2, cv=2).fit(*cancer).best_params_.keys() == {"model__C"}
