@@ -137,7 +137,7 @@ def test_features_of_a_kernel_block_by_block() -> None:
 def out_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 100 samples were many."""
     monkeypatch.setattr(importlib.import_module("ucm.compiler.compile"), "_MANY", 100)
-    monkeypatch.setattr(importlib.import_module("ucm.compiler.compile"), "_LONG", 10)
+    monkeypatch.setattr(importlib.import_module("ucm.compiler.out_of_core"), "_LONG", 10)
 
 
 @pytest.mark.usefixtures("out_of_core")

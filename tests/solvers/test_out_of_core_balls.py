@@ -13,7 +13,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.compiler.compile import plan_of_rows
+from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
 from ucm.evidence.out_of_core import hulls_proven
 from ucm.forms.out_of_core import HullProof
@@ -193,7 +193,7 @@ def test_rows_outside_of_the_first_sample_enter_the_answer() -> None:
     few = first_pass(blocks(X, y, 500))
     few.sample = few.sample[0][:800], few.sample[1][:800]
     model = ucm.Hull(pos, weights=ucm.KLBall(0.9)) - ucm.Hull(neg, weights=ucm.KLBall(0.9))
-    found = plan_of_rows(ucm.RobustMargin(model), few, "auto").solve()
+    found = plan_of(ucm.RobustMargin(model), few, None, "auto").solve()
     memory = ucm.solve(model, X, y)
     assert found.status == memory.status == "optimal" and found.stats.reads <= 12
     assert found.objective == pytest.approx(memory.objective, rel=2e-6)
@@ -234,7 +234,7 @@ def test_rows_that_overflow_are_named() -> None:
         np.errstate(all="ignore"),
         pytest.warns(ucm.ConvergenceWarning, match="scale the features"),
     ):
-        found = plan_of_rows(ucm.RobustMargin(BALLS["two kl"]), few, "auto").solve()
+        found = plan_of(ucm.RobustMargin(BALLS["two kl"]), few, None, "auto").solve()
     assert found.status == "stalled" and not found.w.any()
 
 

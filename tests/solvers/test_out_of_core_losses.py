@@ -12,7 +12,7 @@ from scipy import sparse
 
 import ucm
 from ucm import neg, pos
-from ucm.compiler.compile import plan_of_rows
+from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
 from ucm.evidence.out_of_core import losses_proven
 from ucm.forms.out_of_core import LossProof, RowLosses
@@ -250,7 +250,7 @@ def test_an_exponential_of_rows_that_the_sample_missed() -> None:
     model = ucm.Exponential() + ucm.L2()
     few = first_pass(blocks(X, y, 500))
     few.sample = X[100:900], y[100:900]
-    found = plan_of_rows(model, few, "auto").solve()
+    found = plan_of(model, few, None, "auto").solve()
     memory = ucm.solve(model, X, y)
     assert found.status == memory.status == "optimal"
     assert found.objective == pytest.approx(memory.objective, rel=2e-6)

@@ -9,13 +9,13 @@ holds for all rows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
-from ucm.compiler.out_of_core import lazy_weights
-from ucm.compiler.robust import DistanceLowering
+from ucm.compiler.lowering import ExternalAnswer, Proof, Recovered, Regime
+from ucm.compiler.out_of_core_lowering import lazy_weights
+from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
 from ucm.data.linear_map import Vec
@@ -34,9 +34,6 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.solvers.out_of_core.passes import by_rounds
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["ColumnGenerationLowering", "of_vertices"]
 
@@ -67,14 +64,14 @@ class _Recorded(SampleMap):
         return super().rmatvec(w)
 
 
-class ColumnGenerationLowering(Lowering[MinNorm]):
+class ColumnGenerationLowering(DistanceLowering):
     """`min ||x||_q` over a set with means, covariances and whole hulls of rows that are read block by block.
 
     Attributes
     ----------
     moments : the means and covariances of all rows
     X, y, places : the rows in memory, their labels, and the number of each among all rows
-    data, inner, form : these rows as bound data, with their lowering
+    data, form : these rows as bound data, and the problem over them
     uncounted : passes that no solve has counted
     """
 
@@ -103,10 +100,10 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         if self.X is not None:
             X, y = gathered([(self.X, self.y), (X, y)])
         data = self._bound(X, y)
-        inner = DistanceLowering(self.model, data, self.asked, None)
+        minimum_norm(self.model, data)  # kept with the data
         # the assignments stand together, as Ctrl-C may come before them
         self.X, self.y, self.places = X, y, places
-        self.data, self.inner, self.form = data, inner, inner.form
+        super().__init__(self.model, data, self.asked, None)
 
     def _bound(self, X: Any, y: Vec) -> Data:
         """Return bound data of rows, with the means and covariances of all rows."""
@@ -122,9 +119,13 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         monitor.reads += self.uncounted
         self.uncounted = 0
 
+    @property
+    def regime(self) -> Regime:
+        return Regime(True, "the solve decides")
+
     def describe(self) -> dict[str, str]:
         rows = f"{self.y.size} of {self.source.m} in memory, vertices join; {self.source!r}"
-        return {**self.inner.describe(), "rows": rows}
+        return {**super().describe(), "rows": rows}
 
     def run(
         self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int
@@ -137,7 +138,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         answer, limit = Answer(), monitor.limit(_LIMIT)
         for k in range(limit):
             own = monitor.child(_COARSE * monitor.tol)
-            answer = self.inner.answer(solver, own, start)
+            answer = self.answer(solver, own, start)
             monitor.passes += 1.0 + own.passes * self.data.stored / self.source.m / self.source.n
             monitor.reads += 1
             if answer.status == "infeasible" and self.y.size < self.source.m:
@@ -152,7 +153,7 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
             self._add(found)
             stalled = answer.status != "converged" and self.y.size == size
             answer = self._padded(answer)
-            proof = self.inner.certify(answer, monitor.tol)
+            proof = self.certify(answer, monitor.tol)
             gap = proof.certificate.relative_gap
             monitor.latest = answer
             stop = monitor.report(k, proof.certificate.dual, gap)
@@ -190,17 +191,14 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
         tops = [scores[side * self.y > 0.0, j].max() for j, side in enumerate(sides)]
         return D, sides, np.array(tops)
 
-    def certify(self, answer: Answer, tol: float) -> Proof:
-        return self.inner.certify(answer, tol)
+    def warm_start(self, warm: Solution) -> Answer | None:
+        return None
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         refuse_gathering(self.source, "a certificate of an answer from elsewhere")
 
-    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        return self.inner.verdict(proof, solver, monitor)
-
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        parts = self.inner.recover(proof, bias_rule)
+        parts = super().recover(proof, bias_rule)
         own, places = parts.weights, self.places
         if own is None:
             return parts
@@ -212,8 +210,5 @@ class ColumnGenerationLowering(Lowering[MinNorm]):
 
         return replace(parts, weights=lazy_weights(self.source, weights))
 
-    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return self.inner.reference(at, scaled)
-
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        return self.inner.verify(replace(solution, weights=None), tol, **options)
+        return super().verify(replace(solution, weights=None), tol, **options)

@@ -11,40 +11,27 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
 from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import HingeDualLowering, ObjectiveLowering
-from ucm.compiler.out_of_core_hulls import (
-    InMemoryHullsLowering,
-    OutOfCoreHullsLowering,
-    hull_factors,
-    of_hulls,
-    of_statistics,
-)
-from ucm.compiler.out_of_core_losses import (
-    OutOfCoreLossesLowering,
-    groups_in,
-    loss_factors,
-    loss_terms,
-)
+from ucm.compiler.out_of_core import in_blocks, lower_rows, statistics_of_rows
+from ucm.compiler.out_of_core_hulls import InMemoryHullsLowering
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
-from ucm.compiler.route import check_asked, choose, named, refusal
+from ucm.compiler.route import check_asked, named, refusal
 from ucm.data.bound_data import Data, bind
 from ucm.data.effective_weights import (
     SAMPLE_OPTIONS,
     ClassWeight,
     signed_factors,
 )
-from ucm.data.first_pass import FEATURES, RowData, first_pass, of_moments, refuse_gathering
+from ucm.data.first_pass import FEATURES, refuse_gathering
 from ucm.data.gram import Gram, check_gram
 from ucm.data.kernel_features import KernelFeatures, approximation, some_of
 from ucm.data.kernels import KERNEL_OPTIONS, Kernel, check_symmetric, kernel_of
 from ucm.data.linear_map import Vec
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
-from ucm.data.row_metadata import Factors, members
 from ucm.data.source import RowSource, signed_rows
 from ucm.errors import (
     CompositionError,
@@ -72,19 +59,18 @@ from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
-from ucm.language.statistics.samples import SampleNode, kinds_of
+from ucm.language.statistics.samples import SampleNode
 from ucm.language.term_sums import split_scalar
 from ucm.solvers import SMO
 
 __all__ = [
     "bound", "bound_rows", "check_no_options", "compile", "features_of", "in_its_space", "plan_of",
-    "plan_of_rows", "row_features", "solve", "with_kernel",
+    "row_features", "solve", "with_kernel",
 ]  # fmt: skip
 
+_MANY = 200_000  # least number of samples in memory that are read block by block
 _WIDE = 2e8  # largest number of entries of a basis of the span of the samples
 _COORDINATES = 1000  # largest number of samples for a factor of the Gram matrix under "auto"
-_MANY = 200_000  # least number of samples for the out-of-core active set in memory
-_LONG = 1000  # least number of samples per feature for it
 
 
 def compile(
@@ -177,7 +163,7 @@ def _compile_within(
     check_asked(solver)
     began = time.perf_counter()
     data, gram = bound(declared, X, y, kernel, of_samples, of_kernel)
-    if kernel is None and solver == "auto" and _out_of_core(declared, data):
+    if kernel is None and solver == "auto" and data.m >= _MANY and in_blocks(declared, data):
         return Plan.of((InMemoryHullsLowering(declared, data),), began)  # type: ignore[arg-type]
     return plan_of(declared, data, gram, solver, time_limit, began)
 
@@ -210,23 +196,6 @@ def bound(
     factors = signed_factors(weight, labels=labels)
     weight = weight if isinstance(weight, str) else factors
     return bound_rows(model, rows, weight, kernel, of_kernel), None
-
-
-def _out_of_core(model: RobustMargin | Objective, data: Data) -> bool:
-    """True if the out-of-core active set is faster for two hulls of so many samples."""
-    return (
-        data.source is None
-        and data.m >= _MANY
-        and data.m >= _LONG * data.n
-        and isinstance(data.table, np.ndarray)
-        and isinstance(model, RobustMargin)
-        and model.norm == 2.0
-        and data.weighing.samples is None
-        and not model.relative_names()
-        and of_hulls(model.set)
-        and not groups_in(model)
-        and kinds_of(model) in ({"pos", "neg"}, {"signed"})
-    )
 
 
 def row_features(
@@ -269,58 +238,13 @@ def bound_rows(
     """
     if kernel is None:
         check_no_options(options)
-        return _bound_rows(model, rows, class_weight)
+        return statistics_of_rows(model, rows, class_weight)
     features = row_features(repr(model), rows, kernel, options)
     if isinstance(model, RobustMargin):
         check_features(model.set)
-    data = _bound_rows(model, rows.mapped(features), class_weight)
+    data = statistics_of_rows(model, rows.mapped(features), class_weight)
     data.approx = features
     return data
-
-
-def _bound_rows(
-    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
-) -> Data:
-    terms: Any = ()
-    if isinstance(model, Objective):
-        terms = None if model.nodes_of_type(MatrixNode) else loss_terms(model)
-    if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
-        refuse_gathering(rows, f"{model!r}")
-    factors = _factors(model, rows, terms)
-    if isinstance(model, RobustMargin) and (
-        of_statistics(model.set) or _has_hulls_and_moments(model)
-    ):
-        return of_moments(rows, class_weight, factors)
-    return first_pass(rows, factors, class_weight)
-
-
-def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
-    """Return the factors of the rows in a model; None without weights and groups.
-
-    Raises
-    ------
-    DataError
-        The model names groups and there are none, or in a way without a route over rows.
-    """
-    named = groups_in(model)
-    if named and "group" not in rows.tags:
-        kind, label = named[0]
-        members(None, kind, label, np.zeros(0, dtype=np.intp))
-    if not rows.tags:
-        return None
-    if isinstance(model, Objective):
-        return loss_factors(terms.losses, named) if named else Factors()
-    if of_statistics(model.set):
-        return Factors(named=named)
-    factors = hull_factors(named)
-    if factors is None:
-        refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
-    return factors
-
-
-def _has_hulls_and_moments(model: RobustMargin) -> bool:
-    """True if a set has whole hulls of rows beside means and covariances of rows."""
-    return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
 def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
@@ -442,28 +366,6 @@ def in_its_space(data: Data, gram: Gram | None) -> Data:
     return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
 
 
-def plan_of_rows(
-    model: RobustMargin | Objective,
-    data: Data,
-    solver: str | Solver[Any],
-    began: float | None = None,
-) -> Plan:
-    """Return the plan of a model over rows read block by block, after the pass of `bound_rows`."""
-    began = time.perf_counter() if began is None else began
-    if isinstance(model, Objective):
-        terms: Any = loss_terms(model)
-        lowering: Lowering[Any] = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
-    elif isinstance(data, RowData):
-        lowering = OutOfCoreHullsLowering(model, data, solver)
-    elif _has_hulls_and_moments(model):
-        lowering = ColumnGenerationLowering(model, data, solver)
-    else:
-        lowering = _lower_set(model, data, None, solver)
-    if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
-        refuse_gathering(data.source, f"{model!r} with {data.n} features")
-    return Plan.of((lowering,), began)
-
-
 def plan_of(
     model: RobustMargin | Objective,
     data: Data,
@@ -476,7 +378,8 @@ def plan_of(
     check_asked(solver)
     began = time.perf_counter() if began is None else began
     if data.source is not None:
-        return plan_of_rows(model, data, solver, began)
+        lowering = lower_rows(model, data, solver) or _lower_set(model, data, None, solver)  # type: ignore[arg-type]
+        return Plan.of((lowering,), began)
     given = {}
     for samples in model.nodes_of_type(SampleNode):
         samples.rows(data)  # refuses a group without samples before any computation

@@ -1,83 +1,144 @@
-"""The common part of the lowerings over samples that are read block by block."""
+"""The choice of the statistics and of the lowering of a model over samples that are read block by block."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from ucm.compiler.lowering import ExternalAnswer, Lowering
-from ucm.data.first_pass import RowData, refuse_gathering
-from ucm.data.linear_map import Vec
-from ucm.data.source import RowSource, given_rows, spread
-from ucm.errors import ParameterError
-from ucm.forms.answer import Answer
-from ucm.forms.lazy_vector import LazyVector
-from ucm.forms.out_of_core import OutOfCoreForm
-from ucm.forms.solution import Certificate, Solution
+import numpy as np
 
-__all__ = ["OutOfCoreLowering", "answer_of", "lazy_weights"]
+from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
+from ucm.compiler.lowering import Lowering
+from ucm.compiler.out_of_core_hulls import OutOfCoreHullsLowering, of_hulls
+from ucm.compiler.out_of_core_losses import OutOfCoreLossesLowering, loss_factors, loss_terms
+from ucm.compiler.out_of_core_lowering import groups_in
+from ucm.compiler.route import choose
+from ucm.data.bound_data import Data
+from ucm.data.effective_weights import ClassWeight
+from ucm.data.first_pass import RowData, first_pass, of_moments, refuse_gathering
+from ucm.data.row_metadata import Factors, members
+from ucm.data.source import RowSource
+from ucm.evidence.generalised_nu_svm import by_lam
+from ucm.forms.solver import Solver
+from ucm.language.node import Node
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
+from ucm.language.statistics.affine import MatrixNode
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 
-_WRITTEN = 1000  # rows in a reference problem without an active set
+__all__ = ["in_blocks", "lower_rows", "statistics_of_rows"]
 
-Form = TypeVar("Form", bound=OutOfCoreForm)
-
-
-class OutOfCoreLowering(Lowering[Form]):
-    """A model over samples that are read block by block.
-
-    Attributes
-    ----------
-    rows : the statistics of the samples
-    """
-
-    rows: RowData
-
-    @abstractmethod
-    def describe_form(self) -> str:
-        """Return the form in a line of `explain()`."""
-
-    def describe(self) -> dict[str, str]:
-        rows = self.rows
-        return {
-            "data": f"{self.describe_data()}; {rows.source!r}",
-            "form": self.describe_form(),
-            "cost": f"1 pass reads every block of rows once, {2 * rows.stored:,} operations",
-        }
-
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
-        refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
-
-    def lazily(self, weights: Callable[[], Vec]) -> Any:
-        """Return the weights of all rows, computed at the first access."""
-        return lazy_weights(self.rows.source, weights)
-
-    def written(self, found: Any) -> tuple[Any, Vec, Vec]:
-        """Return the rows that a reference problem holds, labels times weights, and their weights: the active
-        set, or some rows of the sample. The other rows keep their weights."""
-        X, y = self.rows.sample
-        step = -(-y.size // _WRITTEN)
-        return found.rows.written((X[::step], y[::step]))
+_LONG = (
+    1000  # least number of samples per feature, of samples in memory that are read block by block
+)
 
 
-def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> Any:
-    """Return the weights of all given rows, from the weights of the rows of positive sample weight."""
-    return LazyVector(given_rows(source), partial(spread, source, weights))
+def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
+    """True if reading samples in memory block by block is faster: for two hulls of many dense samples."""
+    return (
+        data.source is None
+        and data.m >= _LONG * data.n
+        and isinstance(data.table, np.ndarray)
+        and isinstance(model, RobustMargin)
+        and model.norm == 2.0
+        and data.weighing.samples is None
+        and not model.relative_names()
+        and of_hulls(model.set)
+        and not groups_in(model)
+        and kinds_of(model) in ({"pos", "neg"}, {"signed"})
+    )
 
 
-def answer_of(solution: Solution | None) -> Answer:
-    """Return the answer of a solution, with the sums and the weights of all rows.
+def of_statistics(U: Node) -> bool:
+    """True if the samples of a set stand under means and covariances only."""
+    if isinstance(U, Mean | Covariance):
+        return isinstance(U.samples, Samples)
+    return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
+
+
+def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
+    """Return the factors of rows in hulls of groups, one of each class; None if a class has several."""
+    sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
+    for c, kind in enumerate(("pos", "neg")):
+        labels = [label for k, label in named if k in (kind, "signed")]
+        if len(labels) > 1:
+            return None
+        sides[c] = dict.fromkeys(labels, 1.0) or sides[c]
+    return Factors(sides[0], sides[1], named)
+
+
+def statistics_of_rows(
+    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
+) -> Data:
+    """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
 
     Raises
     ------
-    ParameterError
-        There are none.
+    DataError
+        As `bind`; the model has no route over rows.
     """
-    answer = None if solution is None else solution.answer
-    if answer is None or answer.rows is None or answer.rows.points is None:
-        raise ParameterError(
-            "reference: over rows that are read block by block the program holds some rows, and the others "
-            "keep their weights in a solution; give one, reference(solution)"
-        )
-    return answer
+    terms: Any = ()
+    if isinstance(model, Objective):
+        terms = None if model.nodes_of_type(MatrixNode) else loss_terms(model)
+    if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
+        refuse_gathering(rows, f"{model!r}")
+    factors = _factors(model, rows, terms)
+    if isinstance(model, RobustMargin) and (
+        of_statistics(model.set) or _has_hulls_and_moments(model)
+    ):
+        return of_moments(rows, class_weight, factors)
+    return first_pass(rows, factors, class_weight)
+
+
+def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
+    """Return the factors of the rows in a model; None without weights and groups.
+
+    Raises
+    ------
+    DataError
+        The model names groups and there are none, or in a way without a route over rows.
+    """
+    named = groups_in(model)
+    if named and "group" not in rows.tags:
+        kind, label = named[0]
+        members(None, kind, label, np.zeros(0, dtype=np.intp))
+    if not rows.tags:
+        return None
+    if isinstance(model, Objective):
+        return loss_factors(terms.losses, named) if named else Factors()
+    if of_statistics(model.set):
+        return Factors(named=named)
+    factors = hull_factors(named)
+    if factors is None:
+        refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
+    return factors
+
+
+def _has_hulls_and_moments(model: RobustMargin) -> bool:
+    """True if a set has whole hulls of rows beside means and covariances of rows."""
+    return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
+
+
+def lower_rows(
+    model: RobustMargin | Objective, data: Data, solver: str | Solver[Any]
+) -> Lowering[Any] | None:
+    """Return the lowering of a model over rows, after the pass of `statistics_of_rows`.
+
+    None if the means and covariances of all rows are all that it needs.
+
+    Raises
+    ------
+    DataError
+        No solver takes so many features.
+    """
+    lowering: Lowering[Any]
+    if isinstance(model, Objective):
+        terms: Any = loss_terms(model)
+        lowering = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
+    elif isinstance(data, RowData):
+        lowering = OutOfCoreHullsLowering(model, data, solver)
+    else:
+        generated = _has_hulls_and_moments(model)
+        return ColumnGenerationLowering(model, data, solver) if generated else None
+    if solver == "auto" and choose(lowering.form, solver) is None:
+        refuse_gathering(lowering.rows.source, f"{model!r} with {data.n} features")
+    return lowering

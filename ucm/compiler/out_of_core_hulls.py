@@ -12,14 +12,13 @@ import numpy as np
 from scipy import sparse
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
-from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
+from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import ComposedMap
-from ucm.data.row_metadata import Factors
 from ucm.data.source import of_all_groups
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
@@ -35,12 +34,11 @@ from ucm.language.contracts import SimplexDomain, UncertaintySet
 from ucm.language.domains import Box, CappedSimplex, CvxpyDomain, NormBall, Simplex
 from ucm.language.loss_sets import as_loss_ball
 from ucm.language.losses import Hinge
-from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.affine_image import AffineImage
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
-from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
+from ucm.language.statistics.samples import Samples
 from ucm.language.terms import ConvexLoss
 
 if TYPE_CHECKING:
@@ -49,20 +47,11 @@ if TYPE_CHECKING:
 __all__ = [
     "InMemoryHullsLowering",
     "OutOfCoreHullsLowering",
-    "hull_factors",
     "of_hulls",
-    "of_statistics",
     "row_hulls",
 ]
 
 _RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
-
-
-def of_statistics(U: Node) -> bool:
-    """True if the samples of a set stand under means and covariances only."""
-    if isinstance(U, Mean | Covariance):
-        return isinstance(U.samples, Samples)
-    return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
 
 
 def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
@@ -75,17 +64,6 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
     capped = CappedSimplex | Simplex | None
     kinds = capped | SimplexDomain | NormBall | Box if curved else capped
     return isinstance(U.weights, kinds)
-
-
-def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
-    """Return the factors of rows in hulls of groups, one of each class; None if a class has several."""
-    sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
-    for c, kind in enumerate(("pos", "neg")):
-        labels = [label for k, label in named if k in (kind, "signed")]
-        if len(labels) > 1:
-            return None
-        sides[c] = dict.fromkeys(labels, 1.0) or sides[c]
-    return Factors(sides[0], sides[1], named)
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:

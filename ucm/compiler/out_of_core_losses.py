@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ucm.compiler.lowering import Proof, Recovered, Regime, Verdict
-from ucm.compiler.out_of_core import OutOfCoreLowering, answer_of
+from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of, groups_in
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear_map import Vec
@@ -22,10 +22,8 @@ from ucm.forms.objective import unit_of, weighed
 from ucm.forms.out_of_core import RowLosses, WeightedRows
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
-from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.statistics.samples import Samples
 from ucm.language.term_sums import LossSum, split_scalar
 from ucm.language.terms import ConvexLoss, Penalty
 from ucm.solvers.out_of_core.active_set import margins
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 _AT_KINK = 1e-9  # of a margin, or a weight
 
 
-__all__ = ["OutOfCoreLossesLowering", "groups_in", "loss_factors", "loss_terms"]
+__all__ = ["OutOfCoreLossesLowering", "loss_factors", "loss_terms"]
 
 
 class Terms(NamedTuple):
@@ -67,12 +65,6 @@ def loss_terms(model: Objective) -> Terms | None:
     ):
         return None
     return Terms(losses, less, penalties, taken, model.penalty.surrogates())
-
-
-def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
-    """Kind and label of every group that a model names."""
-    parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
-    return tuple(dict.fromkeys(parts))
 
 
 def _base(loss: Any) -> Any:

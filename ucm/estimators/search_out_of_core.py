@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.compile import bound_rows, plan_of_rows
+from ucm.compiler.compile import bound_rows, plan_of
 from ucm.data.linear_map import Vec
 from ucm.data.options import one_of, optional, whole
 from ucm.data.shared_passes import SharedPasses
@@ -136,7 +136,7 @@ def _solved(
     """Return w and b; a bias of nan without a classifier."""
     nothing = np.zeros(data.n), np.nan
     try:
-        plan = plan_of_rows(model, data, classifier.solver)
+        plan = plan_of(model, data, None, classifier.solver)
         solution: Solution = plan.solve(**solve_options(classifier, began))
     except UCMError:
         return nothing

@@ -1,0 +1,91 @@
+"""The common part of the lowerings over samples that are read block by block."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from ucm.compiler.lowering import ExternalAnswer, Lowering
+from ucm.data.first_pass import RowData, refuse_gathering
+from ucm.data.linear_map import Vec
+from ucm.data.source import RowSource, given_rows, spread
+from ucm.errors import ParameterError
+from ucm.forms.answer import Answer
+from ucm.forms.lazy_vector import LazyVector
+from ucm.forms.out_of_core import OutOfCoreForm
+from ucm.forms.solution import Certificate, Solution
+from ucm.language.node import Node
+from ucm.language.statistics.samples import Samples
+
+__all__ = ["OutOfCoreLowering", "answer_of", "groups_in", "lazy_weights"]
+
+_WRITTEN = 1000  # rows in a reference problem without an active set
+
+Form = TypeVar("Form", bound=OutOfCoreForm)
+
+
+class OutOfCoreLowering(Lowering[Form]):
+    """A model over samples that are read block by block.
+
+    Attributes
+    ----------
+    rows : the statistics of the samples
+    """
+
+    rows: RowData
+
+    @abstractmethod
+    def describe_form(self) -> str:
+        """Return the form in a line of `explain()`."""
+
+    def describe(self) -> dict[str, str]:
+        rows = self.rows
+        return {
+            "data": f"{self.describe_data()}; {rows.source!r}",
+            "form": self.describe_form(),
+            "cost": f"1 pass reads every block of rows once, {2 * rows.stored:,} operations",
+        }
+
+    def certify_external(self, given: ExternalAnswer) -> Certificate:
+        refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
+
+    def lazily(self, weights: Callable[[], Vec]) -> Any:
+        """Return the weights of all rows, computed at the first access."""
+        return lazy_weights(self.rows.source, weights)
+
+    def written(self, found: Any) -> tuple[Any, Vec, Vec]:
+        """Return the rows that a reference problem holds, labels times weights, and their weights: the active
+        set, or some rows of the sample. The other rows keep their weights."""
+        X, y = self.rows.sample
+        step = -(-y.size // _WRITTEN)
+        return found.rows.written((X[::step], y[::step]))
+
+
+def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
+    """Return the kind and the label of every group that a model names."""
+    parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
+    return tuple(dict.fromkeys(parts))
+
+
+def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> Any:
+    """Return the weights of all given rows, from the weights of the rows of positive sample weight."""
+    return LazyVector(given_rows(source), partial(spread, source, weights))
+
+
+def answer_of(solution: Solution | None) -> Answer:
+    """Return the answer of a solution, with the sums and the weights of all rows.
+
+    Raises
+    ------
+    ParameterError
+        There are none.
+    """
+    answer = None if solution is None else solution.answer
+    if answer is None or answer.rows is None or answer.rows.points is None:
+        raise ParameterError(
+            "reference: over rows that are read block by block the program holds some rows, and the others "
+            "keep their weights in a solution; give one, reference(solution)"
+        )
+    return answer
