@@ -41,8 +41,8 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.terms import Penalty
+from ucm.native.functions import blas_threads
 from ucm.solvers import DCA
-from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp

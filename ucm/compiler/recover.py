@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.error_histogram import scores_near_least_error
 from ucm.data.bound_data import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Vec
-from ucm.data.source import RowSource
+from ucm.data.source import RowSource, as_double
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Block, MassMultipliers, UncertaintySet
@@ -36,11 +36,11 @@ __all__ = [
     "midpoint_of",
     "sample_weights",
     "summand_points",
-    "translation_factors",
 ]
 
 BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
 _ROUNDING = 1e-12  # relative to the largest score
+_BINS = 1 << 16  # of a histogram of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -174,16 +174,15 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
             continue
         if not isinstance(b.domain, MassMultipliers):
             return None, None
-        levels = b.domain.mass_multipliers(b.map.rmatvec(-w))
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
-        labels = (1.0, -1.0) if b.classes is not None else (1.0,)
-        for y, interval in zip(labels, levels, strict=True):
+        sides = [(math.copysign(1.0, b.weight), b.weight)]
+        if b.classes is not None:
+            sides = [(1.0, b.weight), (-1.0, -b.weight)]
+        levels = b.domain.mass_multipliers(b.map.rmatvec(-w))
+        for (label, weight), interval in zip(sides, levels, strict=True):
             theta = _point_between(*interval)
-            label = y if b.classes is not None else math.copysign(1.0, b.weight)
-            if theta is not None and b.weight != 0.0:
-                thresholds[label].append(
-                    -theta / (b.weight * (y if b.classes is not None else 1.0))
-                )
+            if theta is not None and weight != 0.0:
+                thresholds[label].append(-theta / weight)
     if any(len(scores) != 1 for scores in thresholds.values()):
         return None, None
     (alpha,), (beta,) = thresholds[1.0], thresholds[-1.0]
@@ -232,38 +231,32 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
-def translation_factors(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
-    """Yield the kinds of samples with the translation of a set for a unit translation of the samples.
+def _translation(x: Node) -> dict[str, float]:
+    """Return the translation of a set for a unit translation of the samples of each kind.
 
     1 for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
     intersection, and nan for a convex union of sets with different translations.
     """
     if isinstance(x, Samples):
-        yield x.kind, factor
-    elif isinstance(x, Combination):
-        for V, L in x.terms():
-            yield from translation_factors(V, factor * value(L) if is_number(L) else factor)
+        return {x.kind: 1.0}
+    if isinstance(x, ConvexUnion):
+        first, *others = (_translation(V) for V in x.sets)
+        kinds = {*first, *(kind for other in others for kind in other)}
+        same = {k: all(other.get(k, 0.0) == first.get(k, 0.0) for other in others) for k in kinds}
+        return {k: first.get(k, 0.0) if same[k] else math.nan for k in kinds}
+    if isinstance(x, Combination):
+        terms = [(value(L) if is_number(L) else 1.0, V) for V, L in x.terms()]
     elif isinstance(x, VectorSum):
-        for c, v in x.terms:
-            yield from translation_factors(v, factor * value(c))
-    elif isinstance(x, ConvexUnion):
-        each = [_total_translation(V) for V in x.sets]
-        for kind in each[0]:
-            known = all(m[kind] == each[0][kind] for m in each)
-            if not known or each[0][kind]:
-                yield kind, factor * each[0][kind] if known else math.nan
-    elif isinstance(x, Node) and not isinstance(x, MatrixNode):
-        below = list(x.children())
-        for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
-            yield from translation_factors(y, factor)
-
-
-def _total_translation(U: UncertaintySet) -> dict[str, float]:
-    """Return the translation factor of a set for each kind of samples."""
-    factors = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
-    for kind, factor in translation_factors(U):
-        factors[kind] += factor
-    return factors
+        terms = [(value(c), v) for c, v in x.terms]
+    else:
+        below = [] if isinstance(x, MatrixNode) else list(x.children())
+        sets = [y for y in below if isinstance(y, UncertaintySet)]
+        terms = [(1.0, y) for y in sets[:1] or below]
+    total: dict[str, float] = {}
+    for factor, y in terms:
+        for kind, own in _translation(y).items():
+            total[kind] = total.get(kind, 0.0) + factor * own
+    return total
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
@@ -286,8 +279,8 @@ def midpoint_of(
     points = _class_points(summands)
     if points is None:
         return None
-    factors = _total_translation(U)
-    shifts = {"pos": factors["pos"], "neg": -factors["neg"]}
+    factors = _translation(U)
+    shifts = {"pos": factors.get("pos", 0.0), "neg": -factors.get("neg", 0.0)}
     # a set that does not move with the samples (0, or nan) has no midpoint
     if not all(shift > _ROUNDING for shift in shifts.values()):
         return None
@@ -368,14 +361,62 @@ def least_error(
     return -0.5 * float(s[k - 1] + s[k])
 
 
+# --- the least training error over rows: a histogram of scores, then the scores near the least error ---
+def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray[np.intp]]:
+    scores = np.asarray(as_double(X) @ normal).ravel()
+    return scores, np.clip(np.floor((scores - first) / width), 0, _BINS - 1).astype(np.intp)
+
+
+def _histograms(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
+    """Return (2, bins) weights of class +1 and of class -1."""
+    y, (_, bins) = np.asarray(y, dtype=np.float64), _bins(X, normal, first, width)
+    classes = np.maximum(y, 0.0), np.maximum(-y, 0.0)
+    return np.array([np.bincount(bins, c, _BINS) for c in classes], dtype=np.float64)
+
+
+def _scores_in_bins(
+    X: Any, y: Any, normal: Vec, first: float, width: float, low: int, high: int
+) -> tuple[Vec, NDArray[Any]]:
+    scores, bins = _bins(X, normal, first, width)
+    rows = (bins >= low) & (bins <= high)
+    return scores[rows], np.asarray(y)[rows]
+
+
+def _bins_of_least_error(P: Vec, N: Vec) -> tuple[int, int, float]:
+    """Return the range of bins that can contain the least error, and an error.
+
+    The error is that with all bins from the first on called positive. At the lower end of a bin the error is
+    exact; inside it is less by at most the cost of class -1 in the bin. The range has one more bin on
+    either side.
+
+    Parameters
+    ----------
+    P, N : the costs of class +1 and class -1 in every bin, in order
+    """
+    error = np.cumsum(P - N) - (P - N) + N.sum()  # at the lower ends
+    filled = np.flatnonzero(N + P)
+    least = float(error[filled].min()) + 1e-12 * float(P.sum() + N.sum())
+    near = np.flatnonzero((error - N)[filled] <= least)
+    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    return int(first), int(last), float(error[first])
+
+
 def error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
-    """Return `least_error` of rows that are read block by block.
+    """Return `least_error` of rows that are read block by block, in two passes.
 
-    `center` and `spread` locate the scores of the rows.
+    Parameters
+    ----------
+    costs : of an error in class +1 and class -1
+    center, spread : location and width of the scores; scores far out are in the first or the last bin
     """
-    scores, y, before = scores_near_least_error(source, normal, costs, center, spread)
+    width = 16.0 * max(spread, 1e-280) / _BINS
+    first = center - 0.5 * _BINS * width
+    counts = source.map_reduce(_histograms, normal, first, width, merge=operator.add)
+    low, high, before = _bins_of_least_error(costs[0] * counts[0], costs[1] * counts[1])
+    blocks = source.map_reduce(_scores_in_bins, normal, first, width, low, high)
+    scores, y = (np.concatenate(own) for own in zip(*blocks, strict=True))
     return least_error(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)
 
 

@@ -63,11 +63,11 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
+from ucm.native.functions import blas_threads
 from ucm.solvers import Facets
 from ucm.solvers.sphere.affine_rules import quick_rule
 from ucm.solvers.sphere.best_affine_rule import long_rule
 from ucm.solvers.sphere.ray_shooting import radial
-from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -23,7 +23,7 @@ from ucm.estimators.out_of_core import problems_of, refuse_in_memory
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-from ucm.solvers.threads import blas_threads
+from ucm.native.functions import blas_threads
 
 __all__ = ["answers", "check_folds", "named_values", "scores_of_rows"]
 

@@ -19,9 +19,9 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import GramCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["ActiveSet", "HullChain"]
 

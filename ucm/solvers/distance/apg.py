@@ -21,8 +21,8 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
+from ucm.native.functions import blas_threads
 from ucm.solvers.baselines.projections import project, refuse
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["APG"]
 

@@ -28,10 +28,10 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.forms.steps import accuracy
 from ucm.language.contracts import SemiSmooth
+from ucm.native.functions import blas_threads
 from ucm.solvers.augmented_lagrangian import Lagrangian, run
 from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 from ucm.solvers.distance.range_space import RangeSpace, range_space_shape
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["SSNAL"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.solvers.threads import blas_threads
+from ucm.native.functions import blas_threads
 
 __all__ = ["by_rounds"]
 

@@ -35,10 +35,10 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.domains import NormBall
+from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import columns, factoring, orthonormal_coordinates
 from ucm.solvers.secular.balls import one_ball, several
 from ucm.solvers.secular.sphere import least_on_surface, refused
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["TrustRegionSecular"]
 

@@ -16,8 +16,8 @@ from ucm.forms.answer import Answer
 from ucm.forms.faces import Face, SumOfHulls, min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.native.functions import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["Rapminos"]
 
