@@ -336,8 +336,8 @@ def test_a_file_is_looked_at_once(
         seen.append(path.resolve())
         return before(path)
 
-    before = array_rows._signature
-    monkeypatch.setattr(array_rows, "_signature", signature)
+    before = array_rows.signature_of
+    monkeypatch.setattr(array_rows, "signature_of", signature)
     source.check()
     assert len(seen) == len(set(seen)) > 0
 

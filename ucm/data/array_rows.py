@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,12 @@ from ucm.errors import DataError, MissingExtraError, brief
 __all__ = [
     "ArrayRows",
     "FileRows",
-    "UnchangedFiles",
     "array_in_file",
     "library",
     "of_arrays",
     "of_group",
     "opened",
+    "signature_of",
 ]
 
 _MANY = 1 << 20  # labels at a time
@@ -57,25 +57,10 @@ def library(name: str, part: str | None = None) -> Any:
     return found
 
 
-@dataclass(frozen=True)
-class UnchangedFiles:
-    """A file, or a folder of files, that must not change while it is read."""
-
-    path: Path
-    signature: tuple[int, int, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "signature", _signature(self.path))
-
-    def check(self) -> None:
-        if _signature(self.path) != self.signature:
-            raise DataError(
-                f"{self.path}: expected a file that stays as it is, got one that was changed since it was "
-                "opened; finish writing it, and solve again"
-            )
+Signature = tuple[int, int, int]
 
 
-def _signature(path: Path) -> tuple[int, int, int]:
+def signature_of(path: Path) -> Signature:
     """Return the number of files, their bytes, and the sum of the times of their last changes."""
     try:
         parts = [p.stat() for p in path.rglob("*")] if path.is_dir() else [path.stat()]
@@ -85,8 +70,8 @@ def _signature(path: Path) -> tuple[int, int, int]:
     return len(parts), sum(sizes), sum(times)
 
 
-def _files_of(X: Any) -> list[UnchangedFiles]:
-    """Return the file of a memory map or of a dataset of HDF5, the folder of an array of Zarr, if known."""
+def _signatures(X: Any) -> dict[Path, Signature]:
+    """Return the signature of the file of a memory map or HDF5 dataset, or of the folder of a Zarr array."""
     owner, path = library_of(X), None
     if isinstance(X, np.memmap):
         X.flush()  # a later write of the map would change the time of the file
@@ -95,24 +80,35 @@ def _files_of(X: Any) -> list[UnchangedFiles]:
         path = X.file.filename
     elif owner == "zarr":
         path = getattr(X.store, "root", None)
-    return [UnchangedFiles(Path(path))] if path is not None and Path(path).exists() else []
+    if path is None or not Path(path).exists():
+        return {}
+    return {Path(path).resolve(): signature_of(Path(path))}
 
 
 class FileRows(BlockSource):
-    """Rows of files that are checked for changes before and after every pass."""
+    """Rows of files that are checked for changes before and after every pass.
 
-    kept: tuple[UnchangedFiles, ...] = ()
+    Attributes
+    ----------
+    signatures : of the files and folders, when they were opened
+    """
+
+    signatures: Mapping[Path, Signature] = MappingProxyType({})
 
     def check(self) -> None:
-        for file in self.kept:
-            file.check()
+        for path, signature in self.signatures.items():
+            if signature_of(path) != signature:
+                raise DataError(
+                    f"{path}: expected a file that stays as it is, got one that was changed since it was "
+                    "opened; finish writing it, and solve again"
+                )
 
 
 class ArrayRows(FileRows):
     """Rows that are read by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
 
     def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
-        self.kept = tuple(file for part in (X, *beside) for file in _files_of(part))
+        self.signatures = {k: v for part in (X, *beside) for k, v in _signatures(part).items()}
         self.X, self.beside = X, beside
         self.tags = beside.tags
         self.m, self.n = X.shape

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ucm.data.columns import LABELS, listed, refuse_unnamed
 from ucm.errors import DataError
 
-__all__ = ["Table", "read"]
+__all__ = ["Table", "delimiter_of", "number_in", "read"]
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _PAIR = re.compile(r"\d+:[^,;]+")
@@ -150,7 +150,7 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
                 f"{path}, line {line}: {_count(len(cells))}, the first row has {width}; "
                 "give every row as many"
             )
-    numbers = np.array([[_number(cell) for cell in cells] for _, cells in rows])
+    numbers = np.array([[number_in(cell) for cell in cells] for _, cells in rows])
     words = np.isnan(numbers).all(axis=1)
     header = rows[0][1] if words[0] and not (len(rows) > 1 and words[1]) else None
     if header is not None:
@@ -185,7 +185,7 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number, cells) of each row that is neither blank nor a comment."""
     first = next(s for s in text.splitlines() if s.strip() and not s.lstrip().startswith("#"))
-    delimiter = next((mark for mark in ",;\t" if mark in first), " ")
+    delimiter = delimiter_of(first)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for cells in reader:
@@ -196,6 +196,11 @@ def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, kept
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def delimiter_of(line: str) -> str:
+    """Return the character that separates the cells of a line: a comma, semicolon, tab or blank."""
+    return next((mark for mark in ",;\t" if mark in line), " ")
 
 
 def _label_column(
@@ -241,7 +246,7 @@ def _labels(
     return numbers[:, where].copy()
 
 
-def _number(cell: str) -> float:
+def number_in(cell: str) -> float:
     """Return the cell as a finite number, or NaN."""
     try:
         number = float(cell)

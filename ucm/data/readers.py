@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.array_rows import FileRows, UnchangedFiles, array_in_file, of_arrays, of_group
+from ucm.data.array_rows import FileRows, array_in_file, of_arrays, of_group, signature_of
 from ucm.data.columns import EVERY, Features, RowColumns
 from ucm.data.dask_rows import DaskRows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
-from ucm.data.row_metadata import refuse_tags
 from ucm.data.source import RowSource
 from ucm.data.table_rows import table_in_file, table_in_memory
 from ucm.data.validation import library_of
@@ -107,7 +106,11 @@ def open_rows(
             raise DataError(
                 "y: expected none beside a row source, which has its own, got one; leave it out"
             )
-        refuse_tags((sample_weight, subgroup))
+        if sample_weight is not None or subgroup is not None:
+            raise DataError(
+                "sample_weight, subgroup: expected none beside a row source, which has its own, got some; "
+                "give them to ucm.open_rows(X, y, sample_weight=..., subgroup=...)"
+            )
         if columns is not None or drop is not None:
             raise DataError(
                 "open_rows: expected columns and drop where the source is made, got them beside a source; "
@@ -146,13 +149,13 @@ def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) 
         )
     if kind is not None:
         path, table = Path(X), kind in _TABLES
-        unchanged = UnchangedFiles(path)  # as it is before anything is read
+        signature = signature_of(path)  # before anything is read
         found = (
             table_in_file(path, kind, y, block, wanted)
             if table
             else array_in_file(path, kind, y, block)
         )
-        found.kept = (unchanged, *(file for file in found.kept if not file.path.samefile(path)))
+        found.signatures = {**found.signatures, path.resolve(): signature}
         return found
     if module == "pyarrow":
         return table_in_memory(X, y, block, wanted)

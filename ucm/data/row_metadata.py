@@ -7,7 +7,7 @@ any other is +c or -c, c its weight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from ucm.errors import DataError
 
 __all__ = [
     "Factors", "group_in", "kept", "label_in", "magnitudes", "members", "members_in",
-    "no_members", "refuse_tags", "tagged",
+    "no_members", "tagged",
     "weight_in",
 ]  # fmt: skip
 
@@ -148,12 +148,3 @@ def magnitudes(y: Any) -> Vec | None:
     """Return the weights of rows from labels times weights; None if all are 1."""
     c = np.abs(y)
     return None if (c == 1).all() else c
-
-
-def refuse_tags(given: Sequence[Any]) -> None:
-    """Raise `DataError` for weights or groups beside a source, which has its own."""
-    if any(v is not None for v in given):
-        raise DataError(
-            "sample_weight, subgroup: expected none beside a row source, which has its own, got some; give "
-            "them to ucm.open_rows(X, y, sample_weight=..., subgroup=...)"
-        )

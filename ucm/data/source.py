@@ -450,25 +450,21 @@ class Mapped(View):
     """The rows of a source in other features, computed block by block: `RowSource.mapped`."""
 
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
-        super().__init__(inner, functools.partial(_in_features, transform=transform, n=n), n=n)
+        def change(X: Matrix, y: Any) -> tuple[Any, Any]:
+            found = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
+            if found.shape[1] != n:
+                raise DataError(
+                    f"mapped: expected {n} features of every block, got {found.shape[1]}; give a map of "
+                    "single rows"
+                )
+            return found, y
+
+        super().__init__(inner, change, n=n)
         self.nbytes, self.features = 8 * inner.m * n, None
         self.mapping = brief(getattr(transform, "__self__", transform))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.mapped({self.mapping})"
-
-
-def _in_features(X: Matrix, y: Any, transform: Callable[[Any], Any], n: int) -> tuple[Any, Any]:
-    found = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
-    if found.shape[1] != n:
-        raise DataError(
-            f"mapped: expected {n} features of every block, got {found.shape[1]}; give a map of single rows"
-        )
-    return found, y
-
-
-def _weighed(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Any]:
-    return kept(X, y, factors)[:2]
 
 
 def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
@@ -489,7 +485,7 @@ class WeightedRows(View):
     """
 
     def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
-        super().__init__(inner, functools.partial(_weighed, factors=factors), m)
+        super().__init__(inner, lambda X, y: kept(X, y, factors)[:2], m)
         self.factors, self.nbytes, self.features = factors, inner.nbytes, None
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ucm.data.array_rows import FileRows, library, opened
 from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
+from ucm.data.files import delimiter_of, number_in
 from ucm.data.row_metadata import tagged
 from ucm.data.source import block_rows
 from ucm.data.validation import no_entry
@@ -216,20 +217,12 @@ def _header(path: Path) -> tuple[str, bool]:
         text = first.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8 text, got {error}; write it anew") from error
-    mark = next((mark for mark in ",;\t" if mark in text), " ")
+    mark = delimiter_of(text)
     cells = [cell.strip().strip('"') for cell in text.split(mark)]
-    named = any(cells) and not any(map(_is_number, cells))
+    named = any(cells) and np.isnan(list(map(number_in, cells))).all()
     if named:
         refuse_unnamed(path, cells)
     return mark, named
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _csv(path: Path, mark: str, named: bool) -> Any:

@@ -13,10 +13,19 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from ucm.data.effective_weights import class_factors
+from ucm.data.linear_map import Vec
 from ucm.errors import UCMError
 from ucm.estimators.validation import Samples, counted
 
-__all__ = ["Pair", "Problems", "about_pair", "each", "one_vs_one_scores", "pairs_of"]
+__all__ = [
+    "Pair",
+    "Problems",
+    "about_pair",
+    "each",
+    "one_vs_one_scores",
+    "pair_factors",
+    "pairs_of",
+]
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,16 @@ def pairs_of(classes: int, scheme: str) -> list[tuple[int, int]]:
     if scheme == "ovr":
         return [(i, -1) for i in range(classes)]
     return list(combinations(range(classes), 2))
+
+
+def _against(positive: int, negative: int, count: int) -> list[int]:
+    return [negative] if negative >= 0 else [c for c in range(count) if c != positive]
+
+
+def pair_factors(positive: int, negative: int, factors: Vec, counts: Vec) -> tuple[float, float]:
+    """Return the class weights of a problem: of a class against the rest the mean weight of the rest."""
+    rest = _against(positive, negative, factors.size)
+    return float(factors[positive]), float(np.average(factors[rest], weights=counts[rest]))
 
 
 class Problems:
@@ -91,21 +110,18 @@ class Problems:
 
     def classes_against(self, pair: Pair) -> list[int]:
         """Return the indices of the classes on the negative side."""
-        if pair.negative >= 0:
-            return [pair.negative]
-        return [c for c in range(self._samples.classes.size) if c != pair.positive]
+        return _against(pair.positive, pair.negative, self._samples.classes.size)
 
     def arguments(self, pair: Pair) -> dict[str, Any]:
         """Return the samples of a problem, as arguments of `ucm.compile`.
 
         The rest has the mean class weight of its samples.
         """
-        s, rows, negative = self._samples, pair.rows, self.classes_against(pair)
-        rest = np.average(self._factors[negative], weights=self._counts[negative])
+        s, rows = self._samples, pair.rows
         return {
             "X": self.part(rows, rows),
             "y": pair.signs,
-            "class_weight": (float(self._factors[pair.positive]), float(rest)),
+            "class_weight": pair_factors(pair.positive, pair.negative, self._factors, self._counts),
             "sample_weight": None if s.weights is None else s.weights[rows],
             "subgroup": None if s.groups is None else s.groups[rows],
         }

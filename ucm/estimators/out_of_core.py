@@ -23,7 +23,7 @@ from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double, with_features
 from ucm.data.validation import refuse_empty
 from ucm.errors import DataError, ParameterError
-from ucm.estimators.multiclass import about_pair, pairs_of
+from ucm.estimators.multiclass import about_pair, pair_factors, pairs_of
 from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels
 from ucm.estimators.options import kernel_options, solve_options
 from ucm.estimators.validation import labels_of
@@ -84,17 +84,12 @@ def problems_of(
         yield Labelled(source, classes[1]), weight
         return
     rows, counts = source.map_reduce(_class_sums, classes, merge=operator.add)
-    weights = class_factors(weight, classes.tolist(), counts)
+    factors = np.array(class_factors(weight, classes.tolist(), counts))
     for i, j in pairs_of(classes.size, classifier.multi_class):
-        if j < 0:
-            rest = np.arange(classes.size) != i
-            part = Labelled(source, classes[i])
-            yield part, (weights[i], np.average(np.array(weights)[rest], weights=counts[rest]))
-        elif classes.size == 2:
-            yield Labelled(source, classes[i]), (weights[i], weights[j])
-        else:
-            part = Labelled(source, classes[i], classes[j], int(rows[i] + rows[j]))
-            yield part, (weights[i], weights[j])
+        other, m = None, None
+        if j >= 0 and classes.size > 2:
+            other, m = classes[j], int(rows[i] + rows[j])
+        yield Labelled(source, classes[i], other, m), pair_factors(i, j, factors, counts)
 
 
 def _class_sums(X: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
