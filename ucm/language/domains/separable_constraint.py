@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
 from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
@@ -29,6 +28,8 @@ __all__ = ["FAR", "KKTPoint", "SeparableFunction", "SimplexSublevelSet", "scaled
 _EPS = float(np.finfo(np.float64).eps)
 FAR = 1e100
 _MANY = 1e3  # times the mass
+_STEPS = 300  # of lam
+_GRAIN = 4.0 * _EPS  # of lam, below which it has no digits
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ def solve(
     """Return the point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
 
     The caller has made sure that lam > 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
-    nearly linear in lam (exactly so for the Euclidean norm), its root is found by Brent's method.
+    nearly linear in lam (exactly so for the Euclidean norm), Newton's method is applied to that, in a
+    bracket.
     """
     equations = [h.equation(prox, index) for index, _ in parts]
     exponent = None if prox else h.exponent
@@ -152,34 +154,48 @@ def solve(
     close = 8.0 * _EPS * h.condition * max(abs(radius), abs(target))
     ends: list[KKTPoint | None] = [None, None]  # the last points with h above and below the radius
 
-    def level(lam: float) -> float:
-        point = _mix(equations, v, parts, tops, theta, lam, exponent)
-        excess = h.value(point.q) - radius
-        if abs(excess) <= close:
-            ends[:] = point, point
-            return 0.0
-        ends[int(excess < 0.0)] = point
-        height = max(excess / target, -1.0) + 1.0
-        return -1.0 if np.isnan(height) else 1.0 / np.sqrt(max(height, _EPS)) - 1.0
-
-    lam = max(float(np.ptp(v)), 1e-300)
+    low, high, before, lam = 0.0, np.inf, np.inf, max(float(np.ptp(v)), 1e-300)
     with np.errstate(all="ignore"):
-        first = level(lam)
-        factor = 16.0 if first < 0.0 else 1.0 / 16.0
-        last = first
-        while first * last > 0.0 and 0.0 < lam * factor < np.inf:
-            lam, last = lam * factor, level(lam * factor)
-        if first * last < 0.0:
-            brentq(
-                level,
-                lam / factor,
-                lam,
-                xtol=1e-320,
-                rtol=np.float64(4.0 * _EPS),
-                maxiter=300,
-                disp=False,
-            )
+        for _ in range(_STEPS):
+            point = _mix(equations, v, parts, tops, theta, lam, exponent)
+            excess = h.value(point.q) - radius
+            if abs(excess) <= close:
+                ends[:] = point, point
+                break
+            below = bool(excess < 0.0)
+            ends[int(below)] = point
+            low, high = (low, lam) if below else (lam, high)
+            means, fall = _slopes(point, parts)
+            height = max(excess / target, -1.0) + 1.0
+            step = 2.0 * height * (np.sqrt(height) - 1.0) * target / fall
+            if abs(step) <= _GRAIN * lam:  # to the other side of the root
+                step = -_GRAIN * lam if below else _GRAIN * lam
+            after = lam + step
+            near = lam <= 64.0 * after and after <= 64.0 * lam
+            if low < after < high and near and abs(step) <= 0.5 * before:
+                before = abs(step)
+            else:
+                after = lam / 16.0 if low == 0.0 else np.sqrt(low) * np.sqrt(high)
+                after = 16.0 * lam if high == np.inf else after
+                before = np.inf
+            if not (low < after < high and after < np.inf and high - low > _GRAIN * lam):
+                break
+            moved = [x - mean * (after - lam) for x, mean in zip(theta, means, strict=True)]
+            theta[:] = [x if np.isnan(new) else new for x, new in zip(theta, moved, strict=True)]
+            lam = float(after)
         return _unscaled(_filled(_join(ends, radius, h), parts), unit)
+
+
+def _slopes(point: KKTPoint, parts: list[tuple[Any, float]]) -> tuple[list[np.float64], np.float64]:
+    """Return minus the derivatives in lam of theta, the means of `h'` by the weights w, and of h, the sum of
+    the squares about the means."""
+    means, fall = [], np.float64(0.0)
+    for index, _ in parts:
+        w = point.w[index]
+        normal = np.where(w > 0.0, point.normal[index], 0.0)
+        means.append((w @ normal) / w.sum())
+        fall += w @ np.square(normal - means[-1])
+    return means, fall
 
 
 def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: float) -> KKTPoint:

@@ -228,7 +228,12 @@ class Capped(BoundSimplex):
             return q
         v = v - self._base
         for g in self._above:
-            q[g.entries] = clip_to_mass(v[g.entries], np.zeros(g.size) + g.most, g.mass)
+            own = v[g.entries]
+            if isinstance(g.cap, float) and g.mass > 0.0:
+                ref, shift = native.threshold(own, g.cap, g.mass)
+                q[g.entries] = np.clip((own - ref) - shift, 0.0, g.cap)
+            else:
+                q[g.entries] = clip_to_mass(own, np.zeros(g.size) + g.most, g.mass)
         return q + self._base
 
     def jacobian(self, v: Vec) -> Jacobian:

@@ -18,7 +18,8 @@ from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Session, Solver
+from ucm.language.contracts import Block
 from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import GramCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
@@ -35,6 +36,7 @@ _REACH, _FAR = (
 )  # of that width, and of how far scores were off in the mean: the active ones
 _SLACK, _MOST = 4.0, 12  # of that reach; outer steps without a look at all rows
 _ROOM = 1.0 + 1e-12  # of the caps over the mass
+_TOGETHER = 1e-12  # relative difference of the changes of two caps that count as one
 _AHEAD = 2.0  # steps, beyond which a line says nothing
 _TINY = float(np.finfo(float).tiny)
 
@@ -77,6 +79,9 @@ class ActiveSet(Solver[MinNorm]):
         if order > self.max_order:
             return f"its linear systems would have order {order}, above {self.max_order}"
         return None
+
+    def session(self, form: MinNorm) -> Session[MinNorm]:
+        return _CapsInTurn(self)
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = _Sides(form, monitor)
@@ -311,3 +316,44 @@ class HullChain:
 def _caps(form: MinNorm) -> Vec:
     """The cap of each hull, as declared."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
+
+
+class _CapsInTurn(Session[MinNorm]):
+    """Two hulls for one pair of caps after another, over the same samples, by a `HullChain`."""
+
+    solver: ActiveSet
+
+    def __init__(self, solver: ActiveSet) -> None:
+        super().__init__(solver)
+        self.chain: HullChain | None = None
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        caps, chain = _caps(form), self.chain
+        if not np.isfinite(caps).all():
+            return self.solver.solve(form, monitor, start)
+        if chain is None:
+            self.chain = chain = HullChain(form, monitor)
+            w = chain.first(self.solver.coarse)
+        else:
+            ratio = caps / chain.caps
+            apart = abs(ratio[0] - ratio[1]) > _TOGETHER * ratio[0]
+            if apart or _without_caps(form) != _without_caps(chain.hulls.form):
+                return self.solver.solve(form, monitor, start)
+            chain.monitor = monitor
+            w = chain.at(caps)
+        if not chain.proven:
+            self.chain = None  # the point says nothing about the next one
+        length = float(np.linalg.norm(w))
+        message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
+        q = chain.hulls.blocks(chain.weights())
+        return Answer(q, w / length if length > 0.0 else None).after(chain.ended, message)
+
+
+def _without_caps(form: MinNorm) -> tuple[Any, ...]:
+    """Return what a problem is made of but for its caps: the centre; samples, factor and masses of blocks."""
+
+    def of(b: Block) -> tuple[Any, ...]:
+        X, factor = _samples(b.map) or (None, 0.0)
+        return id(X), factor, [g.mass for g in b.groups or ()]
+
+    return form.center.tobytes(), [of(b) for b in form.blocks]
