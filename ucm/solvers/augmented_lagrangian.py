@@ -48,11 +48,11 @@ class Lagrangian(ABC):
 
     @abstractmethod
     def good_enough(self, g: Vec) -> bool:
-        """Whether the gradient is small enough for p to become the centre."""
+        """Return True if the gradient is small enough for p to become the centre."""
 
     @abstractmethod
     def direction(self, g: Vec) -> Vec:
-        """`-H^-1 g`, H a generalised Hessian of psi at y."""
+        """Return the Newton direction `-H^-1 g`, H a generalised Hessian of psi at y."""
 
     @abstractmethod
     def ahead(self, d: Vec) -> Any:
@@ -60,36 +60,36 @@ class Lagrangian(ABC):
 
     @abstractmethod
     def slope(self, t: float, ahead: Any) -> float:
-        """The slope of psi at y + t d; the trial point becomes that of y + t d."""
+        """Return the slope of psi at y + t d; the trial point becomes that of y + t d."""
 
     @abstractmethod
     def move(self, t: float, d: Vec, ahead: Any) -> None:
-        """To y + t d, the last at which `slope` was asked."""
+        """Move y to y + t d, the point of the last call of `slope`."""
 
     # --- the outer loop ------------------------------------------------------------------------
     @abstractmethod
     def advance(self) -> None:
-        """The trial point becomes the centre."""
+        """Make the trial point the centre."""
 
     @abstractmethod
     def assess(self) -> tuple[float, float, float]:
-        """The objective and the relative gap at the centre, and its error, by which centres are compared."""
+        """Return the objective, the relative gap and the error of the centre; errors compare centres."""
 
     @abstractmethod
     def keep(self) -> None:
-        """The centre is the best so far."""
+        """Keep the centre as the best one."""
 
     @abstractmethod
     def proves_empty(self) -> bool:
-        """Whether y proves that there is no point."""
+        """Return True if y proves that the set is empty."""
 
     @abstractmethod
     def solved(self) -> bool:
-        """Whether what was assessed is within the tolerance."""
+        """Return True if the last assessed point is within the tolerance."""
 
     @abstractmethod
     def grow(self, factor: float) -> None:
-        """Another sigma; the trial point becomes that of y."""
+        """Multiply sigma by a factor; the trial point becomes that of y."""
 
 
 def run(
@@ -156,7 +156,7 @@ def minimise(at: Lagrangian, timed_out: Callable[[], bool]) -> int:
 
 
 class _Counted:
-    """The slope, and how often it was asked for."""
+    """The slope as a function, with the number of its calls."""
 
     def __init__(self, at: Lagrangian) -> None:
         self.at, self.count = at, 0
@@ -167,7 +167,7 @@ class _Counted:
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:
-    """`H^-1 g` for a positive definite H that may be singular to rounding: then with a ridge that grows. 0
+    """Return `H^-1 g` for a positive definite H; with a growing ridge if H is singular to rounding. 0
     where entries overflow."""
     lapack: Any = linalg.lapack
     ridge, top = 0.0, float(np.diagonal(H).max())

@@ -30,7 +30,7 @@ def conjugate_gradients(
     g : (n,)
     accuracy : residual to reach, relative to g
     most : limit of products
-    timed_out : asked before each product, whether to stop
+    timed_out : called before each product; True stops
     precondition : v to an approximation of `H^-1 v`
     """
     d, residual, count = np.zeros_like(g), g, 0

@@ -27,7 +27,7 @@ _KEPT = 60  # directions that make a preconditioner
 
 
 class NewtonDirection(NamedTuple):
-    """A direction, and what it took in passes: products with the data, and forming."""
+    """A direction and its cost in passes: by products with the data, and by forming the system."""
 
     d: Vec
     passes: float
@@ -35,13 +35,13 @@ class NewtonDirection(NamedTuple):
 
 
 class Systems(ABC):
-    """The systems of one solve."""
+    """The solver of the Newton systems of one solve."""
 
     @abstractmethod
     def step(
         self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
     ) -> NewtonDirection:
-        """d for the Jacobians J_k, the factors s_k, the diagonal r > 0 and the gradient g."""
+        """Return d for the Jacobians J_k, the factors s_k, the diagonal r > 0 and the gradient g."""
 
 
 class Formed(Systems):
@@ -76,7 +76,7 @@ class Formed(Systems):
 
 
 def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]:
-    """The map that stands in rows of another one, where these rows are, and their factors."""
+    """Return the one map that a stack repeats, with the rows and the factor of each repetition."""
     if isinstance(stacked, VStack) and len(stacked.parts) == 1:
         ((A, places),) = stacked.parts.values()
         return A, places
@@ -84,7 +84,7 @@ def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]
 
 
 class ConjugateGradients(Systems):
-    """Systems too large to be formed: a pass for every iteration.
+    """Newton systems by conjugate gradients, without forming them: one pass for each iteration.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ConjugateGradients(Systems):
     stored : entries of the bound data: a pass is twice as many multiplications
     accuracy : residual to reach, relative to g
     most : largest number of iterations for one system
-    timed_out : asked before each of them, whether to stop
+    timed_out : called before each iteration; True stops
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class ConjugateGradients(Systems):
     def step(
         self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
     ) -> NewtonDirection:
-        """d, to the accuracy asked for."""
+        """Return d with a relative residual of at most `accuracy`."""
         size = max(s)
         root = 1.0 / np.sqrt(ridge)  # unknowns in which the diagonal is 1
 
         def curve(v: Vec) -> Vec:
-            """`sum_k s_k A_k J_k A_k' v / size` in these unknowns."""
+            """Return `sum_k s_k A_k J_k A_k' v / size` in the scaled unknowns."""
             u = root * v
             parts = [
                 (f / size) * A.matvec(j.matvec(A.rmatvec(u)))

@@ -95,7 +95,7 @@ class LinearProgram:
     def columns(
         self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None
     ) -> Index:
-        """New variables, `entries` (count, rows) in the rows that are there; where they are."""
+        """Add variables with `entries` (count, rows) in the present rows; return their indices."""
         before, rows = self.highs.getNumCol(), self.highs.getNumRow()
         terms = [] if entries is None else [(np.arange(rows), entries)]
         self.highs.addCols(
@@ -105,7 +105,7 @@ class LinearProgram:
         return np.arange(before, before + count)
 
     def rows(self, terms: Sequence[tuple[Index, Any]], least: Any, most: Any) -> Index:
-        """New rows `least <= sum_k A_k v[at_k] <= most`, the terms (at_k, A_k); where they are."""
+        """Add rows `least <= sum_k A_k v[at_k] <= most` for terms (at_k, A_k); return their indices."""
         before, count = self.highs.getNumRow(), np.size(most)
         self.highs.addRows(
             count, _each(least, count), _each(most, count),
@@ -114,16 +114,16 @@ class LinearProgram:
         return np.arange(before, before + count)
 
     def sides(self, least: Vec, most: Vec) -> None:
-        """Other sides of all rows."""
+        """Change the sides of all rows."""
         self.highs.changeRowsBounds(least.size, np.arange(least.size, dtype=np.int32), least, most)
 
     def column(self, at: int, entries: Vec) -> None:
-        """Other entries of a column, in the first rows."""
+        """Change the first entries of a column."""
         for row, entry in enumerate(entries.tolist()):
             self.highs.changeCoeff(row, at, entry)
 
     def row(self, at: int, entries: Vec, side: float) -> None:
-        """Other entries of an equation, in the first columns, and another side."""
+        """Change the first entries and the side of an equation."""
         for column, entry in enumerate(entries.tolist()):
             self.highs.changeCoeff(at, column, entry)
         self.highs.changeRowBounds(at, side, side)
@@ -237,7 +237,7 @@ _CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
 def _solve_in_time(
     problem: cp.Problem, solver: str, monitor: Monitor, options: dict[str, Any]
 ) -> None:
-    """In two steps: what CVXPY takes to write the program is not the solver's time."""
+    """Solve within the time limit, of which the seconds that CVXPY takes to write the program count too."""
     for variable in problem.variables():  # of the problem before
         variable.value = None
     data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
@@ -250,12 +250,12 @@ def _solve_in_time(
 
 
 def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:
-    """Whether the time was over before the solver of a problem was done."""
+    """Return True if the time was over before a problem was solved."""
     return monitor.timed_out and problem.status not in ("optimal", "infeasible", "unbounded")
 
 
 def accuracy(solver: str, tol: float) -> dict[str, Any]:
-    """The options by which a solver is told one accuracy; none for a solver that is not known."""
+    """Return the options of a solver that set its accuracy; none for an unknown solver."""
     names = {
         "CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
         "ECOS": ("abstol", "reltol", "feastol"),

@@ -86,11 +86,13 @@ class SampleTables(ABC):
         tol: float | None = None,
         most: int = _LIMIT,
     ) -> tuple[FeatureLevel, str]:
-        """From a level through those of the strides that are left, all but the last to a coarse gap: the
-        level where it ended, and how. A coarse level that has stalled has done its part.
+        """Solve a level and the finer levels after it; return the last level and the status.
+
+        All levels but the last are solved to a coarse gap. A coarse level may stall.
 
         Parameters
         ----------
+        rest : strides of the finer levels, the finest first
         tol : relative gap of all samples; None for the tolerance of the monitor
         most : limit of outer steps of a level
         """
@@ -109,7 +111,7 @@ class SampleTables(ABC):
         return found
 
     def _can_skip(self, stride: int, least: int) -> bool:
-        """Whether every `stride`-th sample makes a level of its own."""
+        """Return True if every `stride`-th sample is enough for a level."""
         sizes = -(-self.sizes // stride)
         return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
 
@@ -121,7 +123,7 @@ def largest(X: Any) -> float:
 
 
 def _table(X: Any) -> Any:
-    """The samples as they are faster to work with: CSR where few entries are stored."""
+    """Return the samples in the faster format: CSR if few entries are stored."""
     if isinstance(X, np.ndarray) or X.nnz <= _DENSE * X.shape[0] * X.shape[1]:
         return X
     return X.toarray()
@@ -138,7 +140,9 @@ def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
 
 
 class FeatureLevel:
-    """Every `stride`-th sample of each class, and the state of `solve_hulls` over them; by name, its fields.
+    """The state of the compiled `solve_hulls` over every `stride`-th sample of each class.
+
+    Its fields are read and set by name.
 
     Attributes
     ----------
@@ -204,7 +208,7 @@ class FeatureLevel:
         self.state[name] = value
 
     def cap_at(self, caps: Vec) -> None:
-        """Take these caps; where they leave a single point, it is one beyond rounding too."""
+        """Set the caps, each at least so large that the weights of its class have a point beyond rounding."""
         mass = self.masses
         whole = np.isfinite(mass)
         least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=whole)
@@ -227,8 +231,7 @@ class FeatureLevel:
         self.begin_at(self._score())
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
-        """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
-        by their gap."""
+        """Start at the weights q and the dual vector w, if known, of a near problem; sigma by their gap."""
         for part, cap in zip(self._split(q), self.caps):
             if self.hulls.row_caps is None and part.max() < cap < 1.25 * part.max():
                 part *= cap / part.max()  # these were at a cap: so they stay
@@ -240,7 +243,7 @@ class FeatureLevel:
             self.hulls.begin(self)
 
     def _place(self, q: Vec) -> None:
-        """q in V, and `x = Z'q`, from the centre on."""
+        """Store q in V, and set `x = center + Z'q`."""
         points = [
             factor * (self.rows(X).T @ part)
             for X, factor, part in zip(self.hulls.tables, self.hulls.factors, self._split(q))
@@ -256,8 +259,10 @@ class FeatureLevel:
             self["largest"] += float(np.linalg.norm(self.hulls.center))
 
     def refined(self, stride: int) -> FeatureLevel:
-        """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
-        as they were here. Where x is 0 here, w says nothing."""
+        """Return a level of more samples that starts at the w and theta of this level.
+
+        Its kinks are twice as wide. If x is 0, w is not used.
+        """
         self.V = self.scratch = np.empty((4, 0))  # to be replaced by larger ones
         level = FeatureLevel(self.hulls, stride)
         if self["status"] == 2.0:
@@ -287,15 +292,17 @@ class FeatureLevel:
         return self.V[2]
 
     def look_at_all(self) -> None:
-        """All samples are active, and the next step is an outer one."""
+        """Make all samples active; the next step is an outer one."""
         self.state["active"] = self.state["end"]
         for name in ("held_mass", "held_step", "status", "phase", "idle"):
             self.state[name] = 0
         self["slack"] = self["best"] = self["nearest"] = np.inf
 
     def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> str:
-        """At most so many outer steps to a relative gap of `tol`, as many at once as a compiled call has time
-        for where nobody watches; answers how they ended."""
+        """Run outer steps to a relative gap of `tol`; return the status.
+
+        A compiled call does several steps at a time if no callback watches.
+        """
         self["tol"], self["zero"] = tol, monitor.zero
         self["verify"] = self.verify if self.stride == 1 else 0.0
         left = min(monitor.limit(_LIMIT) - monitor.iterations, most)

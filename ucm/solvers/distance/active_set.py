@@ -173,7 +173,7 @@ class _Sides(SampleTables):
         return np.concatenate([q[k][rows] for k, rows in self.places])
 
     def projected(self, parts: list[Vec]) -> list[Vec]:
-        """The weights by block, those of the domains nearest to the weights of both hulls."""
+        """Return the weights by block, projected onto the domains."""
         return [
             b.domain.project(v)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
@@ -190,8 +190,9 @@ class _Sides(SampleTables):
 
 
 class HullChain:
-    """The nearest points of two hulls for one pair of caps after another, from the one level of all samples
-    that stays: weights, active samples and sums over the free samples go on from where they were.
+    """The nearest points of two hulls for a sequence of caps, each from the state of the previous solve.
+
+    Weights, active samples and sums over the free samples are kept.
 
     Divided by c, the weights of `c` times the first caps have the first caps and masses `mass / c`, so that
     those at a cap stay where they are. w and the scores begin on the line through two known ones, and the
@@ -212,7 +213,7 @@ class HullChain:
         self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
 
     def first(self, coarse: int) -> Vec:
-        """w as long as the nearest point, 0 where that is 0."""
+        """Solve at the first caps; return w with the length of the nearest point."""
         hulls = self.hulls
         with blas_threads(0, hulls.entries):
             rest = hulls.levels(coarse)
@@ -263,7 +264,7 @@ class HullChain:
         return self._found(found)
 
     def _expected(self, c: float) -> tuple[Vec, Vec]:
-        """w and the scores at c, on the line through those known next to it."""
+        """Return w and the scores at c by linear extrapolation from the nearest two known solutions."""
         near = sorted(self.known, key=lambda each: abs(each[0] - c))
         c1, w1, a1 = near[0]
         for c0, w0, a0 in near[1:2]:
@@ -273,7 +274,7 @@ class HullChain:
         return w1, a1
 
     def _whole(self, scores: Vec) -> None:
-        """All samples are active, with these scores."""
+        """Make all samples active, with these scores."""
         level = self.level
         for lo, hi in level.bounds:
             np.take(scores[lo:hi], level.tags[lo:hi] >> 1, out=level.V[2, lo:hi])
@@ -298,7 +299,7 @@ class HullChain:
 
     @property
     def proven(self) -> bool:
-        """Whether the last point is within the tolerance, as the loop itself sees it."""
+        """True if the compiled loop proved the tolerance for the last point."""
         return self.level["status"] == 1.0
 
     def _found(self, scores: Vec) -> Vec:

@@ -165,7 +165,7 @@ class _Iterate(NamedTuple):
     x: Vec
 
     def beyond(self, before: _Iterate, beta: float) -> _Iterate:
-        """`q + beta (q - q_before)`."""
+        """Return the extrapolation `q + beta (q - q_before)`."""
         q = [a + beta * (a - b) for a, b in zip(self.q, before.q, strict=True)]
         return _Iterate(q, self.x + beta * (self.x - before.x))
 
@@ -175,8 +175,10 @@ class _Iterate(NamedTuple):
 
 
 class _Distance:
-    """`f(q) = ||x(q)||^2 / 2` over the domains of the blocks; where a solve is traced, calls are counted and
-    timed in `counts` and `spent`."""
+    """The function `f(q) = ||x(q)||^2 / 2` over the domains of the blocks.
+
+    In a traced solve `counts` and `spent` have the number and the seconds of its calls.
+    """
 
     def __init__(self, form: MinNorm, monitor: Monitor, projection: str) -> None:
         self.form, self.monitor, self.projection = form, monitor, projection
@@ -200,7 +202,7 @@ class _Distance:
         return _Iterate(q, self._timed("products", lambda: self.form.matvec(q)))
 
     def value(self, at: _Iterate) -> float:
-        """f."""
+        """Return f."""
         return self._timed("evaluations", lambda: 0.5 * float(at.x @ at.x))
 
     def gradient(self, at: _Iterate) -> list[Vec]:
@@ -209,7 +211,7 @@ class _Distance:
         return self._timed("gradients", lambda: self.form.rmatvec(at.x))
 
     def step(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
-        """`T_L(q) = P(q - grad f(q) / L)`."""
+        """Return the projected gradient step `T_L(q) = P(q - grad f(q) / L)`."""
         return self._timed("projections", lambda: self._projected(at, gradient, L))
 
     def _projected(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
@@ -225,7 +227,7 @@ class _Distance:
 
 
 class _Run:
-    """One solve.
+    """The state of one solve.
 
     f : the problem
     z : the last iterate
@@ -294,15 +296,15 @@ class _Run:
 
     @property
     def moved(self) -> float:
-        """`L ||new - p||`, the length of the generalised gradient."""
+        """The length `L ||new - p||` of the generalised gradient."""
         return self.L * math.sqrt(_inner(self.d, self.d))
 
     def due(self) -> bool:
-        """Whether the point is to be assessed."""
+        """Return True if the certificate is due in this iteration."""
         return self.since % 10 == 0 or self.since % 100 == 1 or self.moved < self.eps
 
     def assess(self, at: _Iterate, k: int) -> tuple[float, bool]:
-        """The relative gap, from w = x / ||x||; whether the callback asks to stop."""
+        """Return the relative gap for w = x / ||x||, and True if the callback asks to stop."""
         norm = self.form.space.norm(at.x)
         self.best, self.largest = at, max(self.largest, norm)
         self.gap = self._gap(at, norm)
@@ -315,7 +317,7 @@ class _Run:
         return gap / max(norm, 1e-12 * self.largest)
 
     def report_trace(self, k: int, at: _Iterate) -> bool:
-        """Report a point of the trace, which changes nothing; whether the callback asks to stop."""
+        """Report a point of the trace; return True if the callback asks to stop."""
         norm = self.form.space.norm(at.x)
         return self._report(k, at, norm, self._gap(at, norm))
 
@@ -339,7 +341,7 @@ class _Run:
         return self.monitor.report(k, -norm, gap, more)
 
     def verdict(self, k: int) -> Answer | None:
-        """The answer, where the step is one or the callback asks to stop."""
+        """Return the answer if the step proves the tolerance or the callback asks to stop; else None."""
         self.monitor.passes += self.f.half
         gap, stop = self.assess(self.new, k)
         norm = self.form.space.norm(self.best.x)
@@ -350,7 +352,7 @@ class _Run:
         return Answer(self.best.q).interrupted() if stop else None
 
     def stalled(self, k: int) -> bool:
-        """Whether the gap has not been halved for long, or rounding hides what steps gain."""
+        """Return True if the gap was not halved for long, or the gain of a step is below rounding."""
         if self.gap < 0.5 * self.least:
             self.least, self.halved = self.gap, k
         self.stuck = self.stuck + 1 if self.lost else 0
@@ -365,13 +367,12 @@ class _Run:
         return self._residual(self.best) < self.eps
 
     def _residual(self, at: _Iterate) -> float:
-        """`||L (T_L(q) - q)||`."""
+        """Return the residual `||L (T_L(q) - q)||`."""
         step = _Iterate(self.f.step(at, self.f.gradient(at), self.L), at.x).minus(at)
         return self.L * math.sqrt(_inner(step, step))
 
     def advance(self) -> None:
-        """On to the step, with more momentum; where that pointed uphill, as printed, back to the point
-        before."""
+        """Accept the step and raise the momentum; restart from the last point if it points uphill."""
         options = self.options
         if not (options.restart and _inner(self.gradient, self.new.minus(self.z)) > 0.0):
             theta = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.theta * self.theta))

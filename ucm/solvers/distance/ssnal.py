@@ -61,7 +61,7 @@ class SSNAL(Solver[MinNorm]):
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The name, which tells the kind of linear system."""
+        """The name: "ssnal", or "ssnal-cg" with conjugate gradients."""
         return "ssnal-cg" if self.iterative else "ssnal"
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class _Iterate(Lagrangian):
         self.spent = monitor.passes
 
     def answer(self, status: str) -> Answer:
-        """The best point, or the last one where that is solved."""
+        """Return the best point, or the last one if it is solved."""
         q, w, multipliers = self.kept
         if status == "converged":
             q, w, multipliers = self.q, self.w, self.multipliers
@@ -172,7 +172,7 @@ class _Iterate(Lagrangian):
         return Answer(q, w, multipliers=multipliers).after(status, message)
 
     def run(self) -> str:
-        """All steps, and how they ended."""
+        """Run the outer steps; return the status."""
         monitor = self.monitor
         return run(self, monitor.limit(_OUTER), self.report, lambda: monitor.timed_out)
 
@@ -217,15 +217,15 @@ class _Iterate(Lagrangian):
         ]
 
     def _image(self, p: Sequence[Vec]) -> Vec:
-        """`h + G p` in scaled units: features above, couplings below."""
+        """Return `h + G p` in scaled units: first the features, then the couplings."""
         return sum((A.matvec(v) for A, v in zip(self.G, p, strict=True)), start=self.h) / self.scale
 
     def _pulled(self, d: Vec) -> list[Vec]:
-        """`G_k' d` by block, in scaled units."""
+        """Return `G_k' d` by block, in scaled units."""
         return [A.rmatvec(d) / self.scale for A in self.G]
 
     def _pull_anew(self) -> None:
-        """The pull of y, without the rounding of the larger ones before."""
+        """Recompute `G' y`, which removes the rounding errors of its updates."""
         self.adjoint = self._pulled(self.y)
         self.met = float(np.linalg.norm(self.y))
 
@@ -234,7 +234,7 @@ class _Iterate(Lagrangian):
         return self.ridge * (self.y - self.y0) - self._image(self.p)
 
     def good_enough(self, g: Vec) -> bool:
-        """Against the proximal step; or the gap is proven already."""
+        """Return True if g is small relative to the proximal step, or the gap is proven."""
         move = sum(
             float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True)
         )
@@ -242,7 +242,7 @@ class _Iterate(Lagrangian):
         return float(np.linalg.norm(g)) <= small or self._near(g)
 
     def _near(self, g: Vec) -> bool:
-        """Whether y and the image of p, both known, prove the gap."""
+        """Return True if y and the image of p prove the gap; both are known."""
         n, tol = self.form.n, self.monitor.tol
         z = self.ridge * (self.y - self.y0) - g
         upper = float(np.linalg.norm(z[:n]))
@@ -287,7 +287,7 @@ class _Iterate(Lagrangian):
         self.y0 = np.concatenate([np.zeros(n), self.y[n:]])
 
     def assess(self) -> tuple[float, float, float]:
-        """With the better of two dual vectors: y, and the point itself."""
+        """Assess the centre with the better of two dual vectors: y, and the point itself."""
         n, s, tol = self.form.n, self.scale, self.monitor.tol
         z = self._image(self.q)
         x, self.residual = s * z[:n], float(np.linalg.norm(z[n:]))
@@ -314,7 +314,7 @@ class _Iterate(Lagrangian):
         self.kept = self.q, self.w, self.multipliers
 
     def _bound(self) -> float:
-        """The lower bound that y along with its pull proves, in scaled units."""
+        """Return the lower bound that y proves, in scaled units."""
         if self.proven[0] is not self.adjoint:
             size = float(np.linalg.norm(self.y[: self.form.n]))
             bound = -np.inf
@@ -334,7 +334,7 @@ class _Iterate(Lagrangian):
         return self.form.proves_empty(self._multipliers(self.scale), self.units)
 
     def solved(self) -> bool:
-        """Whether the gap is reached, or x is 0 within rounding."""
+        """Return True if the gap is reached, or x is 0 within rounding."""
         tol = self.monitor.tol
         met = self.residual * self.scale <= 0.05 * tol * self.upper
         close = met and self.monitor.reached(self.gap)

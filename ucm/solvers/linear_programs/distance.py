@@ -68,7 +68,8 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
 
 
 def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: float) -> Index:
-    """`u - v = x(q)` in units of `scale`, and the norm of u - v as the cost; where the equations are."""
+    """Add the equations `u - v = x(q)`, in units of `scale`, and the norm of u - v as the cost; return
+    the indices of the equations."""
     n, eye = form.n, sparse.eye_array(form.n)
     cost = float(form.norm == 1.0)
     up = program.columns(n, 0.0, math.inf, cost)

@@ -127,7 +127,7 @@ class DCA(Solver[DifferenceOfConvex]):
     def _descend(
         self, at: _Iterate, session: _Inner, monitor: Monitor
     ) -> tuple[_Iterate, dict[str, Any]]:
-        """From one start to a critical point; what of the last answer is to be replaced."""
+        """Run DCA from one start to a critical point; return it, and changed fields of its answer."""
         found, end = self._critical(at, session, monitor)
         jumps = _separable(found.form) and self.stop == "gap"
         while jumps and "status" not in end and monitor.may_continue and not monitor.timed_out:
@@ -216,8 +216,10 @@ class _Iterate:
         return np.inf if violation > 1e-9 else max(gain, 0.0) / max(abs(self.height), 1e-300)
 
     def apart(self) -> _Iterate | None:
-        """A lower point, some of whose weights are the best ones by themselves; None where none gains. One
-        that separates the samples is none: there a bounded penalty may leave no minimum."""
+        """Return a lower point, with some coordinates of w minimised one by one; None if there is none.
+
+        A point that separates the samples is not returned, as a bounded penalty may have no minimum there.
+        """
         gain, to, mean = _coordinate_moves(self.form, self.margin, self.w)
         order = np.argsort(-gain)
         order = order[gain[order] > _WORTH * abs(self.height)]

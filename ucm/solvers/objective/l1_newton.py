@@ -104,7 +104,7 @@ class L1Newton:
         return z[:-1], float(z[-1]), slopes if state["status"] == _PROVEN else None
 
     def _known(self, form: Composite) -> bool:
-        """Whether these steps know the loss; the matrix is of one loss."""
+        """Return True if the steps apply to the losses of a form; take its loss and weights."""
         if form.losses is self.form.losses and form.weights is self.form.weights:
             return True
         loss = _loss(form)
@@ -121,9 +121,10 @@ class L1Newton:
     def along(
         self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
     ) -> tuple[Matrix, Matrix, Matrix]:
-        """(k, n + 1) normals and biases, (k, m) dual points and (k, 5) what they took, of problems with walls
-        in the rows of lower and upper, each from the end of the one before it: as many as were proven, in
-        order.
+        """Solve problems with the bounds in the rows of lower and upper, each from the previous solution.
+
+        Return (k, n + 1) normals and biases, (k, m) dual points and a (k, 5) log of the work, for the first k
+        problems, which are proven.
 
         Parameters
         ----------
@@ -149,8 +150,8 @@ class L1Newton:
 
 
 def _loss(form: Composite) -> tuple[bool, Vec] | None:
-    """Whether the one loss of a problem is the squared hinge, or the logistic loss, and what the samples
-    weigh; None for others."""
+    """Return True for a squared hinge or False for a logistic loss, and the sample weights; None for
+    other losses."""
     if len(form.losses) > 1:
         return None
     factor, loss = split_scalar(next(iter(form.losses)))
@@ -161,7 +162,10 @@ def _loss(form: Composite) -> tuple[bool, Vec] | None:
 
 
 def _walls(form: Composite) -> tuple[Vec, Vec, float] | None:
-    """(lower, upper, c) of `c ||w||_2^2` and finite walls of every slope, away from 0; None for others."""
+    """Return (lower, upper, c) of the penalty `c ||w||_2^2 + max over lower <= s <= upper of s'w`.
+
+    None for another penalty, and for bounds that are 0 or infinite.
+    """
     boxed = form.penalty.boxed
     if boxed is None:
         return None

@@ -81,12 +81,12 @@ class ProxALM(Solver[Composite]):
 
 
 class _Envelopes:
-    """The losses, with those that are not smooth replaced by their envelopes.
+    """The losses, with each nonsmooth loss replaced by its Moreau envelope.
 
     Attributes
     ----------
-    alpha : for each loss its multipliers; of a smooth one they are not read
-    kinked : for each loss, whether it is not smooth
+    alpha : the multipliers of each loss; those of a smooth loss are not used
+    kinked : True for each nonsmooth loss
     sigma : the proximal parameter
     """
 
@@ -146,13 +146,13 @@ class _Envelopes:
         return total
 
     def advance(self, margin: Vec) -> float:
-        """Let alpha become a; return what the proximal step counts in the objective."""
+        """Update the multipliers; return their squared change over 2 sigma."""
         moved = self.step(margin)
         self.alpha = self._slopes(margin)
         return moved
 
     def step(self, margin: Vec) -> float:
-        """Return what the proximal step to these margins counts in the objective."""
+        """Return the squared change to the multipliers of these margins, over 2 sigma."""
         known = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
         moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in known if kinked)
         return moved / (2.0 * self.sigma)

@@ -83,24 +83,24 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
 
 
 def _through_rows(form: Composite) -> bool:
-    """Whether quadratic functions with a penalty that joins features are solved in the samples."""
+    """Return True if quadratic problems with a penalty that joins features are solved in the samples."""
     B, R = form.penalty.without_forms
     return R.boxed is None and B is None and form.n > max(form.m, _WIDE)
 
 
 class Losses(Protocol):
-    """Smooth functions of the margins, summed."""
+    """A sum of smooth functions of the margins."""
 
     def loss(self, margin: Vec) -> float:
-        """Their value."""
+        """Return the sum."""
         ...
 
     def gradient(self, margin: Vec) -> Vec:
-        """Minus their slopes."""
+        """Return minus the slopes."""
         ...
 
     def curvature(self, margin: Vec) -> Vec:
-        """Their second derivatives."""
+        """Return the second derivatives."""
         ...
 
 
@@ -110,13 +110,13 @@ class _Model:
 
     Attributes
     ----------
-    features : those that enter; None: all
+    features : the features of the model; None for all
     X : the samples in these features
-    H, mean, mass : the Gram matrix about the mean of the samples, or, of many features, the samples about it
-        that it is of; their mean, and the sum of the weights
-    h : the weights
-    again : whether it is that of an earlier problem
-    columns : the samples by features, where these are so many that no matrix is formed; else None
+    H, mean, mass : the weighted Gram matrix of the centred samples, or for many features its factor; the
+        weighted mean, and the sum of the weights
+    h : the weights of the samples
+    again : True if the model is of an earlier problem
+    columns : the samples by features, if there are too many features to form H; else None
     """
 
     features: NDArray[np.intp] | None
@@ -129,13 +129,13 @@ class _Model:
     columns: Any = None
 
     def holds(self, features: NDArray[np.intp] | None) -> bool:
-        """Whether all of these enter."""
+        """Return True if the model has all of these features."""
         if self.features is None or features is None:
             return self.features is None
         return bool(np.isin(features, self.features, assume_unique=True).all())
 
     def of(self, v: Vec) -> Vec:
-        """The entries of the features that enter."""
+        """Return the entries of the features of the model."""
         return v if self.features is None else v[self.features]
 
 
@@ -145,18 +145,18 @@ class ProximalIterate:
     Attributes
     ----------
     w, b, t, value : the point, its margins and the objective
-    slopes, g, bend : of the losses, and the gradient of all but R, in w and in b
-    over : by how much each slope leaves its walls
-    gain, before : what the last step was foretold to gain, and the one before it
-    damping : the curvature of samples that have none, in that of a parabola with their slope
-    short, shift : how many steps in a row were short, and what is added to the matrix for that
-    follows : whether it goes on from the last iterate of another problem over the same samples
-    pulled : slopes with their tilt, and `Z'` times them, as last computed
-    foretold : the slopes that the last model expected after its step, where it was a whole one
+    slopes, g, bend : the slopes of the losses, and the gradient of the objective without R in w and in b
+    over : the distance of each slope from the subdifferential of R
+    gain, before : the predicted gains of the last step and of the step before it
+    damping : the curvature of samples without curvature, relative to a parabola with their slope
+    short, shift : the number of consecutive short steps, and the ridge that is added because of them
+    follows : True if it starts from the last iterate of another problem over the same samples
+    pulled : the last slopes with the linear term, and their product with `Z'`
+    foretold : the slopes that the last model predicted, if its step was a full one
     dual : the dual point of the gap
-    stale : whether the slopes that a matrix of the problem before foretold proved nothing
-    large : whether more features are in use than a quadratic program may have
-    gap, missed : the relative gap and the violation of the dual point, where they were last measured
+    stale : True if the predicted slopes of the previous problem's matrix proved nothing
+    large : True if a quadratic problem would have too many features
+    gap, missed : the last relative gap, and the violation of its dual point
     """
 
     def __init__(
@@ -197,18 +197,18 @@ class ProximalIterate:
 
     @property
     def lost(self) -> bool:
-        """Whether quadratic functions with the penalty are too hard, or have too many features."""
+        """True if the quadratic problems are too hard, or have too many features."""
         return self.large or (self.joint is not None and self.joint.failed >= _LOST)
 
     def restart(self) -> None:
-        """The objective at the point, of losses that may have changed."""
+        """Recompute the objective, after a change of the losses."""
         self.smooth = self._smooth(self.t) + self._form(self.w, self.B)
         fixed = self.R.value(self.w) - float(self.tilt.normal @ self.w)
         self.value = self.smooth + fixed
         self.gain = self.before = np.inf
 
     def look(self) -> None:
-        """The slopes at the point."""
+        """Compute the slopes and the gradient at the point."""
         self.dual = self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         if self.pulled is None or not np.array_equal(self.pulled[0], beta):
@@ -227,17 +227,17 @@ class ProximalIterate:
             )  # fmt: skip
 
     def measure(self, dual: Vec | None = None) -> None:
-        """The gap, with the slopes as the dual point, or another one."""
+        """Compute the gap with the slopes, or a given vector, as the dual point."""
         self.dual = self.slopes if dual is None else dual
         bound, self.missed = self.form.lower_bound(self.dual, self.t, self.w)
         self.gap = (self.value - bound) / max(abs(self.value), 1e-300)
         self.monitor.passes += 0.5 * self.cost
 
     def ends(self, tol: float) -> bool:
-        """Whether the slopes that the last model foretold prove a gap of tol.
+        """Return True if the predicted slopes of the last model prove a gap of tol.
 
-        They keep to the walls of R, and what Fenchel's inequality leaves of them, sample by sample, is of
-        second order, while slopes at the margins have to be drawn into the walls, which is of first order.
+        They lie in the domain of the conjugate of R, so the gap by Fenchel's inequality is of second order in
+        the step. The slopes at the margins must be moved into this domain: a gap of first order.
         """
         size = abs(self.value)
         most = _SECOND if self.follows else np.sqrt(0.1 * tol)
@@ -416,7 +416,7 @@ class ProximalIterate:
         return self.monitor.timed_out
 
     def _by_columns(self, order: int) -> bool:
-        """Whether so many features enter that coordinate descent goes by the samples."""
+        """Return True if the model has too many features to form its matrix."""
         return self.walls and self.Q is None and order > _ORDER
 
     def _doubt(self, model: _Model) -> bool:
@@ -425,16 +425,16 @@ class ProximalIterate:
         return model.again
 
     def _smooth(self, t: Vec) -> float:
-        """The losses less their tilt."""
+        """Return the sum of the losses and of the linear term."""
         return self.losses.loss(t) - float(self.tilt.margin @ t)
 
     @staticmethod
     def _form(w: Vec, B: Matrix | None) -> float:
-        """`||B w||^2`: not negative, however far w lies along a flat direction."""
+        """Return `||B w||^2`, which rounding cannot make negative."""
         return 0.0 if B is None else float(np.square(B @ w).sum())
 
     def _penalty(self, w: Vec, model: _Model) -> float:
-        """R of the features that enter; the others are 0."""
+        """Return R(w) for the features of the model; other entries of w are 0."""
         if self.joint is not None:
             return self.R.value(w)
         height = self.c * float(w @ w)

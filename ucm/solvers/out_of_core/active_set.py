@@ -244,13 +244,13 @@ class ActiveSetWeights:
         return np.concatenate(blocks)
 
     def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
-        """Return the rows that a reference problem holds, labels times weights, and their weights."""
+        """Return the rows, the labels times weights, and the weights for the reference problem."""
         return *self.active.table(), np.concatenate(self.p)
 
 
 @dataclass
 class ActiveSetRun(Generic[Form]):
-    """One solve by an active set.
+    """The state of one solve by an active set.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class ActiveSetRun(Generic[Form]):
         self.monitor.hessian_passes += share * own.hessian_passes
 
     def refined(self, answer: Answer, gap: float) -> Answer | None:
-        """Ask more of the problem over the same active set; return the answer if no more is possible."""
+        """Lower the gap for the problem over the same active set; return the answer if it cannot be lower."""
         self.exact *= _FINER
         return (
             answer.ended("stalled", f"the gap stayed at {gap:.2g}") if self.exact < LEAST else None

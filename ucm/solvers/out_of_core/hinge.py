@@ -67,7 +67,7 @@ def refuse_losses(inner: Solver[Any], form: RowLosses) -> str | None:
 
 @dataclass
 class HingeRun(ActiveSetRun[RowLosses]):
-    """One solve.
+    """The state of one solve.
 
     Attributes
     ----------

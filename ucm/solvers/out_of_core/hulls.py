@@ -71,7 +71,7 @@ def _problem(
 
 @dataclass
 class HullsRun(ActiveSetRun[RowHulls]):
-    """One solve.
+    """The state of one solve.
 
     Attributes
     ----------

@@ -115,7 +115,7 @@ class Balls(ProvenFunction):
 
     @functools.cached_property
     def low(self) -> Vec:
-        """By class, the v at which equal weights have its mass."""
+        """The v of each class for which equal weights have the mass of the class."""
         sizes = zip(self.form.masses, self.form.shares, self.counts, strict=True)
         means = [mass / (share * count) for mass, share, count in sizes]
         return np.array([_argument(p.loss, s) for p, s in zip(self.parts, means, strict=True)])
@@ -177,7 +177,7 @@ class Balls(ProvenFunction):
         return step
 
     def _step_within(self, g: Vec, H: NDArray[np.float64], t: Vec, support: float) -> Vec:
-        """Return the step that leaves t or, where that gains little, the sum of t."""
+        """Return the Newton step with t fixed; if it gains little, the step with the sum of t fixed."""
         rest = g.size - t.size
         step = np.zeros(g.size)
         step[:rest] = -scaled_solve(H[:rest, :rest], g[:rest])

@@ -12,7 +12,7 @@ __all__ = ["by_rounds"]
 
 
 def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
-    """`run()` over so many entries, one pass behind it; on Ctrl-C what it left in `monitor.latest`."""
+    """Return the answer of `run()`, after a first pass; on Ctrl-C the latest answer, `monitor.latest`."""
     monitor.passes, monitor.reads = 1.0, 1
     try:
         with blas_threads(0, stored):  # blocks have threads of their own

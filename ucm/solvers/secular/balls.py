@@ -42,11 +42,12 @@ def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
 def several(
     spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
 ) -> tuple[Vec, Vec]:
-    """Newton's method on g(u) over u_k >= 0, in steps that leave 1/20 of each u_k at least, with
-    `s_k <- r_k / ||A_k'x||`, which never raises g, where a step fails.
+    """Return x and s for several balls, by Newton's method on g(u) over u_k >= 0.
 
-    s_k at its end means that q_k lies within its ball: x is then orthogonal to the range of A_k, but
-    for a share of 1e-8. Where all are at their ends, 0 may be in U: then the ends move out.
+    A step leaves at least 1/20 of each u_k. If a step fails, the fixed-point step `s_k <- r_k / ||A_k'x||`,
+    which never raises g, replaces it. If s_k is at its upper limit, q_k lies inside its ball, and x is
+    orthogonal to the range of A_k up to 1e-8. If all s_k are at their limits, 0 may lie in U, and the limits
+    are raised.
     """
     S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
     traces = np.array([T.trace for T in spectra])

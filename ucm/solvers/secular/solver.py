@@ -125,13 +125,13 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
 
 
 def _forming(form: MinNorm) -> float:
-    """Passes that forming the S_k costs, those that are not known."""
+    """Return the passes that it costs to form the S_k that are not known."""
     maps = [b.map for b in form.blocks if not known(b.map)]
     return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
 
 
 class _Run:
-    """One solve.
+    """The state of one solve.
 
     unit : of the form
     radii : (K,) of the balls
@@ -174,8 +174,10 @@ class _Run:
         return self.answer if done or not self.monitor.timed_out else self.answer.interrupted()
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
-        """The point that `q_k = -s_k A_k'x` stands for, the gap between its norm and the bound from
-        x as a direction, and whether the answer may be given."""
+        """Return the point of the blocks `q_k = -s_k A_k'x`, its relative gap, and True if this is reached.
+
+        The gap is between the norm of the point and the lower bound for the direction x.
+        """
         form = self.form
         sizes = np.array([float(np.linalg.norm(v)) for v in pulls])
         steps = np.minimum(s, self.radii / np.maximum(sizes, _TINY))

@@ -53,7 +53,7 @@ class Pairs:
 
     @classmethod
     def of_hulls(cls, hulls: KernelHulls) -> tuple[Pairs, NDArray[np.intp]]:
-        """The hulls, and the place of each variable among theirs."""
+        """Return the problem of hulls, and the index of each variable in the hulls."""
         order = np.argsort(hulls.group, kind="stable")
         ends = np.searchsorted(hulls.group[order], np.arange(hulls.mass.size + 1))
         top = hulls.cap[order]
@@ -65,7 +65,7 @@ class Pairs:
 
     @classmethod
     def of_hinge(cls, form: HingeDual) -> Pairs:
-        """The dual of a hinge loss."""
+        """Return the dual problem of a hinge loss."""
         positive = form.y > 0.0
         top = form.C if form.p == 1.0 else np.full(form.m, np.inf)
         return cls(
@@ -88,7 +88,7 @@ class Pairs:
         return [slice(a, b) for a, b in zip(self.ends[:-1], self.ends[1:], strict=True)]
 
     def every(self, stride: int) -> NDArray[np.intp]:
-        """Every stride-th variable of each group; of a loss, of each class."""
+        """Return the indices of every stride-th variable of each group, or of each class for a loss."""
         parts: list[NDArray[np.intp]] = []
         for g in self.groups:
             own = np.arange(g.start, g.stop)
@@ -97,7 +97,7 @@ class Pairs:
         return np.sort(np.concatenate(parts))
 
     def part(self, members: NDArray[np.intp]) -> Pairs:
-        """The problem of some of the variables, their bounds larger by as much as each class is smaller."""
+        """Return the problem over some variables, with bounds scaled up by the number of samples left out."""
         lo, hi = self.lo[members], self.hi[members]
         C = self.C[members] if self.hinge else self.C
         ends = np.searchsorted(members, self.ends)
@@ -127,7 +127,7 @@ class Pairs:
         )
 
     def centre(self) -> Vec:
-        """Equal weights in every group; of a loss 0."""
+        """Return the start: equal weights in every group, or 0 for a loss."""
         u = np.zeros(self.n)
         if not self.hinge:
             for g, mass in zip(self.groups, self.mass, strict=True):
@@ -135,7 +135,7 @@ class Pairs:
         return u
 
     def feasible(self, u: Vec) -> Vec:
-        """The nearest point with these bounds and sums, or one near to it."""
+        """Return a point near u that satisfies the bounds and the sums."""
         u = np.clip(u, self.lo, self.hi)
         for g, mass in zip(self.groups, self.mass, strict=True):
             total = float(u[g].sum())
@@ -154,7 +154,7 @@ class Pairs:
 
     # --- the gradient, the gap -----------------------------------------------------------------------
     def slacks(self, u: Vec) -> Vec:
-        """xi of every variable."""
+        """Return xi of each variable."""
         return slacks(np.abs(u), self.C, self.p) if self.hinge else np.zeros(u.size)
 
     def signs(self) -> Vec:
@@ -162,18 +162,18 @@ class Pairs:
         return np.where(self.hi > 0.0, 1.0, -1.0)
 
     def gradient(self, u: Vec, products: Vec) -> Vec:
-        """F from the products `sum_j s_j u_j k(x_j, x)` with all samples."""
+        """Return the gradient F from the products `sum_j s_j u_j k(x_j, x)` with all samples."""
         F = self.b + self.s * products[self.index]
         return F if self.p == 1.0 else F + self.signs() * self.slacks(u)
 
     def coefficients(self, u: Vec) -> Vec:
-        """(m,) of the samples."""
+        """Return the coefficients of the samples, (m,)."""
         c = np.zeros(self.gram.m)
         np.add.at(c, self.index, self.s * u)
         return c
 
     def thresholds(self, u: Vec, F: Vec) -> Vec:
-        """The theta of each group with the least gap."""
+        """Return the multiplier theta of the sum of each group with the least gap."""
         found = np.zeros(self.mass.size)
         for k, g in enumerate(self.groups):
             if self.p == 1.0:
@@ -186,7 +186,7 @@ class Pairs:
         return found
 
     def _level(self, linear: Vec, g: slice) -> float:
-        """The theta of a group, p > 1, at which the slopes of the losses sum to 0."""
+        """Return the theta of a group at which the slopes of the losses sum to 0, for p > 1."""
         y, p, C, own = self.signs()[g], self.p, self.C[g], linear[g]
         reach = 1.0 + float(np.abs(own).max())
 
@@ -196,7 +196,7 @@ class Pairs:
         return _root(excess, -reach, reach, 0.0)
 
     def gap(self, u: Vec, F: Vec) -> tuple[float, float, float]:
-        """The objective as reported, the duality gap, and what the relative gap is relative to."""
+        """Return the reported objective, the duality gap, and the unit of the relative gap."""
         theta = np.repeat(self.thresholds(u, F), np.diff(self.ends))
         r = F - theta
         if self.p == 1.0:
@@ -218,8 +218,11 @@ class Pairs:
         return dual + gap, gap, abs(dual + gap)
 
     def lifted(self, free: int, products: Vec) -> Vec:
-        """A start from the products of a solution over fewer samples, `free` of whose variables were
-        between their bounds: the bounds are as far apart in F as lets `_WIDER` times as many be free."""
+        """Return a start from the products of a solution over fewer samples.
+
+        `free` of the variables of that solution are between their bounds; of the start about `_WIDER` times
+        as many are.
+        """
         F = self.b + self.s * products[self.index]
         u = np.zeros(self.n)
         if self.p > 1.0:
@@ -244,7 +247,7 @@ class Pairs:
 
 
 def _shifted(v: Vec, lo: Vec, hi: Vec, mass: float, weight: Vec | None = None) -> Vec:
-    """`clip(v - t weight, lo, hi)` with the sum `mass`; a weight of 1 for None."""
+    """Return `clip(v - t weight, lo, hi)` with the sum `mass`; the default weight is 1."""
     width = hi - lo
     if weight is None and float(width.max()) == float(width.min()):
         ref, shift = native.threshold(v - lo, float(width[0]), mass - float(lo.sum()))

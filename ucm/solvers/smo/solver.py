@@ -65,13 +65,13 @@ def descend(
     told: Told,
     exact: bool = True,
 ) -> tuple[Vec, Vec, Answer]:
-    """Variables and derivatives after pair updates to the tolerance of the monitor, and how they ended.
+    """Return the variables, the derivatives and the answer of pair updates to the monitor's tolerance.
 
     Parameters
     ----------
-    zero : whether the objective is 0 for the purpose of the form, from u, the objective and the relative gap
-    told : what a trace holds of u
-    exact : False where float32 derivatives do for the first updates
+    zero : returns True if the objective counts as 0, from u, the objective and the relative gap
+    told : returns the record of a trace from u
+    exact : False to begin with float32 derivatives
 
     Raises
     ------
@@ -182,7 +182,7 @@ class SMO(NearestPoint):
         return answer
 
     def _first(self, problem: Pairs, tol: float, monitor: Monitor) -> Vec:
-        """A start from the solution over a part of the samples."""
+        """Return a start from the solution over a part of the samples."""
         members = problem.every(self.stride)
         if problem.n < self.coarse or members.size == problem.n or monitor.timed_out:
             return problem.centre()

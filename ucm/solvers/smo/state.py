@@ -73,8 +73,7 @@ class State:
         return int(self.fields["updates"])
 
     def run(self, gap: float, limit: int, monitor: Monitor) -> int:
-        """Updates until the relative gap of these variables is at most `gap`, or `limit` updates are made:
-        a code."""
+        """Run pair updates to a relative gap of `gap`, or `limit` updates; return the code of the end."""
         eps = _FLAT * float(np.abs(self.arrays["F"]).max(initial=0.0))
         share = _FIRST
         while True:
@@ -92,7 +91,7 @@ class State:
                 return LIMIT
 
     def _fetch(self) -> None:
-        """Put the row that is missing into the cache, and where there is room those of free variables."""
+        """Put the missing row into the cache, and rows of free variables if there is room."""
         n, filled, slots = (int(self.fields[name]) for name in ("n", "filled", "slots"))
         a = self.arrays
         free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
@@ -107,7 +106,7 @@ class State:
             a["store"][slot * n : (slot + 1) * n] = row
 
     def variables(self) -> Vec:
-        """All u after the updates."""
+        """Return all u after the updates."""
         self.problem.gram.computed += int(self.fields["entries"])
         self.fields["entries"] = 0
         n = int(self.fields["n"])

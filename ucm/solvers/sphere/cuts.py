@@ -152,19 +152,19 @@ class _Program:
         self.program.rows([(u, np.ones((1, unit.size)))], 1.0, 1.0)
 
     def face(self, g: Vec) -> None:
-        """`<g, v> = 1`."""
+        """Set the equation `<g, v> = 1`."""
         along = g * (self.scale / self.unit)
         length = float(np.abs(along).max())
         self.program.row(0, along / length, 1.0 / length)
 
     def cut(self, points: NDArray[np.float64]) -> None:
-        """`t + <x_k, v> >= 0`."""
+        """Add the inequalities `t + <x_k, v> >= 0`."""
         rows = np.column_stack([points / self.unit, np.ones(points.shape[0])])
         none = np.zeros(rows.shape[0])
         self.program.rows([(self.columns, rows)], none, none + np.inf)
 
     def solve(self) -> tuple[float, Vec, Vec] | None:
-        """The bound, v, and the multipliers of the points; None where there is no answer."""
+        """Return the bound, v and the multipliers of the points; None if HiGHS has no optimum."""
         found = self.program.solve()
         if found.status != "optimal":
             return None

@@ -100,8 +100,10 @@ class Facets(UnitSolver):
 
 
 def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
-    """The first of them, and those after it that are not nearly parallel to one before: facets beside each
-    other lead to the same point of U, or to one that is near."""
+    """Return the indices of at most `most` normals, no two of them nearly parallel, the first ones first.
+
+    Facets with nearly parallel normals lead to the same point of U, or to near ones.
+    """
     units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     left, kept = np.ones(len(units), dtype=bool), []
     while left.any() and len(kept) < most:

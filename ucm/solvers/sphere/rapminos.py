@@ -160,7 +160,9 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
-    """`-N g` of the least norm over the face, and that norm relative to the size of the subgradients.
+    """Return the steepest descent direction of the face, and its norm relative to the subgradients.
+
+    The direction is the vector `-N g` of the least norm, with the projection N orthogonal to n.
 
     Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
     """
@@ -187,8 +189,11 @@ def _corner(
     whole: PolyhedralRay | None,
     monitor: Monitor,
 ) -> tuple[_State | None, int]:
-    """Towards the minimum on `<n, w> = 1` of the function of the samples near the thresholds; and how
-    many these should be. None when w is that minimum for every n."""
+    """Return a step towards the minimum on `<n, w> = 1`, and the number of samples for the next one.
+
+    The function to minimise is of the samples nearest to the thresholds. None for the step if w is the
+    minimum for every n.
+    """
     for n in form.corners(at.v):
         found = None if whole is None or monitor.timed_out else whole.reach(n)
         while whole is None and not monitor.timed_out:
@@ -217,8 +222,10 @@ def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
 
 
 def _orthogonal(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Orthonormal rows that span what is orthogonal to rows of norm 1: by their triangle where they are
-    many, as samples in whole numbers tie by the thousand."""
+    """Return orthonormal rows that span the complement of rows of norm 1.
+
+    Many rows are reduced to their QR factor first: samples in whole numbers have thousands of ties.
+    """
     small = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows
     _, s, V = np.linalg.svd(small)
     return V[int((s > 1e-8).sum()) :]

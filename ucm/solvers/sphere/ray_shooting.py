@@ -34,7 +34,9 @@ __all__ = ["PolyhedralRay", "RayPoint", "Reach", "radial"]
 
 
 class PolyhedralRay:
-    """`fixed + sum_i q_i z_i`, `0 <= q <= caps`, the sum of group g `rest[g]`, in HiGHS.
+    """The linear program of a ray into the polytope `{fixed + sum_i q_i z_i}`, in HiGHS.
+
+    The weights have `0 <= q <= caps`, and the sum `rest[g]` in group g.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ class PolyhedralRay:
 
     @classmethod
     def of(cls, hulls: SumOfHulls, monitor: Monitor) -> PolyhedralRay:
-        """All samples of a sum of reduced hulls."""
+        """Return the program of all samples of a sum of reduced hulls."""
         group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
         return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses, monitor)
 
@@ -77,7 +79,7 @@ class PolyhedralRay:
         self.program.rows([(q, member)], rest, rest)
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
-        """(s, w, q); None when no multiple of g is in the set."""
+        """Return (s, w, q) for the largest s with `-s g` in the set; None if no multiple of g is in it."""
         along = g / self.unit
         scale = 1.0 / float(np.abs(along).max())  # s is no larger than this: columns of size one
         self.program.column(self.s, scale * along)
