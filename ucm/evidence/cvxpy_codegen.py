@@ -136,7 +136,7 @@ class _Example:
                 text = repr(v)
                 for s, name in names.items():
                     text = text.replace(f"{s!r}.mean", f"{name}.mean(axis=0)")
-                self.arrays.append((v.evaluate(self.data), Text(text, 1 if " " in text else 5)))
+                self.arrays.append((v.evaluate(self.data), Text(text)))
 
     def _name_samples(self, s: Samples, y: Any) -> str:
         label = "" if s.label is None else re.sub(r"\W", "_", f"_{s.label}")
@@ -153,7 +153,7 @@ class _Example:
         if chosen:
             indicator = np.isin(np.arange(y.size), rows)
             self.arrays += [
-                (rows, Text(chosen, 0)),
+                (rows, Text(chosen)),
                 (indicator * 1.0, Text(f"({chosen}).astype(float)")),
             ]
         if s.kind == "signed":
@@ -186,7 +186,7 @@ class _Example:
         if x.ndim != 1 or (x.any() and not samples):
             return None
         if (x == x[0]).all():
-            return Text(code(x[0]), 5 if x[0] >= 0.0 else 3)
+            return Text(code(x[0]))
         if x.size == self.data.m:
             up, down = x[self.data.y > 0.0], x[self.data.y < 0.0]
             if (up == up[0]).all() and (down == down[0]).all():
@@ -489,5 +489,6 @@ def _function_of(x: float, y: float, counts: list[tuple[Text, int, int]]) -> str
             if abs(y / d**p - k) <= 1e-12 * k:
                 power = count if abs(p) == 1.0 else Text("np.sqrt")(count)
                 factor = float(f"{k:.13g}")
-                return code(factor * power if p > 0.0 else factor / power, 5)
+                text = str(factor * power if p > 0.0 else factor / power)
+                return f"({text})" if " " in text else text
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Iterable
 from functools import reduce
@@ -15,35 +16,40 @@ from ucm.language import cvx as cp
 
 __all__ = ["ExpressionPrinter", "Text", "code"]
 
-_OPERATORS = {
-    "add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "true_divide": ("/", 2), "divide": ("/", 2),
-    "matmul": ("@", 2), "power": ("**", 4), "less_equal": ("<=", 0), "greater_equal": (">=", 0),
-    "less": ("<", 0), "greater": (">", 0), "equal": ("==", 0),
+_SYMBOLS = {
+    "add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/", "matmul": "@",
+    "power": "**", "less_equal": "<=", "greater_equal": ">=", "less": "<", "greater": ">", "equal": "==",
 }  # fmt: skip
-"""The symbol and the precedence of each ufunc: comparison 0, sum 1, product 2, sign 3, power 4, atom 5."""
+"""The symbol of each ufunc."""
+_NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "subtract": "0"}
 
 
 class Text(NDArrayOperatorsMixin):
-    """Source text of an expression with the precedence of its outermost operator. Arithmetic and NumPy's
-    functions of a `Text` give the `Text` of the result."""
+    """The source text of an expression, with no more parentheses than needed. Arithmetic and NumPy's
+    functions of a `Text` give the `Text` of the result.
 
-    def __init__(self, source: str, precedence: int = 5) -> None:
-        self.source, self.precedence = source, precedence
+    Parameters
+    ----------
+    source : Python source, or its syntax tree
+    """
+
+    def __init__(self, source: str | ast.expr) -> None:
+        self.node = ast.parse(source, mode="eval").body if isinstance(source, str) else source
 
     def __str__(self) -> str:
-        return self.source
+        return ast.unparse(self.node)
 
     def __getattr__(self, name: str) -> Text:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Text(f"{code(self, 5)}.{name}")
+        return Text(f"({self}).{name}")
 
     def __call__(self, *args: Any, **options: Any) -> Text:
-        words = [code(a) for a in args] + [f"{name}={code(x)}" for name, x in options.items()]
+        words = [*map(code, args), *(f"{name}={code(x)}" for name, x in options.items())]
         return Text(f"{self}({', '.join(words)})")
 
     def __getitem__(self, key: Any) -> Text:
-        return Text(f"{code(self, 5)}[{code(key)}]")
+        return Text(f"({self})[{code(key)}]")
 
     def __bool__(self) -> bool:
         raise TypeError("source text is neither true nor false")
@@ -53,62 +59,63 @@ class Text(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             return NotImplemented
+        texts = [Text(code(x)) for x in inputs]
         if ufunc is np.negative:
-            return _negative(inputs[0])
-        if ufunc.__name__ in _OPERATORS:
-            return _joined(ufunc.__name__, *inputs)
+            return _negative(texts[0])
+        if ufunc.__name__ in _SYMBOLS:
+            return _joined(ufunc.__name__, *texts)
         return Text("np.abs" if ufunc is np.abs else f"np.{ufunc.__name__}")(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Text:
         return Text(f"np.{function.__name__}")(*args, **options)
 
 
-def _joined(name: str, a: Any, b: Any) -> Text:
-    """`a symbol b`, without neutral elements."""
-    neutral = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "subtract": "0"}
-    left, right = (
-        str(a if isinstance(a, Text) else code(a)),
-        str(b if isinstance(b, Text) else code(b)),
-    )
-    if neutral.get(name) == right:
-        return a if isinstance(a, Text) else Text(left)
+def _joined(name: str, a: Text, b: Text) -> Text:
+    """Return `a symbol b` without neutral elements and double signs."""
+    left, right = str(a), str(b)
+    if _NEUTRAL.get(name) == right:
+        return a
     if (name, left) in (("multiply", "1"), ("add", "0")):
-        return b if isinstance(b, Text) else Text(right)
+        return b
     if (name, left) in (("multiply", "-1"), ("subtract", "0")):
         return _negative(b)
-    symbol, precedence = _OPERATORS[name]
-    left, right = code(a, precedence + (name == "power")), code(b, precedence + (name != "power"))
-    if name == "add" and right.startswith("-"):
-        return Text(f"{left} - {right[1:]}", precedence)
-    return Text(f"{left} {symbol} {right}", precedence)
+    if name in ("add", "subtract") and right.startswith("-"):
+        name, b = "subtract" if name == "add" else "add", _negative(b)
+    return Text(f"({a}) {_SYMBOLS[name]} ({b})")
 
 
 def _negative(x: Text) -> Text:
-    return Text(f"-{code(x, 2)}", min(3, x.precedence))
+    """Return minus an expression; of a product or a quotient the sign of the first factor changes."""
+    node = x.node
+    if isinstance(node, ast.UnaryOp):
+        return Text(node.operand)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.MatMult):
+        return Text(ast.BinOp(_negative(Text(node.left)).node, node.op, node.right))
+    return Text(f"-({x})")
 
 
-def code(x: Any, least: int = 0) -> str:
-    """Source text of an expression, a number or an array, in parentheses below the precedence `least`."""
+def code(x: Any) -> str:
+    """Return the source text of an expression, a number or an array."""
     if isinstance(x, Text):
-        return x.source if x.precedence >= least else f"({x})"
+        return str(x)
     if isinstance(x, str | bool) or x is None:
         return repr(x)
     if sparse.issparse(x):
-        return code(x.toarray())
+        x = x.toarray()
     if isinstance(x, np.ndarray) and x.ndim:
         return f"np.array({x.tolist()!r})".replace("inf", "np.inf")
-    if isinstance(x, list | tuple):
-        inner = ", ".join(code(item) for item in x)
-        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    if isinstance(x, list):
+        return f"[{', '.join(map(code, x))}]"
+    if isinstance(x, tuple):
+        return f"({', '.join(map(code, x))})"
     if isinstance(x, type):
         return x.__name__
     if isinstance(x, slice):
         return f"{code(x.start)}:{code(x.stop)}"
     number = float(x)
-    short = repr(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
     if not np.isfinite(number):
-        short = "np.inf" if number > 0.0 else "-np.inf"
-    return f"({short})" if short.startswith("-") and least > 1 else short
+        return "np.inf" if number > 0.0 else "-np.inf"
+    return repr(int(number) if number.is_integer() and abs(number) < 1e15 else number)
 
 
 class ExpressionPrinter:
@@ -155,7 +162,7 @@ class ExpressionPrinter:
 
     def constant(self, x: Any) -> Text:
         if np.ndim(x) == 0 and not sparse.issparse(x):
-            return Text(code(x), 5 if x >= 0.0 else 3)
+            return Text(code(x))
         known = self.array(x)
         if known is None and len(x.shape) == 2:
             known = Text(self.fresh("A"))
