@@ -51,8 +51,8 @@ class LambdaMax:
 
 
 def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
-    """Return lambda_max of the parameter `name`; None where it multiplies no penalty with a kink at 0, and
-    for losses that are not convex."""
+    """Return lambda_max of the parameter `name`; None if it multiplies no penalty with a kink at 0, or a loss
+    is not convex."""
     model = replace(model, penalty=evaluated(model.penalty, data))
     losses, subtracted = model.loss.split()
     if subtracted or name in model.loss.params() or name not in model.penalty.params():
@@ -83,8 +83,8 @@ def _gradient(data: Data, a: Vec) -> Vec:
 
 
 def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
-    """(m,) the least and the largest slope of each sample at w = 0 and the best b, by bisection for
-    `sum_i y_i a_i = 0`, which falls in b; None where there is no best b, or all slopes are 0 there."""
+    """Return (m,) the least and the largest slope of each sample at w = 0 and the best b, by bisection for
+    `sum_i y_i a_i = 0`, which falls in b; None if there is no best b, or all slopes are 0 there."""
     parts = list(zip(*weighed(losses, data), strict=True))
     by_class = [(loss, class_totals(c, data.y)) for loss, c in parts]
 
@@ -113,8 +113,8 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
 
 
 def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[ProximalPenalty]]:
-    """The sum of the terms that the parameter multiplies, None where that has no proximal map; the others. Of
-    a difference the part that is subtracted has no slope at 0."""
+    """Return the sum of the terms that the parameter multiplies, None if it has no proximal map, and the
+    other terms. Of a difference the subtracted part has no slope at 0."""
     kept, _ = penalty.split()
     own = [p for p in kept if name in p.params()]
     total = CombinedPenalty(tuple(own))
@@ -150,7 +150,7 @@ def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
 
 
 def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> LambdaMax | None:
-    """The program `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`."""
+    """Solve `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`."""
     own, others = _parts(penalty.with_params(**{name: 1.0}), name)
     double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
     if own is None or double is None or others:

@@ -119,25 +119,25 @@ def own_size(node: Node, data: Data) -> Size | None:
 
 
 def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
-    """The sizes that a parameter sets."""
+    """Return the sizes that a parameter sets."""
     every = (own_size(node, data) for node in model.walk())
     return [size for size in every if size is not None and holds(size.declared, name)]
 
 
 def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, Any]]:
-    """The sets that the parameter multiplies, each with its factor."""
+    """Return the sets that the parameter multiplies, each with its factor."""
     sums = model.nodes_of_type(Combination)
     return [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
 
 
 def _kinds(model: RobustMargin, data: Data, name: str) -> list[Size]:
-    """The sizes that a parameter sets as functions of it, those with equal functions once."""
+    """Return the sizes that a parameter sets, as functions of it; equal functions count once."""
     found = (_with_direct_parameter(size, name) for size in sizes_of(model, data, name))
     return list({size.key: size for size in found}.values())
 
 
 def _with_direct_parameter(size: Size, name: str) -> Size:
-    """The size as a function of the one parameter, where its declared scalar is derived from it."""
+    """Return the size as a function of the parameter itself if an expression of it is declared."""
     declared = size.declared
     if not isinstance(declared, BinaryExpression):
         return size
@@ -174,7 +174,7 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
 
 
 def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
-    """The one size that a parameter sets, as a function of it; or why there is none."""
+    """Return the only size that a parameter sets, as a function of it; or the reason why there is none."""
     why = _why_none(model, data, name)
     if why is not None:
         return why
@@ -185,7 +185,7 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
 
 
 def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
-    """True if U grows with the parameter, False if it shrinks; or why neither is known."""
+    """Return True if U grows with the parameter, False if it shrinks; or the reason why this is not known."""
     why = _why_none(model, data, name)
     if why is not None:
         return why
@@ -212,7 +212,7 @@ def _rises(scalar: Expression, name: str) -> bool:
 
 
 def as_size(grows: bool, x: float) -> float:
-    """The parameter as a size that U grows with: itself or its inverse. The function is its own inverse."""
+    """Return the parameter as a size that U grows with: itself or its inverse. It is an involution."""
     return x if grows else 1.0 / x if x else math.inf
 
 
@@ -239,8 +239,8 @@ def interval_of(
 
 
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
-    """Up to lambda_max, where that is known. Else the range that the terms accept: (0, inf), or up to 1 where
-    2 is refused; every value in it gives a minimum, and none a trivial one by itself."""
+    """Return the interval up to lambda_max if it is known, else the range that the terms accept: (0, inf), or
+    (0, 1] if 2 is refused. Every value of this range gives a minimum."""
     top = lambda_max(model, data, name)
     if top is not None:
         word = "optimal" if model.convex else "critical"
@@ -254,29 +254,27 @@ def _of_objective(model: Objective, data: Data, name: str) -> Interval:
 
 
 def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
-    """Where the bound `||w|| <= lam` of a generalised nu-SVM is active. The norm of w without it is that
-    at the first lam of a growing sequence whose ball is inactive; of a multiple `Hinge(p) / nu` it grows as
-    `nu^(1 / (p - 1))`."""
+    """Return the values at which the bound `||w|| <= lam` of a generalised nu-SVM is active: lam up to the
+    norm of w without the bound. Of a multiple `Hinge(p) / nu` this norm grows as `nu^(1 / (p - 1))`."""
     hulls = hulls_by_lam(model)
-    ball = ball_of(hulls[0])
+    ball, lam = ball_of(hulls[0]), lam_of(hulls)
     factor, base = split_scalar(ball.loss)
     if base.slope() is not None:
-        how = "a multiple of the hinge loss has the same classifier for every lam; not computed"
-        return Interval(-math.inf, math.inf, how)
-    lam = lam_of(hulls)
-    power, how = 1.0, "from the upper end on norm(w) <= lam is inactive, and the solution the same"
+        return _unknown(
+            "a multiple of the hinge loss has the same classifier for every lam; not computed"
+        )
     own = isinstance(ball.lam, Param) and ball.lam.name == name
-    present = lam
+    power, present, prefix = (
+        0.0,
+        model.params()[name],
+        "" if own else f"{name} is a factor of the loss",
+    )
     if not own:
-        present = model.params()[name]
         other = ball_of(hulls_by_lam(model.with_params(**{name: 2.0 * present}))[0])
         falls = math.isclose(2.0 * split_scalar(other.loss)[0], factor, rel_tol=1e-12)
         if len(hulls) > 1 or not isinstance(base, Hinge) or not falls or other.lam != ball.lam:
-            return Interval(
-                -math.inf, math.inf, f"{name} is a factor of the loss beside lam; not computed"
-            )
+            return _unknown(f"{prefix} beside lam; not computed")
         power = base.p - 1.0
-        how = f"{name} is a factor of the loss: up to the lower end norm(w) <= lam is inactive"
     try:
         reach, separates = norm_without_bound(hulls, data)
     except ParameterError as error:
@@ -285,15 +283,22 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
         how = "norm(w) <= lam is active at every value, as a w separates the classes"
         if not separates:
             how = "not found: norm(w) <= lam is active up to 1e12 in units of the largest feature"
-        return Interval(0.0, math.inf, how if own else f"{name} is a factor of the loss; {how}")
+        return Interval(0.0, math.inf, how if own else f"{prefix}; {how}")
     if own:
+        how = "from the upper end on norm(w) <= lam is inactive, and the solution the same"
         return Interval(0.0, reach, how, upper_closed=True)
+    how = f"{prefix}: up to the lower end norm(w) <= lam is inactive"
     return Interval(present * (lam / reach) ** power, math.inf, how)
 
 
+def _unknown(how: str) -> Interval:
+    """Return the interval of a parameter without a known one, with the reason."""
+    return Interval(-math.inf, math.inf, how)
+
+
 def _in_their_span(model: RobustMargin, data: Data) -> Data:
-    """More features than samples: the samples in coordinates of their own span, from a QR
-    decomposition. Coordinate-free sets only turn with it, and x = 0 needs m equations, not n."""
+    """Return samples with more features than samples in coordinates of their span, by a QR decomposition.
+    Rotation-invariant sets only turn with the coordinates, and x = 0 takes m equations in place of n."""
     turns = model.set.in_features() is None
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
@@ -322,7 +327,7 @@ def intervals_of_sizes(
     for name in names:
         known = grows_with(model, data, name)
         if isinstance(known, str):
-            return {name: Interval(-math.inf, math.inf, known)}
+            return {name: _unknown(known)}
         grows[name] = known
     data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
     name, monitor = names[0], Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
@@ -410,7 +415,7 @@ def _smallest_by_program(
 
 
 def _operands(U: UncertaintySet) -> list[UncertaintySet]:
-    """The sets that all must have a point for U to have one."""
+    """Return the sets that all must be nonempty for U to be nonempty."""
     if isinstance(U, Combination):
         return [V for inner, _ in U.terms() for V in _operands(inner)]
     if isinstance(U, ConvexUnion):
@@ -421,7 +426,7 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
 def smallest_feasible(
     at: Callable[[float], RobustMargin], data: Data, present: float, names: str
 ) -> float:
-    """The smallest size t at which `at(t)` is not empty by the word of its sets, to rounding.
+    """Return the smallest size t at which the sets of `at(t)` report that they are not empty, to rounding.
 
     Raises
     ------
@@ -460,7 +465,7 @@ def smallest_feasible(
 
 
 class _FreeSize(Scope):
-    """The size that one parameter sets is a variable; everything else is a number."""
+    """The scope of a problem in which the size that one parameter sets is a variable."""
 
     def __init__(self, name: str, unit: float) -> None:
         self.name = self.free = name
@@ -475,8 +480,8 @@ class _FreeSize(Scope):
 def _program(
     model: RobustMargin, data: Data, name: str, through_zero: bool, time_limit: float
 ) -> tuple[float | None, str]:
-    """The value of the parameter at the least size t for which U(t) has a point, or contains 0 if asked; None
-    where no size does.
+    """Return the value of the parameter at the least size t for which U(t) is not empty, or contains 0 with
+    `through_zero`; None if there is no such size; and how it is known.
 
     Raises
     ------

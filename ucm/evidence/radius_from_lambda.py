@@ -137,9 +137,9 @@ class NormProblem:
         rho = 0.5 * (levels[1.0] + levels[-1.0]) - self.classes[0].loss.offset
         return Answer(w=np.append(v, rho), b=0.5 * (levels[-1.0] - levels[1.0]))
 
-    def shortest(self, lam: float) -> tuple[Vec, bool]:
-        """Return the solution w with `||w|| <= lam`, in the unit and coordinates of the form, and whether the
-        bound is active. The function `1 / ||w||` of mu is nearly linear."""
+    def solution(self, lam: float) -> tuple[Vec, bool]:
+        """Return the solution w with `||w|| <= lam`, in the unit and coordinates of the form, and True if the
+        bound is active. Its mu is then the root of `lam / ||w|| - 1`, which is nearly linear in mu."""
         smooth = all(loss.smooth() for loss in self.form.losses)
         solver: Solver[Composite] = ProxNewton() if smooth else ProxALM()
         session, answer = solver.session(self._with_ridge(1.0)), None
@@ -170,7 +170,7 @@ class NormProblem:
 
 
 def radius_from_lambda(model: RobustMargin, data: Data) -> KnownRadius:
-    """The optimum of a model by lam, found once for the data.
+    """Return the optimum of a model by lam, computed once for the data.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _solved(model: RobustMargin, data: Data) -> KnownRadius:
     else:
         problem = NormProblem(hulls, data)
         bound = min(max(lam * problem.unit, 1e-100), 1e100)
-        v, active = problem.shortest(bound)
+        v, active = problem.solution(bound)
         q = best_levels(problem.classes, problem.X @ v)[0]
         x = problem.X.T @ (data.y * q)
         distance = float(np.linalg.norm(x))
@@ -218,9 +218,9 @@ def _solved(model: RobustMargin, data: Data) -> KnownRadius:
 
 def norm_without_bound(hulls: list[Hull], data: Data) -> tuple[float, bool]:
     """Return the norm of the solution w without the bound `||w|| <= lam`, inf if it is larger than 1e12 in
-    units of the samples; and whether a w was found that separates the classes."""
+    units of the samples; and True if a w was found that separates the classes."""
     problem = NormProblem(hulls, data)
-    v, endless = problem.shortest(_LONG)
+    v, endless = problem.solution(_LONG)
     scores = data.y * (problem.X @ v)
     least = sum(float(scores[data.y == sign].min()) for sign in (1.0, -1.0))
     separates = least > 1e-12 * float(np.abs(scores).max())
@@ -229,7 +229,7 @@ def norm_without_bound(hulls: list[Hull], data: Data) -> tuple[float, bool]:
 
 
 def _with_radius(hull: Hull, radius: float, taken: Collection[str]) -> Hull:
-    """`taken` are the names of the other parameters."""
+    """Return the hull with a radius, a `Param` with another name than the parameters in `taken`."""
     word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"
     while word in taken:
         word += "_of_lam"

@@ -120,7 +120,7 @@ def admissible(
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """`with_numbers`, and radii in place of the lam of balls of losses.
+    """Return `with_numbers` with radii in place of the lam of balls of losses.
 
     Raises
     ------
@@ -134,12 +134,13 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
 
 
 def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """The model with numbers in place of its relative `Param`s.
+    """Return the model with numbers in place of its relative `Param`s.
 
-    One is the point at its fraction of its admissible interval, the others at their values. Several are
-    points on a ray of sizes, which goes from the smallest that leave a point by multiples of themselves
-    (of 1 where they are 0) to where 0 enters; each is at its fraction of its own part. Of an objective
-    lam_max is that at the values of the others. Each end is searched for `time_limit` seconds at most.
+    A single relative parameter becomes the point at its fraction of its admissible interval, at the values of
+    the other parameters. Several are points on a ray of sizes. The ray goes from the smallest sizes at which
+    U is not empty, by multiples of themselves (of 1 where they are 0), to the sizes at which 0 enters; each
+    parameter takes its fraction of its own part. The lam_max of an objective is taken at the values of the
+    other parameters. The search for each end takes at most `time_limit` seconds.
 
     Raises
     ------
@@ -158,7 +159,7 @@ def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Mode
 def intervals_of(
     model: RobustMargin | Objective, data: Data, time_limit: float = math.inf
 ) -> Mapping[str, Interval]:
-    """The intervals that the relative `Param`s of a model are fractions of, found once for the data."""
+    """Return the admissible intervals of the relative `Param`s of a model, computed once for the data."""
     names = model.relative_names()
     if not (
         isinstance(model, Objective) and len(names) > 1
@@ -190,11 +191,11 @@ def _intervals(
 
 
 def with_relative_sizes(model: Model, data: Data) -> Model:
-    """The model with its sizes as relative `Param`s, at half of their intervals.
+    """Return the model with its sizes as relative `Param`s, at half of their intervals.
 
-    Where some are relative already, these alone. Else every `Param` that is the size of a set, or the factor
-    of a penalty (the first one where there is no such factor). Without any `Param`, the sizes that are
-    numbers (equal numbers of one kind share a `Param`), or a factor `lam` of the whole penalty.
+    These are the relative parameters if there are any; else every `Param` that is the size of a set or the
+    factor of a penalty (the first parameter if there is no such factor). Without a `Param` they are the sizes
+    that are numbers (equal numbers of one kind share a `Param`), or a factor `lam` of the whole penalty.
     """
     if model.relative_names():
         return model.as_fractions(model.relative_names())

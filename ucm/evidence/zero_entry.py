@@ -1,9 +1,10 @@
 """The size at which 0 enters a set that grows with it.
 
 Let U(t) grow with t. For any w the number `h(t) = min over U(t) of w'x` does not rise, and 0 lies outside of
-U(t) wherever h(t) > 0: the root of h is a lower bound of the size sought. With w along the point of U(t) that
-is nearest to 0 this is at least a Newton step for the distance of U(t) from 0, and never too long. For
-reduced hulls the size sought is that of equation (30) of Barbero, Takeda and Lopez (2015).
+U(t) wherever h(t) > 0: the root of h is a lower bound of the size at which 0 enters. With w along the point
+of U(t) nearest to 0, the step to this root is at least as long as the Newton step for the distance of U(t)
+from 0, and never too long. For reduced hulls this size is the solution of equation (30) of Barbero, Takeda
+and Lopez (2015).
 """
 
 from __future__ import annotations
@@ -35,10 +36,8 @@ _SOLVERS: tuple[Solver[Any], ...] = (
 )  # fmt: skip
 _WIDTH = 1e-6  # relative distance of both proofs
 _ENOUGH = 1e-4  # the largest such distance that counts as proven
-_GAP, _SHARPER = (
-    1e-2,
-    1e-2,
-)  # relative gap of a nearest point, and its factor after a step without progress
+_GAP = 1e-2  # relative gap of a nearest point
+_SHARPER = 1e-2  # factor of this gap after a step without progress
 _INNER = 50  # iterations of a solver
 _INWARD = 1.0001  # times the smallest size, where all weights are tied
 _LARGE = 1e7  # in units of the smallest size: as large as any
@@ -118,8 +117,8 @@ def _form(model: RobustMargin, data: Data) -> MinNorm:
 
 
 def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) -> Answer | None:
-    """The point of U nearest to 0 with a relative gap of `gap`, or the best found; None where no solver has
-    one."""
+    """Return the answer of a solver for the point of U nearest to 0, with a relative gap of `gap` if it is
+    reached within the limits; None if no solver takes the form."""
     solver = next((s for s in _SOLVERS if s.refuse(form) is None), None)
     if solver is None or not form.blocks:
         return None
@@ -141,7 +140,7 @@ def _is_zero(model: RobustMargin, data: Data, form: MinNorm, answer: Answer) -> 
 
 
 def _directions(form: MinNorm, answer: Answer) -> list[Vec]:
-    """The dual vector of the answer and its point, of length 1."""
+    """Return the dual vector and the point of an answer, scaled to length 1."""
     found = [] if answer.w is None else [answer.w]
     directions = [form.space.direction(v, 2.0) for v in (*found, form.matvec(answer.q))]
     return [w for w in directions if w is not None]
@@ -155,7 +154,8 @@ def _root(
     low: float,
     start: float,
 ) -> float:
-    """The largest size found at which w separates 0 from U; `low` where none does, inf where all do."""
+    """Return the largest size found at which w separates 0 from U; `low` if there is none, inf if w separates
+    at every size."""
     best, unit = low, start if start > 0.0 else 1.0
 
     @cache
