@@ -169,12 +169,11 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
     met = {type(node).__name__ for c in cases for node in c.model.walk()}
     assert met >= {
         "Ball", "Box", "CappedSimplex", "ChiSquareBall", "Ellipsoid", "Hull", "AffineImage", "Intersection",
-        "ConvexUnion", "KLBall", "LinearImage", "LossBall", "NormBall", "Point", "Scaled",
-        "Sum",
+        "ConvexUnion", "KLBall", "LinearCombination", "LossBall", "NormBall", "Point",
     }  # fmt: skip
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
     held = Counter(word for c in cases for word in {type(node).__name__ for node in c.model.walk()})
-    assert min(held[word] for word in ("Sum", "Scaled", "LinearImage", "Intersection")) >= 15, held
+    assert min(held[word] for word in ("LinearCombination", "Intersection")) >= 15, held
     words = (
         "sample_weight",
         "class_weight",

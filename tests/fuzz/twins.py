@@ -251,16 +251,14 @@ def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> ReferenceProblem:
         parts = [points(V, data, dim, shares[g]) for g, V in enumerate(U.sets)]
         inside = [cp.sum(shares) == t, *(c for _, own in parts for c in own)]
         return sum(x for x, _ in parts), inside
-    if kind == "Scaled":
-        x, inside = points(U.operand, data, dim, t)
-        return value(U.factor) * x, inside
-    if kind == "LinearImage":
-        M = np.asarray(U.matrix)
-        x, inside = points(U.operand, data, M.shape[1], t)
-        return M @ x, inside
+    if kind == "LinearCombination":
+        total, found = 0.0, []
+        for L, V in U.parts:
+            matrix = isinstance(L, np.ndarray)
+            x, inside = points(V, data, L.shape[1] if matrix else dim, t)
+            total, found = total + (L @ x if matrix else value(L) * x), [*found, *inside]
+        return total, found
     (a, in_a), (b, in_b) = points(U.left, data, dim, t), points(U.right, data, dim, t)
-    if kind == "Sum":
-        return a + b, in_a + in_b
     if kind == "Intersection":
         unit = data.in_units(dim)
         return a, [*in_a, *in_b, cp.multiply(1.0 / unit, a - b) == 0]

@@ -14,7 +14,7 @@ import ucm
 from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import bind
 from ucm.errors import CompositionError
-from ucm.language.sets import LinearImage, Scaled, Sum
+from ucm.language.sets import LinearCombination
 from ucm.language.statistics.affine import MatrixNode, VectorNode
 
 RNG = np.random.default_rng(5)
@@ -23,6 +23,11 @@ X = RNG.standard_normal((7, 3)) + 2.0 * Y[:, None]
 DATA = bind(X, Y)
 P, N = X[Y > 0], X[Y < 0]
 V = np.array([1.0, -2.0, 0.5])
+
+
+def combined(*parts: tuple[Any, Any]) -> LinearCombination:
+    """The combination of these pairs of a set and its factor."""
+    return LinearCombination(tuple((L, U) for U, L in parts))
 
 
 def at(node: Any) -> np.ndarray:
@@ -195,30 +200,30 @@ A = ucm.Hull(pos)
 @pytest.mark.parametrize(
     ("built", "expected"),
     [
-        (A + V, Sum(A, ucm.Point(V))),
-        (V + A, Sum(ucm.Point(V), A)),
-        (V - A, Sum(ucm.Point(V), Scaled(-1.0, A))),
-        (A - V, Sum(A, Scaled(-1.0, ucm.Point(V)))),
-        (V.tolist() + A, Sum(ucm.Point(V), A)),
-        (A - tuple(V), Sum(A, Scaled(-1.0, ucm.Point(V)))),
-        (pos.mean + A, Sum(ucm.Point(pos.mean), A)),
-        (A + pos.mean, Sum(A, ucm.Point(pos.mean))),
-        (pos.mean - A, Sum(ucm.Point(pos.mean), Scaled(-1.0, A))),
+        (A + V, combined((A, 1.0), (ucm.Point(V), 1.0))),
+        (V + A, combined((ucm.Point(V), 1.0), (A, 1.0))),
+        (V - A, combined((ucm.Point(V), 1.0), (A, -1.0))),
+        (A - V, combined((A, 1.0), (ucm.Point(V), -1.0))),
+        (V.tolist() + A, combined((ucm.Point(V), 1.0), (A, 1.0))),
+        (A - tuple(V), combined((A, 1.0), (ucm.Point(V), -1.0))),
+        (pos.mean + A, combined((ucm.Point(pos.mean), 1.0), (A, 1.0))),
+        (A + pos.mean, combined((A, 1.0), (ucm.Point(pos.mean), 1.0))),
+        (pos.mean - A, combined((ucm.Point(pos.mean), 1.0), (A, -1.0))),
         (V & A, ucm.Point(V) & A),
         (A & pos.mean, A & ucm.Point(pos.mean)),
         (pos.mean | A, ucm.ConvexUnion(pos.mean, A)),
         (ucm.Point(pos.mean) | neg.mean, ucm.ConvexUnion(pos.mean, neg.mean)),
-        (np.float32(2) * A, Scaled(2.0, A)),
-        (np.array(2) * A, Scaled(2.0, A)),
-        (A * np.int64(2), Scaled(2.0, A)),
-        (A / np.array(4.0), Scaled(0.25, A)),
-        (Param("c", 2) * A, Scaled(Param("c", 2.0), A)),
-        (np.eye(3) @ A, LinearImage(np.eye(3), A)),
-        (np.eye(3).tolist() @ A, LinearImage(np.eye(3), A)),
-        (np.asfortranarray(np.eye(3, dtype=np.float32)) @ A, LinearImage(np.eye(3), A)),
-        (sparse.csr_matrix(np.eye(3)) @ A, LinearImage(sparse.csr_matrix(np.eye(3)), A)),
-        (sparse.csc_array(np.eye(3)) @ A, LinearImage(sparse.csr_matrix(np.eye(3)), A)),
-        (sparse.coo_matrix(np.eye(3)) @ A, LinearImage(sparse.csr_matrix(np.eye(3)), A)),
+        (np.float32(2) * A, combined((A, 2.0))),
+        (np.array(2) * A, combined((A, 2.0))),
+        (A * np.int64(2), combined((A, 2.0))),
+        (A / np.array(4.0), combined((A, 0.25))),
+        (Param("c", 2) * A, combined((A, Param("c", 2.0)))),
+        (np.eye(3) @ A, combined((A, np.eye(3)))),
+        (np.eye(3).tolist() @ A, combined((A, np.eye(3)))),
+        (np.asfortranarray(np.eye(3, dtype=np.float32)) @ A, combined((A, np.eye(3)))),
+        (sparse.csr_matrix(np.eye(3)) @ A, combined((A, sparse.csr_matrix(np.eye(3))))),
+        (sparse.csc_array(np.eye(3)) @ A, combined((A, sparse.csr_matrix(np.eye(3))))),
+        (sparse.coo_matrix(np.eye(3)) @ A, combined((A, sparse.csr_matrix(np.eye(3))))),
     ],
 )  # fmt: skip
 def test_operands_on_either_side(built: Any, expected: Any) -> None:
@@ -229,7 +234,7 @@ def test_operands_on_either_side(built: Any, expected: Any) -> None:
 def test_numpy_matrices_and_sparse_vectors_never_loop_over_entries() -> None:
     """An operand that NumPy or SciPy would broadcast over must give one node, or a refusal."""
     M = np.matrix(np.eye(3))
-    assert LinearImage(np.eye(3), A) == M @ A
+    assert combined((A, np.eye(3))) == M @ A
     for combine in (operator.add, operator.sub, operator.mul, operator.and_):
         for left, right in ((A, M), (M, A), (A, sparse.csr_matrix(np.eye(3)))):
             with pytest.raises((CompositionError, TypeError)):

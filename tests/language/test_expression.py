@@ -34,7 +34,7 @@ from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.node import LATEX, Node, registered
 from ucm.language.parameter import Range, Scalar
 from ucm.language.problem import loss_dual, problem_latex
-from ucm.language.sets import Intersection, LinearImage, Scaled, Sum
+from ucm.language.sets import Intersection, LinearCombination
 
 MODELS = [
     ucm.models.nu_svm(0.3),
@@ -64,6 +64,11 @@ NAMES: dict[str, Any] = {
     "inf": inf,
 }
 each = pytest.mark.parametrize("node", NODES, ids=repr)
+
+
+def combined(*parts: tuple[Any, Any]) -> LinearCombination:
+    """The combination of these pairs of a set and its factor."""
+    return LinearCombination(tuple((L, U) for U, L in parts))
 
 
 class Slab(ucm.extend.Domain):
@@ -417,12 +422,12 @@ def test_only_text_is_read(thing: Any) -> None:
 
 
 def test_a_deep_declaration_is_refused_or_read_but_never_breaks() -> None:
-    inner = '{"node": "Scaled", "fields": {"factor": 2.0, "operand": '
+    inner = '{"node": "LinearCombination", "fields": {"parts": {"tuple": [{"tuple": [2.0, '
     hull = '{"node": "Hull", "fields": {"samples": ' + json.dumps(POS) + "}}"
     for depth in (20, 5_000):
-        text = '{"ucm": 1, "model": ' + inner * depth + hull + "}}" * depth + "}"
+        text = '{"ucm": 1, "model": ' + inner * depth + hull + "]}]}}}" * depth + "}"
         if depth == 20:
-            assert isinstance(ucm.from_json(text), Scaled)
+            assert isinstance(ucm.from_json(text), LinearCombination)
         else:
             with pytest.raises(CompositionError):
                 ucm.from_json(text)
@@ -504,7 +509,6 @@ def test_an_array_of_numbers_too_large_for_one_is_refused() -> None:
 # --- how deep -----------------------------------------------------------------------------------
 HULL = ucm.Hull(pos)
 DEEPER: dict[str, Any] = {
-    "sum": lambda U: U + neg.mean,
     "difference": lambda U: HULL - U,
     "intersection": lambda U: U & ucm.Ball(pos.mean, 9.0),
     "multiple": lambda U: Param("c", 1.0) * U,
@@ -529,6 +533,14 @@ def test_a_tree_too_deep_is_refused_when_it_is_written(step: str) -> None:
 
     with pytest.raises(CompositionError, match=r"nested 10\d deep, above 100; combine in pairs"):
         on()
+
+
+def test_a_long_sum_is_one_node() -> None:
+    U: Any = HULL
+    for _ in range(200):
+        U = U + neg.mean
+    assert U == HULL + sum([ucm.Point(neg.mean)] * 200) and U._depth < 5
+    assert ucm.from_json(ucm.to_json(U)) == U
 
 
 def test_a_deep_tree_is_solved() -> None:
@@ -588,25 +600,25 @@ def test_operators_build_the_nodes_they_stand_for() -> None:
     A, B = ucm.Hull(pos), ucm.Hull(neg)
     M = np.array([[1.0, 2.0]])
     for built, node in (
-        (A + B, Sum(A, B)),
-        (A - B, Sum(A, Scaled(-1.0, B))),
-        (-A, Scaled(-1.0, A)),
+        (A + B, combined((A, 1.0), (B, 1.0))),
+        (A - B, combined((A, 1.0), (B, -1.0))),
+        (-A, combined((A, -1.0))),
         (A & B, Intersection(A, B)),
-        (M @ A, LinearImage(M, A)),
-        (2 * A, Scaled(2.0, A)),
-        (A * 2, Scaled(2.0, A)),
-        (A / 2, Scaled(0.5, A)),
+        (M @ A, combined((A, M))),
+        (2 * A, combined((A, 2.0))),
+        (A * 2, combined((A, 2.0))),
+        (A / 2, combined((A, 0.5))),
         (1 * A, A),
         (-1 * -A, A),
-        (2 * (3 * A), Scaled(6.0, A)),
+        (2 * (3 * A), combined((A, 6.0))),
         ((2 * A) / 2, A),
     ):
         assert built == node
-    assert repr(A + (B - A)) == "Hull(pos) + (Hull(neg) - Hull(pos))"
+    assert repr(A + (B - A)) == "Hull(pos) + Hull(neg) - Hull(pos)"
     assert repr((A + B) & A - B) == "(Hull(pos) + Hull(neg)) & (Hull(pos) - Hull(neg))"
     assert repr((A & B) + A) == "(Hull(pos) & Hull(neg)) + Hull(pos)"
     assert [type(n).__name__ for n in (A - B).walk()] == [
-        "Sum", "Hull", "Samples", "Scaled", "Hull", "Samples",
+        "LinearCombination", "Hull", "Samples", "Hull", "Samples",
     ]  # fmt: skip
 
 

@@ -54,6 +54,7 @@ __all__ = [
     "operator",
     "registered",
     "restricted",
+    "signed_sum",
     "source",
 ]
 
@@ -617,6 +618,23 @@ def in_parentheses(text: str) -> str:
         depth += (ch in "([{") - (ch in ")]}")
         if ch == " " and depth == 0:
             return f"({text})"
+    return text
+
+
+def signed_sum(
+    terms: list[tuple[Any, str]], times: str, number: Callable[[Any], str], plus: str = " + "
+) -> str:
+    """Return `a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
+    text = ""
+    for c, word in terms:
+        minus = isinstance(c, float) and c < 0.0
+        size = -c if minus else c
+        one = isinstance(size, float) and size == 1.0
+        body = word if one else f"{in_parentheses(number(size))}{times}{word}"
+        if text:
+            text += (" - " if minus else plus) + body
+        else:
+            text = ("-" if minus else "") + body
     return text
 
 

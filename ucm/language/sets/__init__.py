@@ -11,7 +11,7 @@ from ucm.language.sets.ambiguity import (
     TotalVariation,
     Wasserstein,
 )
-from ucm.language.sets.combination import LinearImage, Scaled, Sum
+from ucm.language.sets.combination import LinearCombination
 from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.intersection import Intersection
@@ -27,12 +27,10 @@ __all__ = [
     "Gelbrich",
     "Hull",
     "Intersection",
-    "LinearImage",
+    "LinearCombination",
     "Point",
     "ReducedHull",
-    "Scaled",
     "SpectralRisk",
-    "Sum",
     "TotalVariation",
     "Wasserstein",
     "algebra",

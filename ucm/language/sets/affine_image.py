@@ -301,7 +301,7 @@ class AffineImage(DomainImage):
         size = rows if isinstance(self.center, Origin) else self.center.dimension(n)
         if size not in (None, rows):
             raise CompositionError(
-                f"{brief(self)}: expected a center of {rows} entries, one for each row of A, got {size}; "
+                f"expected a center of {rows} entries, one for each row of A, got {size}, in {brief(self)}; "
                 "both must be equal"
             )
         return rows

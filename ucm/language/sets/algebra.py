@@ -11,12 +11,12 @@ from scipy import sparse
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.node import Node, axes, in_parentheses
-from ucm.language.parameter import Expression, Scalar, as_factor, is_zero, within
+from ucm.language.parameter import Scalar, as_factor, is_zero, within
 from ucm.language.penalties.groups import GroupLasso
 from ucm.language.penalties.norms import L1, exponent
 from ucm.language.robust import RobustMargin, dual_exponent
-from ucm.language.sets.affine_image import Point
-from ucm.language.sets.combination import LinearImage, Scaled, Sum
+from ucm.language.sets.affine_image import Point, as_linear_map
+from ucm.language.sets.combination import LinearCombination
 from ucm.language.sets.ellipsoid import Ball
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
@@ -76,7 +76,7 @@ def penalised(a: Any, b: Any) -> RobustMargin:
             "RobustMargin(U) + 0.1 * L1(), add sets inside, RobustMargin(U + V), and losses to penalties"
         )
     balls = _balls(penalty, 1.0, model.norm)
-    return RobustMargin(_in_pairs([model.set, *balls]), model.norm)
+    return RobustMargin(_added(model.set, *balls), model.norm)
 
 
 def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
@@ -92,7 +92,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     if ridge is not None and p == 2.0:  # c ||w||_2^2, and ||w||_2 = 1
         return [Ball(0, c * ridge[1])]
     if isinstance(penalty, L1):
-        return [LinearImage(np.diag(penalty.weights), Ball(0, c, math.inf))]
+        return [transform(np.diag(penalty.weights), Ball(0, c, math.inf))]
     if isinstance(penalty, GroupLasso):
         eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
         weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
@@ -101,7 +101,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
             for r, g in zip(weights, groups, strict=True)
             if r > 0.0
         ]
-        return [LinearImage(E, Ball(np.zeros(E.shape[1]), c * float(r))) for r, E in own]
+        return [transform(E, Ball(np.zeros(E.shape[1]), c * float(r))) for r, E in own]
     raise CompositionError(
         f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
         "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "
@@ -110,10 +110,10 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     )
 
 
-def _in_pairs(sets: list[UncertaintySet]) -> UncertaintySet:
-    """Return the sum of the sets as a balanced tree."""
-    half = (len(sets) + 1) // 2
-    return sets[0] if len(sets) == 1 else Sum(_in_pairs(sets[:half]), _in_pairs(sets[half:]))
+def _added(*sets: UncertaintySet) -> UncertaintySet:
+    """Return the Minkowski sum of the sets, combinations among them taken apart."""
+    parts = [U.parts if isinstance(U, LinearCombination) else ((1.0, U),) for U in sets]
+    return sets[0] if len(sets) == 1 else LinearCombination(sum(parts, ()))
 
 
 @operator("+")
@@ -121,13 +121,13 @@ def add(a: Any, b: Any) -> UncertaintySet:
     """`{x + y : x in A, y in B}`; the number 0 is the origin."""
     if is_zero(a) or is_zero(b):
         return as_set(b if is_zero(a) else a, "+")
-    return Sum(as_set(a, "+"), as_set(b, "+"))
+    return _added(as_set(a, "+"), as_set(b, "+"))
 
 
 @operator("-")
-def subtract(a: Any, b: Any) -> Sum:
+def subtract(a: Any, b: Any) -> UncertaintySet:
     """`{x - y : x in A, y in B}`."""
-    return Sum(as_set(a, "-"), Scaled(-1.0, as_set(b, "-")))
+    return _added(as_set(a, "-"), scale(-1.0, as_set(b, "-")))
 
 
 @operator("*")
@@ -139,12 +139,11 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
         raise CompositionError(
             f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
         )
-    if isinstance(factor, float):
-        if isinstance(a, Scaled) and not isinstance(a.factor, Expression):
-            return scale(factor * a.factor, a.operand)
-        if factor == 1.0:
-            return a
-    return Scaled(factor, a)
+    if isinstance(factor, float) and isinstance(a, LinearCombination):
+        (inner, U), *others = a.parts
+        if not others and isinstance(inner, float):
+            factor, a = factor * inner, U
+    return a if factor == 1.0 else LinearCombination(((factor, a),))
 
 
 @operator("/")
@@ -163,13 +162,13 @@ def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
 
 
 @operator("@")
-def transform(M: Any, a: Any) -> LinearImage:
+def transform(M: Any, a: Any) -> UncertaintySet:
     """`{M x : x in A}`."""
     if isinstance(M, Node) or not (isinstance(M, np.ndarray | list | tuple) or sparse.issparse(M)):
         raise CompositionError(
             f"{brief(M)} @ {brief(a)}: `@` takes a matrix on its left and a set on its right; write M @ U"
         )
-    return LinearImage(M, a)
+    return LinearCombination(((as_linear_map(M, "M @ U"), a),))
 
 
 @operator("&")

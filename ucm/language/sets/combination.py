@@ -24,20 +24,11 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import (
-    Notation,
-    RotationInvariant,
-    converted,
-    in_parentheses,
-    number_source,
-    source,
-)
+from ucm.language.node import Notation, in_parentheses, signed_sum, source
 from ucm.language.parameter import Expression, Scalar, as_declared, shown, value
-from ucm.language.sets.affine_image import as_linear_map, reindexed, subpaths
-from ucm.language.sets.intersection import Intersection
-from ucm.language.sets.union import ConvexUnion
+from ucm.language.sets.affine_image import reindexed, subpaths
 
-__all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "summands", "times"]
+__all__ = ["Combination", "LinearCombination", "is_number", "summands", "times"]
 
 
 class Combination(UncertaintySet):
@@ -114,98 +105,55 @@ class Combination(UncertaintySet):
         )
 
 
-class Sum(Combination, RotationInvariant):
-    """The Minkowski sum `A + B = {a + b}`; `A - B = {a - b}` is `A + (-B)`.
+class LinearCombination(Combination):
+    """The Minkowski combination `{sum_k L_k x_k : x_k in U_k}`, written with `+`, `-`, `*` and `@`.
+
+    Attributes
+    ----------
+    parts : the pairs (L_k, U_k), L_k a number, a `Param` or a matrix
 
     Examples
     --------
     >>> import ucm
-    >>> ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)
-    Hull(pos) - Hull(neg)
-    """
-
-    left: UncertaintySet
-    right: UncertaintySet
-
-    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
-        return (self.left, 1.0), (self.right, 1.0)
-
-    def _written(self, left: str, right: UncertaintySet) -> tuple[str, UncertaintySet, bool]:
-        """Return the left operand in text, as `&` and `|` bind weaker than `+`; the right one; whether A - B
-        was written."""
-        left = in_parentheses(left) if isinstance(self.left, Intersection | ConvexUnion) else left
-        if isinstance(right, Scaled) and right.factor == -1.0:
-            return left, right.operand, True
-        return left, right, False
-
-    def __repr__(self) -> str:
-        left, right, minus = self._written(repr(self.left), self.right)
-        return f"{left} {'-' if minus else '+'} {in_parentheses(repr(right))}"
-
-    def formula(self, notation: Notation) -> str:
-        left, right, minus = self._written(self.left.formula(notation), self.right)
-        sign = (
-            " - " if minus else notation.minkowski_sum
-        )  # the sign of erosion would be another set
-        return f"{left}{sign}{in_parentheses(right.formula(notation))}"
-
-
-class Scaled(Combination, RotationInvariant):
-    """The multiple `c U = {c x : x in U}`, c of any sign.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> 2 * ucm.Hull(ucm.signed)
-    2 * Hull(signed)
-    """
-
-    factor: Scalar
-    operand: UncertaintySet
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not math.isfinite(as_declared(self.factor)):
-            raise CompositionError(
-                f"{self!r}: the factor must be finite, got {shown(self.factor)}; write a number below 1e308"
-            )
-
-    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
-        return ((self.operand, self.factor),)
-
-    def __repr__(self) -> str:
-        inner = in_parentheses(repr(self.operand))
-        if isinstance(self.factor, Expression):
-            return f"{in_parentheses(repr(self.factor))} * {inner}"
-        return f"-{inner}" if self.factor == -1.0 else f"{number_source(self.factor)} * {inner}"
-
-    def formula(self, notation: Notation) -> str:
-        inner = in_parentheses(self.operand.formula(notation))
-        return f"-{inner}" if self.factor == -1.0 else f"{notation.scalar(self.factor)} {inner}"
-
-
-class LinearImage(Combination):
-    """The linear image `M @ U = {M x : x in U}`; it lives in the space of the rows of M.
-
-    Examples
-    --------
-    >>> import ucm
+    >>> ucm.Hull(ucm.pos) - 2 * ucm.Hull(ucm.neg)
+    Hull(pos) - 2 * Hull(neg)
     >>> print([[1.0, 0.0]] @ ucm.Ball([0.0, 0.0], 1))
     [1×2] {(0, 0) + u : ‖u‖₂ ≤ 1}
     """
 
-    matrix: Any = converted(converter=as_linear_map)
-    operand: UncertaintySet
+    parts: tuple[tuple[Scalar | Any, UncertaintySet], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for L, _ in self.parts:
+            if is_number(L) and not math.isfinite(as_declared(L)):
+                raise CompositionError(
+                    f"{self!r}: the factor must be finite, got {shown(L)}; write a number below 1e308"
+                )
 
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
-        return ((self.operand, self.matrix),)
+        return tuple((U, L) for L, U in self.parts)
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return all(is_number(L) for L, _ in self.parts)
 
     def __repr__(self) -> str:
-        return f"{source(self.matrix)} @ {in_parentheses(repr(self.operand))}"
+        words = [(L, in_parentheses(repr(U))) for L, U in self.parts]
+        return signed_sum(
+            [(L, w) if is_number(L) else (1.0, f"{source(L)} @ {w}") for L, w in words],
+            " * ",
+            source,
+        )
 
     def formula(self, notation: Notation) -> str:
-        inner = in_parentheses(self.operand.formula(notation))
-        return f"{notation.array(self.matrix)} {inner}"
+        words = [(L, in_parentheses(U.formula(notation))) for L, U in self.parts]
+        return signed_sum(
+            [(L, w) if is_number(L) else (1.0, f"{notation.array(L)} {w}") for L, w in words],
+            " ",
+            notation.scalar,
+            notation.minkowski_sum,  # a difference is written with -, though erosion is another set
+        )
 
 
 def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:

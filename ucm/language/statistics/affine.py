@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from numbers import Real
 from operator import add
@@ -29,8 +29,8 @@ from ucm.language.node import (
     Notation,
     RotationInvariant,
     axes,
-    in_parentheses,
     operator,
+    signed_sum,
     source,
 )
 from ucm.language.parameter import (
@@ -118,10 +118,10 @@ class StatisticSum(Statistic):
         return reduce(add, [value(c) * v.evaluate(data) for c, v in self.terms])
 
     def __repr__(self) -> str:
-        return _signed([(c, repr(v)) for c, v in self.terms], "*", source)
+        return signed_sum([(c, repr(v)) for c, v in self.terms], "*", source)
 
     def formula(self, notation: Notation) -> str:
-        return _signed([(c, v.formula(notation)) for c, v in self.terms], " ", notation.scalar)
+        return signed_sum([(c, v.formula(notation)) for c, v in self.terms], " ", notation.scalar)
 
 
 def coefficient(c: Any, node: Node) -> Scalar:
@@ -156,21 +156,6 @@ def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
         flat = [term for k, term in enumerate(flat) if k not in at[1:]]
     flat = [(c, v) for c, v in flat if not isinstance(v, Origin)] or [(1.0, Origin())]
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else whole(tuple(flat))
-
-
-def _signed(terms: list[tuple[Scalar, str]], times: str, number: Callable[[Scalar], str]) -> str:
-    """Return `a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
-    text = ""
-    for c, word in terms:
-        minus = isinstance(c, float) and c < 0.0
-        size = -c if minus else c
-        one = isinstance(size, float) and size == 1.0
-        body = word if one else f"{in_parentheses(number(size))}{times}{word}"
-        if text:
-            text += (" - " if minus else " + ") + body
-        else:
-            text = ("-" if minus else "") + body
-    return text
 
 
 class VectorNode(Statistic):
