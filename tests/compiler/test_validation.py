@@ -357,8 +357,8 @@ NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a message": (lambda form: _centers(form, message=3), "text"),
     "multipliers": (lambda form: _centers(form, multipliers=[np.zeros(3)]), "multipliers with 0"),
     "a witness": (lambda form: _centers(form, witness=3), "LowerBoundProof"),
-    "far outside": (lambda form: Answer([v + 1.0 for v in form.centers()]), "in their domains"),
-    "zeros": (lambda form: Answer([0.0 * v for v in form.centers()]), "in their domains"),
+    "far outside": (lambda form: Answer([v + 1.0 for v in form.centers()]), "in its domains"),
+    "zeros": (lambda form: Answer([0.0 * v for v in form.centers()]), "in its domains"),
     "infeasibility": (lambda form: Answer(status="infeasible"), "the centre of U lies in U"),
 }  # fmt: skip
 

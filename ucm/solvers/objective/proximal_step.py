@@ -406,6 +406,8 @@ class ProximalIterate:
         if self.joint is not None:
             B = H if self.rows else _root(H)
             top = float(np.einsum("ij,ij->j", B, B).max()) or 1.0
+            if not np.isfinite(top):  # the squares overflow, and no step is known
+                return np.full(w.size, np.nan)
             away = w - self.R.prox(w - r / top, 1.0 / top)
             return self.joint.solve(B, r, w, _EXACT * top * float(np.abs(away).max())) - w
         H = H.copy()
