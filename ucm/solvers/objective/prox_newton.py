@@ -71,13 +71,12 @@ class ProxNewton(Solver[Composite]):
 
 
 class _Steps(Session[Composite]):
-    """The last point, and the matrix of the last step.
+    """The matrix of compiled steps, or the transpose of the samples, which serve all problems.
 
     Attributes
     ----------
     watched : whether a window of steps that gain little ends them
     systems : those of L2 where they are too large to be formed, or None
-    last : the last iterate, from whose margins and matrix the next problem goes on
     small : compiled steps, of few samples; or None
     """
 
@@ -87,7 +86,6 @@ class _Steps(Session[Composite]):
         self.systems: NewtonCG | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
             self.systems = NewtonCG(form.X)
-        self.last: ProximalIterate | None = None
         self.small = L1Newton.of(form)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
@@ -100,7 +98,7 @@ class _Steps(Session[Composite]):
             if dual is not None:
                 return Answer(w=w, b=b, slopes=dual)
             at = (w, b)
-        step = self.last = ProximalIterate(form, at, monitor, self.systems, last=self.last)
+        step = ProximalIterate(form, at, monitor, self.systems)
         with np.errstate(over="ignore", invalid="ignore"):
             status, left = self._descend(step, monitor)
         return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)

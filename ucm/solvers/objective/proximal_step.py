@@ -12,9 +12,8 @@ sign) coordinate descent and Newton steps on its support take turns, on the matr
 see `ucm.solvers.objective.proximal_quadratic`. Large systems of L2 are solved by conjugate gradients.
 
 The working set holds the features that are not 0 or whose slope leaves its walls, and the samples with
-h_i > 0. The first steps of a problem take the matrix of the problem before, over the same samples, as long
-as they gain enough. Samples on a straight part of a loss have the curvature of a parabola with their slope
-(Huber's weights), and ever less of it as long as whole steps succeed.
+h_i > 0. Samples on a straight part of a loss have the curvature of a parabola with their slope (Huber's
+weights), and ever less of it as long as whole steps succeed.
 
 Lee, Sun and Saunders (2014), Proximal Newton-type methods for minimizing composite functions, give the
 method; Yuan, Ho and Lin (2012), An improved GLMNET for l1-regularized logistic regression, the sets of
@@ -23,7 +22,7 @@ features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,7 +62,6 @@ _NEW = 32  # features that may enter at once, beside as many as are not 0
 _SHARE = 0.2  # of the largest violation, with which one of very many features enters
 _FEW = 64  # features that enter without choice
 _MOST = 0.7  # share of the features from which on all enter
-_AGAIN = 1e-2  # ratio of two gains below which the matrix of an earlier problem serves once more
 _SECOND = 1e-2  # of the objective, the gain of a step whose second order is looked at
 _NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
 
@@ -115,7 +113,6 @@ class _Model:
     H, mean, mass : the weighted Gram matrix of the centred samples, or for many features its factor; the
         weighted mean, and the sum of the weights
     h : the weights of the samples
-    again : True if the model is of an earlier problem
     columns : the samples by features, if there are too many features to form H; else None
     """
 
@@ -125,14 +122,7 @@ class _Model:
     mean: Vec
     mass: float
     h: Vec
-    again: bool = False
     columns: Any = None
-
-    def holds(self, features: NDArray[np.intp] | None) -> bool:
-        """Return True if the model has all of these features."""
-        if self.features is None or features is None:
-            return self.features is None
-        return bool(np.isin(features, self.features, assume_unique=True).all())
 
     def of(self, v: Vec) -> Vec:
         """Return the entries of the features of the model."""
@@ -150,11 +140,9 @@ class ProximalIterate:
     gain, before : the predicted gains of the last step and of the step before it
     damping : the curvature of samples without curvature, relative to a parabola with their slope
     short, shift : the number of consecutive short steps, and the ridge that is added because of them
-    follows : True if it starts from the last iterate of another problem over the same samples
     pulled : the last slopes with the linear term, and their product with `Z'`
     foretold : the slopes that the last model predicted, if its step was a full one
     dual : the dual point of the gap
-    stale : True if the predicted slopes of the previous problem's matrix proved nothing
     large : True if a quadratic problem would have too many features
     gap, missed : the last relative gap, and the violation of its dual point
     """
@@ -166,7 +154,6 @@ class ProximalIterate:
         monitor: Monitor,
         systems: NewtonCG | None,
         losses: Losses | None = None,
-        last: ProximalIterate | None = None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, form.linear, monitor, form.cost
         self.losses: Losses = form if losses is None else losses
@@ -178,22 +165,15 @@ class ProximalIterate:
         self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.timed_out)
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.project_domain(start[0]), start[1]
-        here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
-        self.t = last.t if last is not None and here else form.margins(self.w, self.b)
+        self.t = form.margins(self.w, self.b)
         self.restart()
         self.large, self.damping = False, 1.0
         self.short, self.shift = 0, 0.0
         self.gap = self.missed = np.inf
         self.foretold: Vec | None = None
-        self.stale = False
-        self.squares = SampleMap(form.X).squares if last is None else last.squares
+        self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
         self.pulled: tuple[Vec, Vec] | None = None
-        self.follows = last is not None
-        if last is not None:
-            self.pulled, self.damping = last.pulled, last.damping
-            if last.model is not None and systems is None and self.Q is None and last.Q is None:
-                self.model = replace(last.model, again=True)
 
     @property
     def lost(self) -> bool:
@@ -240,14 +220,10 @@ class ProximalIterate:
         the step. The slopes at the margins must be moved into this domain: a gap of first order.
         """
         size = abs(self.value)
-        most = _SECOND if self.follows else np.sqrt(0.1 * tol)
-        if self.foretold is None or not self.gain <= most * size:
+        if self.foretold is None or not self.gain <= np.sqrt(0.1 * tol) * size:
             return False
         self.measure(self.foretold)
-        if self.monitor.reached(self.gap, tol):
-            return True
-        self.stale = True
-        return False
+        return self.monitor.reached(self.gap, tol)
 
     def _features(self) -> NDArray[np.intp] | None:
         """Return the working set: the features in use, and the others with the largest violations."""
@@ -263,11 +239,9 @@ class ProximalIterate:
         features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
         return None if features.size > _MOST * used.size else features
 
-    def _formed(self, features: NDArray[np.intp] | None, anew: bool = False) -> _Model:
-        """Return the model at the point, or that of the problem before where it serves."""
+    def _formed(self, features: NDArray[np.intp] | None) -> _Model:
+        """Return the model at the point."""
         last, form = self.model, self.form
-        if last and last.again and not (self.stale or anew) and last.holds(features):
-            return last
         if features is None:
             X = form.X
         else:
@@ -317,20 +291,15 @@ class ProximalIterate:
         self.foretold = None
         if self.large:
             return False
-        model, before = self._formed(features), self.gain
-        while True:
-            g, w = model.of(self.g), model.of(self.w)
-            d = self._direction(model, g - self.bend * model.mean, w)
-            e = -self.bend / model.mass - float(model.mean @ d)
-            here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
-            self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
-            if not (model.again and self.gain > _AGAIN * before):
-                break
-            model = self._formed(features, anew=True)
-        self.before = before
+        model, self.before = self._formed(features), self.gain
+        g, w = model.of(self.g), model.of(self.w)
+        d = self._direction(model, g - self.bend * model.mean, w)
+        e = -self.bend / model.mass - float(model.mean @ d)
+        here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
+        self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
         slack = _ROUNDING * abs(self.value)  # below it a step still makes the slopes better
         if not self.gain > -slack:
-            return self._doubt(model)
+            return False
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
         known, a = self.value - self.smooth - here, self._first(w, d, move, linear)
@@ -345,7 +314,7 @@ class ProximalIterate:
                 break
             a *= 0.5
         else:
-            return self._doubt(model)
+            return False
         self.damping = (
             max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         )
@@ -389,7 +358,7 @@ class ProximalIterate:
                 H = H.copy()
                 H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
-            near = self.follows or self.before <= _SECOND * abs(self.value)
+            near = self.before <= _SECOND * abs(self.value)
             if near and model.columns is None:  # else so exact a step costs more than another one
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
             walls, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
@@ -420,11 +389,6 @@ class ProximalIterate:
     def _by_columns(self, order: int) -> bool:
         """Return True if the model has too many features to form its matrix."""
         return self.walls and self.Q is None and order > _ORDER
-
-    def _doubt(self, model: _Model) -> bool:
-        """Form the next model anew; return True if this one was of an earlier problem."""
-        self.model = None
-        return model.again
 
     def _smooth(self, t: Vec) -> float:
         """Return the sum of the losses and of the linear term."""
