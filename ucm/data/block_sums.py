@@ -28,7 +28,7 @@ def _chunks(X: Matrix) -> list[slice]:
 
 
 def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """The rows in double precision: all at once where they are, else some at a time, and no copy of all."""
+    """Yield the rows in double precision: float64 at once, other types in chunks."""
     if X.dtype == np.float64:
         yield slice(0, X.shape[0]), X
         return
@@ -37,7 +37,7 @@ def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
 
 
 def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
-    """Euclidean norms of the rows of `X - 1 center'`, without forming it."""
+    """Return the Euclidean norms of the rows of `X - 1 center'`, without forming it."""
     if sparse.issparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
         if center is not None:
@@ -51,12 +51,12 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
 
 
 def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
-    """`(X - 1 c')' diag(d) (X - 1 c')` over the rows with d != 0, which all have d > 0."""
+    """Return `(X - 1 c')' diag(d) (X - 1 c')`, d >= 0."""
     return weighted_sums(X, d, center)[0]
 
 
 def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray[np.float64], Vec]:
-    """`(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d`, as `weighted_gram`."""
+    """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d`, d >= 0."""
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
         columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))

@@ -85,7 +85,7 @@ class Space:
         return w if abs(length - 1.0) <= 1e-14 else w / length
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
-        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
+        """Return the w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
 
         For 1 < q < inf it is `sign(x) |x|^(q-1) / ||x||_q^(q-1)`.
         """
@@ -118,7 +118,7 @@ class GramSpace(Space):
     Euclidean norm of the feature space has a meaning.
     """
 
-    resolution: ClassVar[float] = 1e-7  # it is the root of a difference
+    resolution: ClassVar[float] = 1e-7  # a norm is the root of a difference
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
@@ -145,7 +145,7 @@ class GramSpace(Space):
         return self.scores(x) / self.norm(x, q)
 
     def direction(self, w: Vec, p: float) -> Vec | None:
-        return None  # scores do not tell the length of what they are the scores of
+        return None  # scores do not determine the length of w
 
 
 def _once(method: Callable[..., T]) -> Callable[..., T]:
@@ -306,16 +306,16 @@ class Data:
 
     @_once
     def copies(self, kind: str, group: Any = None) -> Vec | None:
-        """The weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
+        """Return the weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
         return None if self.weighing.is_uniform else self.factors[self.rows(kind, group)]
 
     def count(self, kind: str, group: Any = None) -> float:
-        """The sum of the weights of the samples of a kind."""
+        """Return the sum of the weights of the samples of a kind."""
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
     def number(self, kind: str, group: Any = None) -> float:
-        """The sum of the weights of the samples of a kind, without the weights of the classes."""
+        """Return the sum of the weights of the samples of a kind, without the weights of the classes."""
         rows, samples = self.rows(kind, group), self.weighing.samples
         return float(rows.size if samples is None else samples[rows].sum())
 
@@ -327,7 +327,7 @@ class Data:
 
     @_once
     def _matrix(self, kind: str, group: Any = None) -> Any:
-        """The samples in rows; no copy of dense rows that lie together."""
+        """Return the samples in rows, without a copy of contiguous dense rows."""
         rows = self.rows(kind, group)
         together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
         if rows.size == self.m:
@@ -336,7 +336,7 @@ class Data:
 
     @_once
     def rows(self, kind: str, group: Any = None) -> NDArray[np.intp]:
-        """Indices of the samples.
+        """Return the indices of the samples of a kind.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class Data:
 
     @_once
     def signs(self, kind: str, group: Any = None) -> Vec | None:
-        """The factors y_i of `signed`; None for one class."""
+        """Return the factors y_i of `signed`; None for one class."""
         if kind != "signed":
             return None
         return self.y if group is None else self.y[self.rows(kind, group)]
@@ -370,7 +370,7 @@ class Data:
 
     @_once
     def mean(self, kind: str, group: Any = None) -> Vec:
-        """The mean of the samples by their weights, (n,); exact for constant features of a dense table."""
+        """Return the mean by the weights of the samples, (n,); exact for constant features of a dense table."""
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
@@ -383,7 +383,7 @@ class Data:
 
     @_once
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
-        """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
+        """Return F with F F' the 1/m covariance of the samples by their weights, without forming it.
 
         Raises
         ------
@@ -401,7 +401,7 @@ class Data:
 
     @_once
     def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
-        """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
+        """Return the 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
         if self.moments is not None:
             return self.moments[kind, group].covariance
         F = self.covariance_factor(kind, group)

@@ -1,4 +1,4 @@
-"""Which columns of a table are features, and which holds the labels."""
+"""The columns of a table: features, labels, weights and groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_FEATURES = (
 
 
 class Features(NamedTuple):
-    """Which columns of a table are features.
+    """The columns of a table that are features.
 
     Attributes
     ----------

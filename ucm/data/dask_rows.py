@@ -1,8 +1,8 @@
 """Row sources over the arrays and frames of Dask.
 
-With a client of `distributed` the blocks stay in the memory of its workers. A pass is one task a block, and
-the state of a block is a future: what is lost with a worker is computed again by Dask, from the block and the
-messages since. Without a client a block is computed in this process each time it is read.
+With a client of `distributed` the blocks stay in the memory of its workers. A pass is one task per block, and
+the state of a block is a future: Dask computes the blocks and states of a lost worker again. Without a client
+a block is computed in this process each time it is read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MERGED = 16  # results that one task merges
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is an array, a frame or a series of Dask."""
+    """True if X is an array, a frame or a series of Dask."""
     return library_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
@@ -79,7 +79,7 @@ def _read_block(
 
 
 def _entries(name: str, v: Any, m: int) -> Any:
-    """Labels, weights or groups of a block; None as it is."""
+    """Validate the labels, weights or groups of a block."""
     if v is None:
         return None
     if hasattr(v, "isna") and v.isna().any():
@@ -113,8 +113,13 @@ def _call(*call: Any) -> Any:
 
 
 def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list[Any], list[Any]]:
-    """The states of the parts of a block after a pass, if it has states, and the results; `before` is the
-    return value of the pass before."""
+    """Return the states of the parts of a block after a pass, and the results.
+
+    Parameters
+    ----------
+    before : the return value of the last pass with states, or None
+    rows : of a part
+    """
     (function, message, has_states), (X, y) = call, block
     states = (() if before is None else before[0]) if has_states else None
     return over_parts(_cut(X, y, rows), function, message, states)
@@ -185,7 +190,7 @@ class DaskRows(BlockSource):
             )
         self.futures = self.futures or client.compute(self.delayed)
         before = [None if states is None else states.get(k) for k in range(self.blocks)]
-        # sent once, not with every task
+        # The message is sent once, not with every task.
         call = client.submit(_call, function, message, states is not None, pure=False)
         calls = [call] * self.blocks
         after = client.map(_run, self.futures, before, calls, rows=self.part, pure=False)
@@ -354,7 +359,7 @@ def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
         return [y[end - (r or 0) : end] for r, end in zip(rows, accumulate(r or 0 for r in rows))]
     chunks = y.chunks[0] if getattr(y, "chunks", ()) and y.ndim == 1 else (math.nan,)
     known = m is not None and not any(map(math.isnan, chunks))
-    # the number of rows of a frame is not known
+    # The number of rows of a frame is unknown.
     shape = y.shape if hasattr(y, "chunks") else ("?", *y.shape[1:])
     check_column(name, shape, y.dtype, m if known else None)
     if known and chunks != rows:

@@ -89,7 +89,7 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
 
 
 def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
-    """Samples and labels of an `.npz` file: `X`, or `data`, `indices`, `indptr`, `shape` of a CSR
+    """Return the samples and labels of an `.npz` file: `X`, or `data`, `indices`, `indptr`, `shape` of a CSR
     matrix, and `y`.
 
     Parameters

@@ -56,7 +56,7 @@ class EffectiveWeights:
 
     @property
     def given_weights(self) -> Vec | None:
-        """`sample_weight` of all given samples; None if all are 1."""
+        """The `sample_weight` of all given samples; None if all are 1."""
         if self.nonzero is None:
             return self.samples
         return self.scatter(np.ones(self.nonzero.size) if self.samples is None else self.samples)
@@ -107,9 +107,10 @@ def class_factors(
         given = dict(zip(reversed(known), given, strict=True))
     elif pair and isinstance(given, Mapping) and not all(key in known for key in given):
         known = [-1, 1]
-    if not isinstance(given, Mapping):
+    factors: Mapping[Any, Any] = given if isinstance(given, Mapping) else {}
+    if factors is not given:
         wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
-    for label, w in given.items() if wrong is None else ():
+    for label, w in factors.items():
         if isinstance(label, bool) != isinstance(known[0], bool) or label not in known:
             wrong = f"the label {brief(label)}; leave it out"
         elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < math.inf:
@@ -120,7 +121,7 @@ def class_factors(
             f'class_weight: expected None, "balanced"{pairs} or positive factors of the labels '
             f"{list(labels)}, got {wrong}"
         )
-    return [float(given.get(label, 1.0)) for label in known]
+    return [float(factors.get(label, 1.0)) for label in known]
 
 
 def signed_factors(

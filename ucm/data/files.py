@@ -1,4 +1,4 @@
-"""Reading samples and labels from LIBSVM and CSV files, with errors that say what and where."""
+"""Reading samples and labels from LIBSVM and CSV files, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(
     features: int | None = None,
     zero_based: bool | None = None,
 ) -> Table:
-    """Read the samples and labels of a LIBSVM or CSV file; its content tells which of the two it is.
+    """Read the samples and labels of a LIBSVM or CSV file; the content determines the format.
 
     A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
     is split at commas, semicolons, tabs or blanks, and may stand below a header. A file that ends with .gz or
@@ -151,8 +151,8 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
                 "give every row as many"
             )
     numbers = np.array([[number_in(cell) for cell in cells] for _, cells in rows])
-    words = np.isnan(numbers).all(axis=1)
-    header = rows[0][1] if words[0] and not (len(rows) > 1 and words[1]) else None
+    words = [np.isnan(row).all() for row in numbers[:2]]
+    header = rows[0][1] if words[0] and not any(words[1:]) else None
     if header is not None:
         refuse_unnamed(path, header)
         rows, numbers = rows[1:], numbers[1:]

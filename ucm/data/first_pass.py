@@ -252,7 +252,7 @@ def in_memory(data: Data) -> RowData:
 def _step(source: RowSource) -> int:
     """Return k such that every k-th row enters the sample."""
     most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
-    # s that minimises the s rows of a sample and the about m sqrt(2 n / s) rows of an active set
+    # This size minimises the rows of the sample, s, and of the active set, about m sqrt(2 n / s).
     best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
     want = min(most, max(best, _FEWEST, 20 * source.n))
     return max(1, source.m // want)

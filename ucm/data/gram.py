@@ -45,8 +45,10 @@ def check_gram(K: Any) -> None:
 
 
 def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """F (m, r) with `F F' = K` to rounding for a semidefinite K of numerical rank r, and the pivots: the
-    first r of these rows of F are a lower triangle. For K = 0, F is a column of zeros."""
+    """Return F (m, r) with `F F' = K` to rounding, K semidefinite of numerical rank r, and the pivots.
+
+    The rows of F at the first r pivots are a lower triangle. For K = 0, F is a column of zeros.
+    """
     if not K.any():
         return np.zeros((K.shape[0], 1)), np.arange(K.shape[0])
     top = float(np.diagonal(K).max(initial=0.0))
@@ -127,7 +129,7 @@ class KernelSums:
 
 
 class Gram:
-    """The Gram matrix of m samples: entries computed when asked for, and the last product with it.
+    """The Gram matrix of m samples, whose entries are computed on demand, and the last product with it.
 
     Parameters
     ----------
@@ -189,7 +191,7 @@ class Gram:
         return self.kernel(self._table[rows], self._table[columns])
 
     def part(self, rows: NDArray[np.intp]) -> Gram:
-        """The Gram matrix of some of the samples."""
+        """Return the Gram matrix of some of the samples."""
         X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
         return Gram(self.kernel, X, self.limit)
 
@@ -212,8 +214,8 @@ class Gram:
         return out
 
     def follow(self, coefficients: Vec) -> Vec:
-        """`K c` from the last one, by the entries of c that changed; it is kept for `times`."""
-        last = self._last  # read once: other threads replace it
+        """Return `K c` from the last product, by the entries of c that changed; `times` keeps it."""
+        last = self._last  # read once, as other threads replace it
         before, product = (np.zeros(self.m),) * 2 if last is None else last
         changed = np.flatnonzero(coefficients != before)
         if changed.size >= np.count_nonzero(coefficients):
@@ -227,8 +229,8 @@ class Gram:
         return product
 
     def times(self, coefficients: Vec) -> Vec:
-        """`K c`, over the samples with c != 0."""
-        last = self._last  # read once: other threads replace it
+        """Return `K c`, over the samples with c != 0."""
+        last = self._last  # read once, as other threads replace it
         if last is None or not np.array_equal(last[0], coefficients):
             support = np.flatnonzero(coefficients)
             last = coefficients.copy(), self.sums(support, coefficients[support])
@@ -236,7 +238,7 @@ class Gram:
         return last[1].copy()
 
     def whole(self) -> NDArray[np.float64]:
-        """The whole matrix.
+        """Return the whole matrix.
 
         Raises
         ------
@@ -260,7 +262,7 @@ class Gram:
         return np.concatenate([self.kernel(X[i : i + step], X) for i in range(0, self.m, step)])
 
     def factor(self) -> NDArray[np.float64]:
-        """F (m, r) with `F F' = K` to rounding, r the numerical rank: pivoted Cholesky.
+        """Return F (m, r) with `F F' = K` to rounding, r the numerical rank, by pivoted Cholesky.
 
         The rows of F are the samples in an orthonormal basis of their own span, so every model of
         samples over these rows is the model in the feature space of the kernel, exactly.
@@ -294,7 +296,7 @@ class Gram:
         return c
 
     def spectral(self) -> NDArray[np.float64]:
-        """The symmetric root E (m, m), `E E = K`, from the eigenvalues: another computation."""
+        """Return the symmetric root E (m, m), `E E = K`, from the eigenvalues: for references."""
         values, vectors = np.linalg.eigh(np.asarray(self.whole()))
         return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
@@ -321,7 +323,7 @@ class Expansion:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Matrix, coefficients: NDArray[np.float64]) -> Expansion:
-        """The expansion over the samples whose coefficient (row of them) is not 0."""
+        """Return the expansion over the samples with a coefficient other than 0."""
         support = np.flatnonzero(
             coefficients if coefficients.ndim == 1 else coefficients.any(axis=1)
         )
@@ -329,7 +331,7 @@ class Expansion:
         return cls(kernel, coefficients[support], samples, support, X.shape[0])
 
     def scores(self, X: Matrix) -> NDArray[np.float64]:
-        """f for the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
+        """Return f of the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Features in place of a kernel: few of them, whose inner products are near to it."""
+"""Approximate kernel features: Nyström and random Fourier features."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 _RANK = 1e-10  # eigenvalues of the kernel over the samples, relative to the largest, below which they are 0
-_SAMPLE = 2000  # rows of a source that features are made of, at least
+_SAMPLE = 2000  # least number of rows of a source that features are drawn from
 
 
 @dataclass(frozen=True)
 class FeatureSampler(ABC):
-    """A way to draw features.
+    """A method that draws approximate kernel features.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class KernelFeatures:
     ----------
     kernel : k
     phi : the features
-    how : what drew them
+    how : the method that drew the features
     """
 
     kernel: Kernel

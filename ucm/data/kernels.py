@@ -92,7 +92,7 @@ class Kernel:
         return np.tanh(G, out=G) if self.name == "sigmoid" else np.power(G, self.degree, out=G)
 
     def rbf(self, G: NDArray[np.float64], a: Vec, b: Vec) -> NDArray[np.float64]:
-        """The kernel in place of inner products G, from the squared norms of the rows."""
+        """Return kernel values from inner products G, which are overwritten, and the squared norms of rows."""
         G = np.ascontiguousarray(G)
         native.rbf_values(G, a, b, self.gamma)
         return G
@@ -118,7 +118,7 @@ class Kernel:
         return K
 
     def diagonal(self, A: Matrix) -> Vec:
-        """k(a, a) for the rows of A."""
+        """Return k(a, a) for the rows of A."""
         if self.name == "rbf":
             return np.ones(A.shape[0])
         if self.function is not None:
@@ -176,13 +176,13 @@ def _variance(X: Matrix, weights: Vec | None) -> float:
 def kernel_of(
     kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any
 ) -> tuple[Kernel, int]:
-    """The kernel that the options of `compile` describe, and the memory limit in bytes.
+    """Return the kernel that the options of `compile` describe, and the memory limit in bytes.
 
     Parameters
     ----------
     kernel : a name of `Kernel`, or a callable
     X : (m, n) samples, which gamma="scale" and "auto" refer to
-    weights : (m,) how often each of them counts in var(X); None for once
+    weights : (m,) of the samples in var(X); None for equal weights
     gamma : "scale" for 1 / (n var(X)), "auto" for 1 / n, or a positive number; default "scale"
     degree : of the polynomial kernel; default 3
     coef0 : of the polynomial and the sigmoid kernel; default 0

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _stored(X: Matrix) -> int:
-    """Stored entries."""
+    """Return the number of stored entries."""
     return X.size if isinstance(X, np.ndarray) else int(X.nnz)
 
 
@@ -184,7 +184,7 @@ class IdentityMap(LinearMap):
 
 
 class ZeroMap(MatrixMap):
-    """`q -> 0`: a block that meets the others only through a coupling."""
+    """`q -> 0`: a block whose parameters occur in couplings only."""
 
     def __init__(self, n: int, d: int) -> None:
         super().__init__(sparse.csr_array((n, d)))
@@ -277,7 +277,7 @@ class VStack(LinearMap):
     def __init__(self, rows: list[tuple[float, int, LinearMap | None]], d: int) -> None:
         ends = np.cumsum([n for _, n, _ in rows])
         self.shape = (int(ends[-1]), d)
-        # multiples of one map are one product: by map, where its rows stand and their factors
+        # Multiples of one map are one product: by map, its rows and their factors.
         self.parts: dict[int, tuple[LinearMap, list[tuple[slice, float]]]] = {}
         for end, (a, n, A) in zip(ends, rows, strict=True):
             if A is None or isinstance(A, ZeroMap):
@@ -306,7 +306,7 @@ class VStack(LinearMap):
         return np.sqrt(squares)
 
     def _placed(self, products: Callable[[LinearMap], Any], *shape: int) -> NDArray[np.float64]:
-        """The products of each map in the rows where it stands, times its factors."""
+        """Return the products of each map, times its factors, in its rows."""
         out = np.zeros((self.shape[0], *shape))
         for A, places in self.parts.values():
             found = products(A)

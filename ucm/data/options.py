@@ -44,7 +44,7 @@ class OptionSpec(NamedTuple):
 
 def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
     """Allow a real number of a range."""
-    # first what numbers nearly always are: a test against an abstract class takes a microsecond
+    # The usual types come first, as a test against an abstract class takes a microsecond.
     return OptionSpec(
         words,
         lambda x: (

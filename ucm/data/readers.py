@@ -27,8 +27,8 @@ _LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays li
 
 
 def is_stored(X: Any) -> bool:
-    """Whether X is read block by block: a source, a path, a large memory map, a table of Arrow, a
-    dataset of HDF5 or Zarr, an array or a frame of Dask."""
+    """True if X is read block by block: a source, a path, a large memory map, a table of Arrow, a dataset of
+    HDF5 or Zarr, an array or a frame of Dask."""
     if isinstance(X, RowSource):
         return True
     if isinstance(X, str | Path):
@@ -55,26 +55,26 @@ def open_rows(
     Parameters
     ----------
     X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table, array or frame of Dask, or path
-        The samples, one a row; a path ends with .npy, .parquet, .arrow, .feather, .csv, .h5, .hdf5 or .zarr.
+        The samples in rows; a path ends with .npy, .parquet, .arrow, .feather, .csv, .h5, .hdf5 or .zarr.
         Any other folder holds files of Parquet, perhaps in partitions as Hive writes them, whose keys are
-        columns. Every column of a table is a feature but those of labels, weights and groups; one named as
-        these are, or as an index, is refused until it is named or left out. A file of HDF5 or a group of Zarr
-        holds the samples as `X`. The blocks of Dask stay on the workers of the current client; without one a
-        block is computed when it is read. CSV is parsed in every pass.
+        columns. Every column of a table is a feature except labels, weights and groups; a further column with
+        such a name, or the name of an index, is refused until it is named or dropped. A file of HDF5 or a
+        group of Zarr holds the samples as `X`. The blocks of Dask stay on the workers of the current client;
+        without one a block is computed when it is read. CSV is parsed in every pass.
     y : (m,) labels, or the name of their column
         In memory or not; a path to a .npy file too; of CSV also "first" and "last". Left out, the column
         named label, class, target or y; of HDF5 and Zarr the array `y`.
     sample_weight, subgroup : as y, optional
-        What each sample weighs, and its group, as in `ucm.compile`; names of columns, of HDF5 and Zarr of
-        arrays beside `X`.
+        The weight and the group of each sample, as in `ucm.compile`, or names of columns; of HDF5 and Zarr,
+        names of arrays in the group of `X`.
     columns : sequence of names, optional
-        Of a table with names, those of the features.
+        The names of the features of a table.
     drop : sequence of names, optional
         Instead, the columns that are no features, such as an identifier.
     threads : int, optional
-        That read at the same time; four at most by default.
+        The number of threads that read; at most four by default.
     block : int, optional
-        Rows of a block; by default some 2 MB of them, of float64 arrays and CSR matrices in memory 8.
+        Rows of a block; by default about 8 MB of rows, of float64 arrays and CSR matrices in memory 32.
     timeout : float, optional
         Seconds that workers of Dask may take for a round, or for the next block that they read; 600 by
         default.
@@ -126,7 +126,7 @@ def open_rows(
 
 
 def has_columns(X: Any) -> bool:
-    """Whether rows that are stored lie in a table with names: a file or a table of Arrow, Parquet or CSV."""
+    """True if stored rows are a table with named columns: a file or a table of Arrow, Parquet or CSV."""
     if isinstance(X, str | Path):
         return SUFFIXES.get(Path(X).suffix.lower(), "parquet") in _TABLES
     return library_of(X) == "pyarrow"

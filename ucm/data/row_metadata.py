@@ -1,8 +1,8 @@
 """Weights and groups of rows that are read block by block.
 
-A source that has them gives structured arrays in place of labels, one entry a row. Models see neither: to
-their kernels the rows of weight 0, and those of groups that are not meant, are not there, and the label of
-any other is +c or -c, c its weight.
+A source with weights or groups gives structured arrays in place of labels, one entry per row. A computation
+of a model sees neither: rows of weight 0, and of groups outside the model, are left out, and the label of
+another row is +c or -c, c its weight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def tagged(y: Any, weight: Any = None, group: Any = None) -> NDArray[Any]:
-    """The labels, weights and groups of rows as one array; the labels alone where there is nothing else."""
+    """Return labels, weights and groups as one structured array; labels alone stay as they are."""
     given = {"label": y, "weight": weight, "group": group}
     fields = {name: np.asarray(v) for name, v in given.items() if v is not None}
     if len(fields) == 1:
@@ -42,18 +42,18 @@ def _field(y: Any, name: str) -> Any:
 
 
 def label_in(y: Any) -> NDArray[Any]:
-    """The labels of rows."""
+    """Return the labels of rows."""
     found = _field(y, "label")
     return np.asarray(y) if found is None else found
 
 
 def weight_in(y: Any) -> Any:
-    """The weights of rows, or None."""
+    """Return the weights of rows, or None."""
     return _field(y, "weight")
 
 
 def group_in(y: Any) -> Any:
-    """The groups of rows, or None."""
+    """Return the groups of rows, or None."""
     return _field(y, "group")
 
 
@@ -62,7 +62,7 @@ _SHOWN = 6  # labels that a message lists
 
 
 def no_members(kind: str, label: Any, among: str = "") -> DataError:
-    """The error of a group without samples of its kind, `pos`, `neg` or `signed`."""
+    """Return the error of a group without samples of its kind, `pos`, `neg` or `signed`."""
     return DataError(
         f"{kind}.group({label!r}): expected samples of {_OF.get(kind, 'both classes')} in the group, got "
         f"none{among}; leave the group out, or add samples"
@@ -72,7 +72,7 @@ def no_members(kind: str, label: Any, among: str = "") -> DataError:
 def members(
     groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """The samples of a group among those of a kind, `pos`, `neg` or `signed`.
+    """Return the indices of the samples of a group and a kind, `pos`, `neg` or `signed`.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def members(
 
 
 def members_in(group: NDArray[Any], label: Any) -> NDArray[np.bool_]:
-    """A mask of the rows of a group."""
+    """Return the mask of the rows of a group."""
     if isinstance(label, str) != (group.dtype.kind in "UT") and group.dtype != object:
         return np.zeros(group.size, dtype=bool)
     return np.asarray(group == label, dtype=bool)
@@ -114,7 +114,8 @@ class Factors:
 
     Attributes
     ----------
-    plus, minus : in class +1 and in class -1 the number at None, and that at the label of the group too
+    plus, minus : summands of the factor in class +1 and class -1, by the label of a group, or None for all
+        rows of the class
     named : kind, `pos`, `neg` or `signed`, and label of the groups that a model names
     """
 

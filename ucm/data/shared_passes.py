@@ -39,7 +39,8 @@ def _answers(
             after[slot], found = function(X, y, before.get(slot), *message)
             yield place, found
     for change, below in views.values():
-        yield from _answers(*change(X, y), before, after, below)
+        rows, labels = change(X, y)
+        yield from _answers(rows, labels, before, after, below)
 
 
 def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:

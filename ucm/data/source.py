@@ -1,7 +1,7 @@
 """Samples that are read block by block: the contract of a row source, its views, and local sources.
 
-A computation over rows is a map-reduce of a pure function, one that a module defines so that workers can
-import it:
+A computation over rows is a map-reduce of a pure function, which a module defines so that workers can import
+it:
 
     source.map_reduce(function, *message)                   function(X, y, *message) -> result
     source.map_reduce(function, *message, states=states)    function(X, y, state, *message) -> (state, result)
@@ -110,21 +110,22 @@ class RowSource(ABC):
         """
 
     def labels(self) -> NDArray[Any]:
-        """The different labels, sorted."""
+        """Return the different labels, sorted."""
         found = self.map_reduce(_distinct, merge=np.union1d)
         return np.empty(0) if found is None else found
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
-        """All samples and labels in memory, float64 or CSR: for models that need them whole.
+        """Return all samples and labels in memory, float64 or CSR: for models that need all samples.
 
-        What stands beside them, weights and groups (`tags`), is not among them: give `sample_weight` and
-        `subgroup` anew where the samples go.
+        Weights and groups (`tags`) are not returned: give `sample_weight` and `subgroup` again.
         """
         return gathered(self.map_reduce(_copied))
 
     def split(self, count: int) -> Sequence[tuple[RowSource, RowSource]]:
-        """Folds (train, test), stratified by labels, for cross-validation: each is a source over the same
-        blocks. A row is in a fold by its place among the rows of its label in its block.
+        """Return folds (train, test), stratified by labels, for cross-validation.
+
+        Each is a source over the same blocks. The place of a row among the rows of its label in its block
+        determines its fold.
 
         Raises
         ------
@@ -159,11 +160,10 @@ class RowSource(ABC):
         ]
 
     def mapped(self, transform: Any) -> RowSource:
-        """Return the rows in other features, computed block by block: for example features that approximate a
-        kernel, as those of Nystroem.
+        """Return the rows in other features, computed block by block, as approximate kernel features.
 
-        A certificate is of the model in these features: after `sklearn.kernel_approximation.Nystroem` of the
-        kernel of low rank, not of the kernel that it approximates.
+        A certificate is of the model in these features: after `sklearn.kernel_approximation.Nystroem`, of the
+        low-rank kernel and not of the kernel that it approximates.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ def _copied(X: Matrix, y: Any) -> tuple[Any, Any]:
 
 
 def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
-    """Samples and labels of several blocks as one."""
+    """Return the samples and labels of several blocks as one."""
     tables = [X for X, _ in parts]
     if any(sparse.issparse(X) for X in tables):
         X: Matrix = sparse.vstack(tables, format="csr")
@@ -248,13 +248,13 @@ def over_parts(
 
 
 def processors() -> int:
-    """The number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def block_rows(bytes_of_row: float) -> int:
-    """The number of rows of a block."""
+    """Return the number of rows of a block."""
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
 
 
@@ -263,7 +263,7 @@ class BlockSource(RowSource):
 
     Attributes
     ----------
-    threads : that read at the same time; None for the number of processors, four at most
+    threads : that read at the same time; None for the number of processors, at most four
     """
 
     threads: int | None = None
@@ -284,8 +284,7 @@ class BlockSource(RowSource):
         """
 
     def check(self) -> None:
-        """Raise `DataError` if the rows have changed; called before and after every pass. Without a check by
-        default."""
+        """Raise `DataError` if the rows have changed; called before and after every pass."""
 
     def map_reduce(
         self,
@@ -304,12 +303,12 @@ class BlockSource(RowSource):
 
         found = reduced((result for own in self._in_order(work) for result in own), merge)
         self.check()
-        if states is not None:  # not before: an interrupted pass changes nothing
+        if states is not None:  # at the end, as an interrupted pass changes nothing
             states.update(after)
         return found
 
     def _in_order(self, work: Callable[[int], list[Any]]) -> Iterator[list[Any]]:
-        """The results of all blocks; a few are computed ahead on other threads."""
+        """Yield the results of all blocks; a few are computed ahead on other threads."""
         threads = self.threads or min(_THREADS, processors())
         if threads == 1 or self.blocks == 1:
             yield from map(work, range(self.blocks))
@@ -371,8 +370,8 @@ class View(RowSource):
 
 
 def _fold_of_rows(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
-    """The fold of every row of a block: rows of one label in turn, from a fold on that differs between
-    blocks, as their first rows do."""
+    """Return the fold of every row of a block: the rows of a label in turn, from a random fold on, whose seed
+    is the first row."""
     labels, found = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
@@ -389,7 +388,7 @@ def _fold_sizes(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray
 def _of_fold(
     X: Matrix, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool
 ) -> tuple[Any, Any]:
-    """The rows of a fold, or all others."""
+    """Return the rows of a fold if it is held out, else all others."""
     rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
 
@@ -421,7 +420,7 @@ class Labelled(View):
         self.positive, self.negative, self.features = positive, negative, None
 
     def named(self) -> str:
-        """The beginning of a message about these two classes."""
+        """Return the beginning of a message about these two classes."""
         plus, minus = (
             x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative)
         )
@@ -493,17 +492,17 @@ class WeightedRows(View):
 
 
 def of_all_groups(source: RowSource) -> RowSource:
-    """The rows of all groups."""
+    """Return the rows of all groups."""
     return WeightedRows(source.inner, Factors()) if isinstance(source, WeightedRows) else source
 
 
 def given_rows(source: RowSource) -> int:
-    """The number of rows that were given, of weight 0 too."""
+    """Return the number of rows, rows of weight 0 included."""
     return source.inner.m if isinstance(source, WeightedRows) else source.m
 
 
 def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """An entry of `make()` for every row of positive weight, 0 for the other rows that were given."""
+    """Return an entry of `make()` for every row of positive weight, and 0 for the other rows."""
     if not isinstance(source, WeightedRows):
         return make()
     found = np.concatenate(source.inner.map_reduce(_counted, source.factors))

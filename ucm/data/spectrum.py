@@ -1,4 +1,4 @@
-"""`A A'` of linear maps with its eigenvalues: kept as long as the map is in use.
+"""Spectra of `A A'` of linear maps A, kept as long as the map is in use.
 
 Maps belong to bound data, so a path of radii, or another model over the same data, finds them again.
 """
@@ -17,7 +17,7 @@ from ucm.data.maps import ComposedMap
 
 __all__ = ["Spectrum", "known", "psd_root", "spectrum"]
 
-_RANK = 8.0  # of the rounding of eigenvalues: a root has no columns of rounding, which weights could take up
+_RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in a root
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def known(A: LinearMap) -> bool:
 
 
 def spectrum(A: LinearMap) -> Spectrum:
-    """The spectrum of `A A'`."""
+    """Return the spectrum of `A A'`."""
     inner, factor = _plain(A)
     if inner not in _KNOWN:
         _KNOWN[inner] = Spectrum.of(inner.weighted_gram(np.ones(inner.shape[1])))
@@ -72,7 +72,7 @@ def spectrum(A: LinearMap) -> Spectrum:
 
 
 def _plain(A: LinearMap) -> tuple[LinearMap, float]:
-    """The map and the factor of a multiple of it."""
+    """Return A and f of a multiple f A."""
     if isinstance(A, ComposedMap) and A.M is None:
         return A.inner, A.factor
     return A, 1.0

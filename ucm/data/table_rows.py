@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,7 +110,7 @@ def _kinds(schema: Any) -> dict[str, str | None]:
 
 
 def _features(batch: Any, names: list[str]) -> NDArray[Any]:
-    """The features of a batch; a missing entry is NaN."""
+    """Return the features of a batch; a missing entry is NaN."""
     found = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
     return np.column_stack(
         [np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in found]
@@ -117,7 +118,7 @@ def _features(batch: Any, names: list[str]) -> NDArray[Any]:
 
 
 def _column(found: Any, field: str, name: str) -> NDArray[Any]:
-    """Labels, weights or groups from a column of a batch."""
+    """Return the labels, weights or groups in a column of a batch."""
     if found.null_count:
         raise no_entry(field, f" in column {name!r}")
     if library("pyarrow").types.is_primitive(found.type):
@@ -182,18 +183,22 @@ def _fragments(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _parquet(path: Path, names: list[str]) -> Any:
-    """The dataset of a file, or of the files of a folder, part 2 before part 10; strings in the named columns
-    stay numbers into a list of them."""
+    """Return the dataset of a file, or of the files of a folder, part 2 before part 10.
+
+    Strings in the named columns are dictionary-encoded.
+    """
     dataset = library("pyarrow", "dataset").dataset
     form = dataset.ParquetFileFormat(
         read_options={"dictionary_columns": names},
-        use_buffered_stream=True,  # a third less memory
+        use_buffered_stream=True,  # takes a third less memory
         pre_buffer=False,
     )
     if not path.is_dir():
         return dataset.dataset(path, format=form)
     found = [p.relative_to(path) for p in path.rglob("*.parquet")]
-    found = [p for p in found if not any(part[0] in "._" for part in p.parts)]  # of writers
+    found = [
+        p for p in found if not any(part[0] in "._" for part in p.parts)
+    ]  # files of the writers
     if not found:
         raise DataError(f"{path}: expected files that end with .parquet in the folder, got none")
     numbers = {p: [int(s) if s.isdigit() else s for s in _DIGITS.split(str(p))] for p in found}
@@ -219,14 +224,14 @@ def _header(path: Path) -> tuple[str, bool]:
         raise DataError(f"{path}: expected UTF-8 text, got {error}; write it anew") from error
     mark = delimiter_of(text)
     cells = [cell.strip().strip('"') for cell in text.split(mark)]
-    named = any(cells) and np.isnan(list(map(number_in, cells))).all()
+    named = any(cells) and all(math.isnan(number_in(cell)) for cell in cells)
     if named:
         refuse_unnamed(path, cells)
     return mark, named
 
 
 def _csv(path: Path, mark: str, named: bool) -> Any:
-    """The dataset of a CSV file, its numbers in double precision."""
+    """Return the dataset of a CSV file, its numbers in double precision."""
     arrow = library("pyarrow", "dataset")
     csv = library("pyarrow", "csv").csv
     form = arrow.dataset.CsvFileFormat(

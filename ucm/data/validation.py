@@ -67,7 +67,7 @@ SAID = {
 _WANTED = {
     "sample_weight": (
         "finite numbers that are not negative, one per row of X",
-        "a weight is a repetition, 0 leaves it out",
+        "a weight is a number of copies, 0 leaves the sample out",
     ),
     "subgroup": (
         "labels that are strings or numbers",
@@ -78,7 +78,7 @@ _WANTED = {
 
 # --- tables ------------------------------------------------------------------------------------
 def library_of(X: Any) -> str:
-    """The name of the library of an object."""
+    """Return the name of the library of an object."""
     return type(X).__module__.split(".")[0]
 
 
@@ -108,8 +108,8 @@ def refuse_unsound(X: Any, name: str) -> None:
     Raises
     ------
     DataError
-        A masked array with masked entries, a sparse matrix whose indices do not fit its shape, or what Dask
-        has, which would be computed and brought here in silence.
+        A masked array with masked entries, a sparse matrix whose indices do not fit its shape, or a
+        collection of Dask, which NumPy would compute and gather.
     """
     if library_of(X) == "dask":
         raise DataError(
@@ -135,8 +135,9 @@ def _hidden(X: Any) -> bool:
 
 
 def read(X: Any) -> Any:
-    """X as float64, C-contiguous or CSR, without a copy where it is that already; dense float32 stays.
-    Whether its entries are finite a `Seal` tells.
+    """Return X as float64, C-contiguous or CSR, without a copy if it is that already; dense float32 stays.
+
+    A `Fingerprint` checks that the entries are finite.
 
     Raises
     ------
@@ -229,7 +230,7 @@ def bad_entry(X: Matrix) -> Defect | None:
 
 
 def table(X: Any) -> Any:
-    """X as float64, C-contiguous or CSR, its entries finite: for samples that are used once.
+    """Return X as float64, C-contiguous or CSR, its entries finite: for samples that are used once.
 
     Raises
     ------
@@ -259,7 +260,7 @@ def scale_hint(X: Matrix) -> str:
 
 
 def as_double(X: Matrix) -> Any:
-    """A table in double precision, without a copy if it is that already."""
+    """Return a table in double precision, without a copy if it is that already."""
     if sparse.issparse(X):
         return X if X.dtype == np.float64 else X.astype(np.float64)
     return np.asarray(X, dtype=np.float64)
@@ -290,7 +291,7 @@ class Fingerprint:
     ----------
     finite : whether all entries of X were finite numbers
     largest : the largest absolute one
-    unchecked : whether nobody can have changed them, within one call
+    unchecked : whether the check is skipped, within one call
     """
 
     def __init__(self, X: Matrix, y: Vec) -> None:
@@ -373,7 +374,7 @@ def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> 
 
 
 def no_entry(name: str, where: str = "") -> DataError:
-    """The error of rows without a label, weight or group."""
+    """Return the error of rows without a label, weight or group."""
     word, what = SAID[name]
     return DataError(
         f"{word}: expected a {what} for every sample, got none{where} for some; leave these samples out"
@@ -390,7 +391,7 @@ def signs_of(y: NDArray[Any], pos_label: Any = None) -> tuple[Vec, tuple[Any, An
             _refuse_one_class(plus, minus)
             return signs, (-1, 1)
     (negative, positive), index = classes_of(y, pos_label)
-    return 2.0 * index - 1.0, (negative, positive)
+    return np.where(index == 1, 1.0, -1.0), (negative, positive)
 
 
 def classes_of(
@@ -501,7 +502,7 @@ def _defect(name: str, row: int, given: Any) -> Defect:
     return Defect(row, f"{name}: expected {wanted}, got {brief(given)} for sample ", f"; {hint}")
 
 
-def _refuse_one_class(plus: float, minus: float) -> None:
+def _refuse_one_class(plus: Any, minus: Any) -> None:
     """Raise `DataError` unless there are both labels, -1 and +1."""
     if not plus or not minus:
         raise DataError(
