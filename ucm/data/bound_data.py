@@ -370,7 +370,7 @@ class Data:
 
     @_once
     def mean(self, kind: str, group: Any = None) -> Vec:
-        """Return the mean by the weights of the samples, (n,); exact for constant features of a dense table."""
+        """Return the weighted mean of the samples, (n,); exact for constant features of a dense table."""
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)

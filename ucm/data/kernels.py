@@ -92,7 +92,7 @@ class Kernel:
         return np.tanh(G, out=G) if self.name == "sigmoid" else np.power(G, self.degree, out=G)
 
     def rbf(self, G: NDArray[np.float64], a: Vec, b: Vec) -> NDArray[np.float64]:
-        """Return kernel values from inner products G, which are overwritten, and the squared norms of rows."""
+        """Return kernel values from inner products G, which they overwrite, and squared norms of rows."""
         G = np.ascontiguousarray(G)
         native.rbf_values(G, a, b, self.gamma)
         return G
