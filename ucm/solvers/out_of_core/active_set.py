@@ -6,6 +6,7 @@ wrong side of it, join the active set. The block of a row stores one byte of sta
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,7 +27,6 @@ __all__ = ["LEAST", "ActiveSet", "ActiveSetRun", "ActiveSetWeights", "PassSums",
 
 LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
 _HELD, _ACTIVE = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
-_DROPPED = 0.25  # share of rows, below which a sum copies them
 _WIDE = 3.0  # standard errors of a sample that the active set covers
 _NARROWER = 0.1  # ratio of the widths of successive passes
 _FINER = 0.2  # ratio of the tolerances of successive problems over the same active set
@@ -137,11 +137,7 @@ def _sums(
     """Return by class the weights of rows, and their weighted sums."""
     by_class = np.zeros((2, rows.size))
     by_class[side[rows], np.arange(rows.size)] = 1.0 if weights is None else weights[rows]
-    if rows.size <= _DROPPED * side.size or sparse.issparse(X):
-        return by_class.sum(axis=1), np.asarray((X[rows].T @ by_class.T).T)
-    at = np.zeros((2, side.size))
-    at[:, rows] = by_class
-    return by_class.sum(axis=1), at @ X
+    return by_class.sum(axis=1), np.asarray((X[rows].T @ by_class.T).T)
 
 
 def _total(parts: list[PassSums]) -> PassSums:
@@ -248,8 +244,7 @@ class ActiveSetWeights:
         return *self.active.table(), np.concatenate(self.p)
 
 
-@dataclass
-class ActiveSetRun(Generic[Form]):
+class ActiveSetRun(ABC, Generic[Form]):
     """The state of one solve by an active set.
 
     Attributes
@@ -262,13 +257,16 @@ class ActiveSetRun(Generic[Form]):
     exact : the relative gap asked of the problem over the active set
     """
 
-    form: Form
-    monitor: Monitor
-    inner: Solver[Any]
-    budget: int
     caps: Vec
     reach: Vec
     exact: float
+
+    def __init__(self, form: Form, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
+        self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
+
+    @abstractmethod
+    def run(self) -> Answer:
+        """Alternate passes over all rows and problems over the active set."""
 
     def clear(self) -> None:
         """Begin a new active set."""

@@ -14,7 +14,7 @@ tangent for the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,6 @@ def refuse_losses(inner: Solver[Any], form: RowLosses) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-@dataclass
 class HingeRun(ActiveSetRun[RowLosses]):
     """The state of one solve.
 
@@ -77,19 +76,15 @@ class HingeRun(ActiveSetRun[RowLosses]):
     first : the size with which the active set began
     """
 
-    at: Plane
     plane: Plane | None = None
     slopes: NDArray[np.float64] | None = None
-    first: int = 0
+    first = 0
 
-    def __post_init__(self) -> None:
-        self.loss, _, tail, self.less = self.form.sides()
+    def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
+        super().__init__(form, monitor, inner, budget)
+        self.loss, self.caps, tail, self.less = form.sides()
         self.kink, self.end = self.loss.offset, -np.inf if tail is None else tail.offset
-
-    @classmethod
-    def of(cls, form: RowLosses, monitor: Monitor, inner: Solver[Any], budget: int) -> HingeRun:
-        caps, zero = form.sides()[1], (np.zeros(form.n), 0.0)
-        return cls(form, monitor, inner, budget, caps, np.zeros(2), 0.0, zero)
+        self.at: Plane = np.zeros(form.n), 0.0
 
     def run(self) -> Answer:
         form, first = self.form, self.form.first

@@ -9,7 +9,6 @@ weight that they had, and it is solved again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,6 @@ def _problem(
     return MinNorm(center, tuple(blocks), stored=max(1, stored))
 
 
-@dataclass
 class HullsRun(ActiveSetRun[RowHulls]):
     """The state of one solve.
 
@@ -80,14 +78,13 @@ class HullsRun(ActiveSetRun[RowHulls]):
     first : the reach of the first pass
     """
 
-    w: Vec = field(init=False)
-    theta: Vec = field(init=False)
-    first: Vec = field(init=False)
+    w: Vec
+    theta: Vec
+    first: Vec
 
-    @classmethod
-    def of(cls, form: RowHulls, monitor: Monitor, inner: Solver[Any], budget: int) -> HullsRun:
-        caps = np.array(form.shares)
-        return cls(form, monitor, inner, budget, caps, np.zeros(2), 0.3 * monitor.tol)
+    def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
+        super().__init__(form, monitor, inner, budget)
+        self.caps, self.exact = np.array(form.shares), 0.3 * monitor.tol
 
     def run(self) -> Answer:
         form, monitor, limit = self.form, self.monitor, self.monitor.limit(_LIMIT)

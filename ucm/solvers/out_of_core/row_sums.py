@@ -22,8 +22,6 @@ from ucm.language.terms import ConvexLoss
 
 __all__ = ["ClassLoss", "RowSums", "RowWeights", "added", "row_sums"]
 
-_FEW = 0.7  # share of rows, below which a copy of them is faster than all rows
-
 
 class ClassLoss(NamedTuple):
     """A loss over the rows of one class.
@@ -97,10 +95,7 @@ def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowS
             bend[rows] += part.factor**2 * d
             mixed[rows] += part.factor * d[:, None] * slopes
             lower += slopes.T @ (d[:, None] * slopes)
-        rows = np.flatnonzero(weights.any(axis=0) | (bend != 0.0))
-        if rows.size < _FEW * y.size:
-            X, weights, bend, mixed = X[rows], weights[:, rows], bend[rows], mixed[rows]
-        sums = np.asarray((X.T @ weights.T).T) if sparse.issparse(X) else weights @ X
+        sums = np.asarray((X.T @ weights.T).T)
         H = np.empty((n + k, n + k))
         DX = X.multiply(bend[:, None]).tocsr() if sparse.issparse(X) else X * bend[:, None]
         inner = X.T @ DX

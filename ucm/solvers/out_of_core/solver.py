@@ -12,6 +12,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
+from ucm.solvers.out_of_core.active_set import ActiveSetRun
 from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
 from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
 from ucm.solvers.out_of_core.passes import by_rounds
@@ -53,7 +54,9 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
     def solve(
         self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
-        hulls = isinstance(form, RowHulls)
-        kind: Any = HullsRun if hulls else HingeRun
-        run = kind.of(form, monitor, self.inner, self.budget)
+        run: ActiveSetRun[Any]
+        if isinstance(form, RowHulls):
+            run = HullsRun(form, monitor, self.inner, self.budget)
+        else:
+            run = HingeRun(form, monitor, self.inner, self.budget)
         return by_rounds(run.run, form.data.stored, monitor)
