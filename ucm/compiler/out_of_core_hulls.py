@@ -13,13 +13,12 @@ from scipy import sparse
 
 from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof, Recovered, Verdict
 from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of
-from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows
+from ucm.compiler.recover import BIAS_RULES, bias, least_error_bias
 from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import ComposedMap
-from ucm.data.source import of_all_groups
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
@@ -232,13 +231,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         if rule == "zero":
             return 0.0, "zero"
         if rule == "min_error":
-            X, y = self.rows.sample
-            scores = [np.asarray(X @ w).ravel()[s * y > 0.0] for s in (1.0, -1.0)]
-            means = [float(v.mean()) for v in scores]
-            spread = max(float(v.std()) for v in scores) + abs(means[0] - means[1])
-            costs = self.rows.weighing.classes
-            every = of_all_groups(self.rows.source)
-            return error_over_rows(every, w, costs, 0.5 * sum(means), spread), "min_error"
+            return least_error_bias(self.rows, w), "min_error"
         if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
             raise ParameterError(
                 f"bias_rule={rule!r} does not apply to {self.model.set!r} over rows; use bias_rule='auto'"

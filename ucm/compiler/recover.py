@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ucm.data.bound_data import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Vec
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource, as_double, of_all_groups
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Block, MassMultipliers, UncertaintySet
@@ -30,9 +30,9 @@ __all__ = [
     "bias",
     "class_points",
     "coefficients_of",
-    "error_over_rows",
     "feature_normal",
     "least_error",
+    "least_error_bias",
     "midpoint_of",
     "sample_weights",
     "summand_points",
@@ -139,7 +139,7 @@ def bias(
     rules = {
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
-        "min_error": lambda: _least_error(data, normal),
+        "min_error": lambda: least_error_bias(data, normal),
         "odds": lambda: _bias_of_odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
@@ -288,14 +288,17 @@ def midpoint_of(
 
 
 def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
-    """Return the number, the mean and the variance of the scores of class +1 and of class -1."""
-    if data.source is not None:
+    """Return the number, the mean and the variance of the scores of class +1 and of class -1.
+
+    Over rows without moments they are of the sample.
+    """
+    if data.source is not None and data.moments is not None:
         return [
             (count, float(normal @ data.mean(kind)), float(normal @ data.covariance(kind) @ normal))
             for kind, count in zip(("pos", "neg"), data.counts, strict=True)
         ]
     scores, samples = data.X @ normal, data.weighing.samples
-    counts, found = np.ones(data.m) if samples is None else samples, []
+    counts, found = np.ones(scores.size) if samples is None else samples, []
     for rows in (data.y > 0, data.y < 0):
         own, total = scores[rows], float(counts[rows].sum())
         mean = float(counts[rows] @ own) / total
@@ -316,10 +319,10 @@ def _bias_of_odds(data: Data, normal: Vec) -> float | None:
     pooled = (m * variance + other_m * other_variance) / (m + other_m)
     plus, minus = data.weighing.classes
     shift = pooled * math.log(plus / minus) / (mean - other_mean)
-    return _least_error(data, normal, weighted=False) + shift
+    return least_error_bias(data, normal, weighted=False) + shift
 
 
-def _least_error(data: Data, normal: Vec, weighted: bool = True) -> float:
+def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
     """Return the bias of least training error; without weights of classes if not `weighted`."""
     if data.source is None:
         costs = data.weights if weighted else data.weighing.samples
@@ -327,8 +330,8 @@ def _least_error(data: Data, normal: Vec, weighted: bool = True) -> float:
     (_, mean, variance), (_, other_mean, other_variance) = _score_moments(data, normal)
     spread = math.sqrt(max(variance, other_variance)) + abs(mean - other_mean)
     costs = data.weighing.classes if weighted else (1.0, 1.0)
-    center = 0.5 * (mean + other_mean)
-    return error_over_rows(data.source, normal, costs, center, spread)
+    center, source = 0.5 * (mean + other_mean), of_all_groups(data.source)
+    return error_over_rows(source, normal, costs, center, spread)
 
 
 def least_error(
