@@ -183,7 +183,7 @@ def certify(
     size: float = 0.0,
     terms: Callable[[], float] = float,
 ) -> Certified:
-    """Bound the error of the point that the blocks q stand for.
+    """Bound the error of the point of the blocks q.
 
     Both ends come from the definition of U (its `evaluate` and its `support`), not from the lowered form,
     which only says how to move a point that lies outside.

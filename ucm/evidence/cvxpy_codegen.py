@@ -77,7 +77,7 @@ class _ByName(Scope):
         return p
 
     def spell(self, scalar: Scalar) -> Any:
-        """A declared scalar as text; a plain number as it is."""
+        """Return a declared scalar as text; a plain number as it is."""
         if isinstance(scalar, BinaryExpression):
             left, right = self.spell(scalar.left), self.spell(scalar.right)
             name = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power"}
@@ -92,7 +92,7 @@ class _ByName(Scope):
 
 
 def _called(size: Size, text: Any) -> Any:
-    """The formula of a size; its number where the formula asks for numbers."""
+    """Return the formula of a size; its number where the formula asks for numbers."""
     try:
         return size.derived(text)
     except TypeError:
@@ -195,7 +195,7 @@ class _Example:
 
 
 def _dimension(model: Node, n: int) -> int:
-    """n, or the number of features for which the declaration is written."""
+    """Return n, or the number of features for which the declaration is written."""
     shapes = (k for x in model.walk() if isinstance(x, Node) for k in _lengths(x.operands()))
     for k in (n, *sorted(shapes), *range(1, 1001)):
         try:
@@ -344,7 +344,7 @@ class _Program:
         return t, w
 
     def _sum(self, losses: Any, penalties: Any) -> Text:
-        """A sum of convex terms at the margins and the normal."""
+        """Return a sum of convex terms at the margins and the normal."""
         (t, w), data = self._variables, self.example.data
         total = [loss_cvxpy(loss, t, weights_in(loss, data), self.scope) for loss in losses]
         total += [R.cvxpy(w, 1.0, self.scope) for R in penalties]
@@ -393,7 +393,7 @@ class _Program:
         ]  # fmt: skip
 
     def _subtracted_loss(self, loss: ConvexLoss) -> tuple[Text, Text]:
-        """The value and the slopes in t of a subtracted loss."""
+        """Return the value and the slopes in t of a subtracted loss."""
         rows = (
             None
             if loss.counted is None
@@ -411,7 +411,7 @@ class _Program:
         return value, slope if rows is None else Text("np.where")(rows, slope, 0)
 
     def _subtracted(self, R: Any) -> tuple[Text, Text]:
-        """The value and the slopes in w of a subtracted penalty."""
+        """Return the value and the slopes in w of a subtracted penalty."""
         if isinstance(R, ScaledSubtracted):
             height, slope = self._subtracted(R.term)
             c = value(R.factor)
@@ -429,7 +429,7 @@ class _Program:
         return own.value(w), own.subgradient(w)
 
     def _own(self, node: Node) -> Text:
-        """The name of a node that the program rebuilds from JSON."""
+        """Return the name of a node that the program rebuilds from JSON."""
         return self.declared.setdefault(node, Text(f"own_{len(self.declared)}"))
 
     def _rebuilt(self, node: Node) -> str:
@@ -452,7 +452,7 @@ _VARIABLES = [
 
 
 def _short(U: Node) -> str:
-    """A declaration on one line, its parameters by name."""
+    """Return a declaration on one line, its parameters by name."""
     text = brief(U) if len(repr(U)) > 90 else repr(U)
     for p in U.walk():
         if isinstance(p, Param):
@@ -465,7 +465,7 @@ _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
 def _generalised(model: Node, first: _Program, second: _Program) -> str:
-    """The common text of both programs, with numbers that differ as functions of the counts."""
+    """Return the common text of both programs, with numbers that differ as functions of the counts."""
     a, b = _NUMBER.split(first.text), _NUMBER.split(second.text)
     counts = [(Text(k), c, second.example.counts[k]) for k, c in first.example.counts.items()]
     same = len(a) == len(b) and a[::2] == b[::2]
@@ -482,7 +482,7 @@ def _generalised(model: Node, first: _Program, second: _Program) -> str:
 
 
 def _function_of(x: float, y: float, counts: list[tuple[Text, int, int]]) -> str | None:
-    """The text of k c^p, with c a count, that is x for one data set and y for the other."""
+    """Return the text of k c^p, with c a count, that is x for one data set and y for the other."""
     for p in (1.0, -1.0, 0.5, -0.5):
         for count, c, d in counts:
             k = x / c**p

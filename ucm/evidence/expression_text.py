@@ -143,7 +143,7 @@ class ExpressionPrinter:
         self._taken = set(taken)
 
     def fresh(self, name: str) -> str:
-        """A name that nothing else has."""
+        """Return an unused name."""
         found, k = name, 1
         while found in self._taken:
             found, k = f"{name}_{k}", k + 1
@@ -170,7 +170,7 @@ class ExpressionPrinter:
         return Text(code(x)) if known is None else known
 
     def text(self, e: Any) -> Text:
-        """The source of an expression or a constraint."""
+        """Return the source of an expression or a constraint."""
         if isinstance(e, cp.Variable):
             return self.variable(e)
         if isinstance(e, cp.Parameter):
@@ -239,7 +239,7 @@ class ExpressionPrinter:
         return x[key]
 
     def _called(self, e: Any, args: list[Text]) -> Text:
-        """An atom by its function in CVXPY, the arguments that differ from their defaults by name."""
+        """Return an atom by its function in CVXPY, the arguments that differ from their defaults by name."""
         name = type(e).__name__
         name = name.lower() if hasattr(cp, name.lower()) else name
         name = "transforms.indicator" if name == "indicator" else name

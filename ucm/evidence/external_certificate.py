@@ -36,7 +36,7 @@ def both_sides(
     violation: float,
     broken: str = "",
 ) -> Certificate:
-    """The bounds that a normal and a point prove: `-||x||_q <= optimum <= sigma_U(-w)`.
+    """Return the bounds that a normal and a point prove: `-||x||_q <= optimum <= sigma_U(-w)`.
 
     Parameters
     ----------
@@ -58,8 +58,10 @@ def both_sides(
 
 
 def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> str:
-    """Which rules of a set the weights of samples break, and by how much; y are the labels, which tell
-    hulls of one class apart."""
+    """Return the constraints of a set that weights of samples violate, with the violations.
+
+    The labels y name the hulls of one class.
+    """
     found: list[str] = []
     for b, q in zip(form.blocks, blocks, strict=True):
         domain = b.domain.formula(TEXT)
@@ -92,7 +94,7 @@ def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
 
 
 def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
-    """The blocks of a lowered set that weights of the samples stand for.
+    """Return the blocks of a lowered set for given weights of the samples.
 
     Raises
     ------
@@ -133,15 +135,16 @@ def _no_weights(why: str) -> ParameterError:
 
 
 def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
-    """The point of the blocks q, moved inside of U where it lies near to it; and its violation."""
+    """Return the point of the blocks q and its violation; a point near U is moved inside."""
     x, violation = model.set.evaluate(data, iter(q))
     moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
     return (x, violation) if moved is None else (moved[1], moved[2])
 
 
 def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tuple[Vec, float]:
-    """x, and how far it is outside, relative: from the nearest point of U, by a conic program. Where that is
-    within 1e-6, the nearest point in its place, and its violation.
+    """Return x and its relative distance from U, by a conic program.
+
+    If the distance is at most 1e-6, return the nearest point of U and its violation.
 
     Raises
     ------

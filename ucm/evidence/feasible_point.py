@@ -47,7 +47,7 @@ Moved = tuple[list[Vec], Vec, float]
 
 
 def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | None:
-    """A point of U near to that of the blocks q; None where none was found, or q is far outside.
+    """Return a point of U near the point of the blocks q; None if none was found, or q is far outside.
 
     Every operand of a sum and of a union is moved by itself. Of the others these are tried, in this order:
     the projections of the blocks on their domains; with couplings the nearest member of the lowered set; a
@@ -61,7 +61,7 @@ def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | Non
 
 
 def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
-    """The blocks of a point near to that of q, and as near to U as can be told."""
+    """Return the blocks of a point near the point of q, with the smallest violation that was found."""
     if isinstance(U, Combination):
         p: list[Vec] = []
         for V, _ in U.terms():
@@ -100,7 +100,7 @@ def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
 
 
 def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
-    """The blocks at the nearest points of their domains, where these have a projection."""
+    """Return the projections of the blocks onto their domains; blocks without a projection are unchanged."""
     return [
         b.domain.project(v) if isinstance(b.domain, Projectable) else v
         for b, v in zip(image.blocks, q, strict=True)
@@ -108,7 +108,7 @@ def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
 
 
 def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, at: Moved) -> Moved:
-    """The first of some points on the way to the centres that is inside to rounding; where none is, `at`."""
+    """Return the first of some points on the segment to the centres that lies in U; `at` if none does."""
     c = [b.domain.center(b.map.shape[1]) for b in image.blocks]
     low, high, found = -1, _PARTS.size, at
     k = high - 1  # the last of all tells whether there is one
@@ -127,7 +127,7 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, at: Moved)
 
 
 class _Couplings:
-    """`B q + o` with rows in units of the terms that meet in them, and the matrices `B_k` by block."""
+    """The couplings `B q + o = 0` with scaled rows, and their matrices `B_k` by block."""
 
     def __init__(self, image: LoweredSet, q: Sequence[Vec]) -> None:
         units = []
@@ -152,7 +152,7 @@ class _Couplings:
         return self.offset + sum(B @ v for B, v in zip(self.B, p, strict=True))
 
     def system(self, J: Sequence[Jacobian], s: Sequence[float]) -> NDArray[np.float64]:
-        """`sum_k s_k B_k J_k B_k'`."""
+        """Return `sum_k s_k B_k J_k B_k'`."""
         H = np.zeros((self.offset.size, self.offset.size))
         for B, j, factor in zip(self.B, J, s, strict=True):
             H += factor * (B @ sparse.diags_array(j.d) @ B.T).toarray()
@@ -163,7 +163,7 @@ class _Couplings:
 
 
 def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
-    """The member of the lowered set nearest to q, by Newton steps; None where they do not apply."""
+    """Return the blocks of the lowered set nearest to q, by Newton's method; None if it does not apply."""
     order = sum(c.offset.size for c in image.couplings)
     entries = sum(B.entries for c in image.couplings for _, B in c.terms)
     blocks: list[Any] = list(image.blocks)
@@ -216,8 +216,8 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
 
 
 def _solution(H: NDArray[np.float64], g: Vec) -> Vec:
-    """`H^-1 g` of a semidefinite H, with the least ridge at which rounding leaves it definite; 0 where none
-    does."""
+    """Return `H^-1 g` for a semidefinite H, with the least ridge for which the Cholesky factorisation works;
+    0 if there is none."""
     lapack: Any = linalg.lapack
     unit = float(np.trace(H)) / g.size or 1.0
     for ridge in (1e-15, 1e-13, 1e-11, 1e-8):

@@ -94,7 +94,7 @@ def ball_of(hull: Hull) -> LossBall:
 
 
 def hulls_by_lam(model: RobustMargin) -> list[Hull]:
-    """The hulls of (22): the hull of all samples, or the hulls of class +1 and class -1.
+    """Return the hulls of (22): the hull of all samples, or the hulls of class +1 and class -1.
 
     Raises
     ------

@@ -132,7 +132,7 @@ def guarantees(
     y_test: Any = None,
     level: float = 0.95,
 ) -> Guarantees:
-    """The bounds of a solution: see `Plan.guarantees`."""
+    """Return the bounds of a solution: see `Plan.guarantees`."""
     if not isinstance(level, float) or not 0.0 < level < 1.0:
         raise ParameterError(
             f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95"
@@ -196,7 +196,7 @@ def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guar
 
 # --- losses ----------------------------------------------------------------------------------------
 def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
-    """`min(1, max(0, 1 - t/rho)^p)` at the margins t: at least the 0-1 loss, at most the p-hinge of t/rho.
+    """Return `min(1, max(0, 1 - t/rho)^p)` at the margins t: between the 0-1 loss and the p-hinge of t/rho.
 
     Its mean is the empirical margin loss. Sun (2024), equations (5) and (6).
 
@@ -222,8 +222,10 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
 def _by_margin(
     model: Objective, data: Data, solution: Solution, level: float
 ) -> Iterator[Guarantee]:
-    """The bound of Sun (2024) for one p-hinge loss of independent samples. The theorem behind it is about
-    w alone, so that b is the weight of one more feature, r for every sample."""
+    """Yield the bound of Sun (2024) for one p-hinge loss of independent samples.
+
+    The theorem is about w alone, so b is the weight of a further feature with the value r.
+    """
     loss = model.loss.term if isinstance(model.loss, ScaledLoss) else model.loss
     if not isinstance(loss, Hinge) or loss.on is not None or solution.b is None:
         return
@@ -276,19 +278,19 @@ class _Fitted:
 
     @functools.cached_property
     def margins(self) -> Vec:
-        """`y_i (w'x_i + b)` of samples that are in memory."""
+        """The margins `y_i (w'x_i + b)` of samples in memory."""
         X = self.data.X if self.data.gram is None else self.data.gram.X
         if self.solution.w is None:
             return self.data.y * self.solution.decision(X)
         return self.data.y * (np.asarray(X @ self.solution.w) + (self.solution.b or 0.0))
 
     def norm(self, p: float) -> float:
-        """`||w||_p`."""
+        """Return `||w||_p`."""
         w = self.solution.w
         return 1.0 if w is None else float(np.linalg.norm(w, p))
 
     def moments(self, label: int) -> tuple[float, float]:
-        """The mean and the standard deviation of the margins of a class."""
+        """Return the mean and the standard deviation of the margins of a class."""
         kind, w = _CLASSES[label].kind, self.solution.w
         if self.data.gram is not None or w is None:
             own, weights = self.margins[self.data.y == label], self.data.copies(kind)
@@ -306,7 +308,7 @@ def _kinds(U: UncertaintySet) -> set[Samples]:
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
-    """The guarantees from the summands of each class, and of both."""
+    """Yield the guarantees from the summands of each class, and of both."""
     terms = list(summands(U))
     if any(math.isnan(c) for _, c in terms):  # under a matrix
         return
@@ -339,7 +341,7 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
 
 # --- moments ---------------------------------------------------------------------------------------
 def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] | None:
-    """The ellipsoid of a class, `(S.mean, S.cov + rho I, radius)`, alone or in an intersection, and rho."""
+    """Return the ellipsoid `(S.mean, S.cov + rho I, radius)` of a class, or of an intersection, and rho."""
     S = _CLASSES[label]
     if isinstance(U, Intersection):
         return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
@@ -401,7 +403,7 @@ def _moments(
 
 
 def _deviations(mean: float, sd: float, far: float) -> float:
-    """k with `mean - far sqrt(1 + k^2) = k sd`; -inf if far > 0 leaves none above 0."""
+    """Return k with `mean - far sqrt(1 + k^2) = k sd`; -inf if mean <= far and far > 0."""
     if far == 0.0:
         return mean / sd if sd > 0.0 else math.copysign(math.inf, mean or -1.0)
     if mean <= far:
@@ -412,7 +414,7 @@ def _deviations(mean: float, sd: float, far: float) -> float:
 
 
 def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
-    """The area under the ROC curve by the moments of the difference of two draws."""
+    """Yield the bound of the area under the ROC curve by the moments of the difference of two draws."""
     if U.center != pos.mean - neg.mean or U.shape not in (pos.cov + neg.cov, neg.cov + pos.cov):
         return
     (up, a), (down, b) = fitted.moments(1), fitted.moments(-1)
@@ -475,7 +477,7 @@ def _weights(U: Hull, data: Data) -> _Weights:
 def _losses(
     label: int, own: list[tuple[Hull, float]], balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
-    """The worst mean of minus the margin over the weights of a class and the moves of its balls."""
+    """Yield the worst mean of minus the margin over the weights of a class and the moves of its balls."""
     losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
     laws = [_weights(V, fitted.data) for V, _ in own]
     worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in own)

@@ -42,7 +42,7 @@ class CappedHull:
     share: float
 
     def kinks(self, low: float, high: float) -> Vec:
-        """The c in (low, high) at which a whole number of samples carries the mass."""
+        """Return the caps c in (low, high) at which a whole number of samples carries the mass."""
         first = math.floor(self.mass / (self.share * high))
         last = math.ceil(self.mass / (self.share * low))
         k = np.arange(max(first, 1), min(last, self.size) + 1, dtype=np.float64)
@@ -72,13 +72,13 @@ class CapSolution:
 
     @classmethod
     def of(cls, c: float, q: Sequence[Vec], x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
-        """Sort scores that are in any order."""
+        """Return the solution with its scores sorted."""
         ordered = tuple(np.sort(a) for a in scores)
         sums = tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered)
         return cls(c, q, x, w, ordered, sums)
 
     def least(self, hulls: Sequence[CappedHull], c: Vec) -> Vec:
-        """G_w at each c."""
+        """Return G_w at each c."""
         total = np.zeros(c.size)
         for hull, a, S in zip(hulls, self.scores, self.sums, strict=True):
             k = np.floor(hull.mass / (hull.share * c) * (1.0 + _ROUNDING)).astype(np.intp)
@@ -140,7 +140,7 @@ def largest_gap(hulls: Sequence[CappedHull], first: CapSolution, last: CapSoluti
 
 
 def _square(v: Vec, t: Vec) -> Vec:
-    """`|(1 - t) v_1 + t v_2|^2` from the inner products."""
+    """Return `|(1 - t) v_1 + t v_2|^2` from the inner products."""
     s = 1.0 - t
     return s * s * v[0] + 2.0 * s * t * v[1] + t * t * v[2]
 

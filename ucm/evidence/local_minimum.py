@@ -137,7 +137,7 @@ def _interior(rows: Any, low: Vec, high: Vec, rest: Vec) -> bool:
 
 
 def _rank(rows: Any, most: int) -> int:
-    """The rank of a table with at most `most` columns, each row of length 1."""
+    """Return the rank of a table with at most `most` columns, each row of length 1."""
     if rows.shape[0] < most:
         return 0
     table: NDArray[np.float64] = rows.toarray()
@@ -147,7 +147,7 @@ def _rank(rows: Any, most: int) -> int:
 
 
 def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
-    """The slopes of the losses to the left and to the right of each margin."""
+    """Return the slopes of the losses to the left and to the right of each margin."""
     G, H = model.dc()
     low, high = np.zeros(margin.size), np.zeros(margin.size)
 
@@ -166,7 +166,7 @@ def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
 
 
 def _penalty_slopes(model: Objective, w: Vec) -> Slopes:
-    """The slopes of the penalties to the left and to the right of each weight."""
+    """Return the slopes of the penalties to the left and to the right of each weight."""
     G, H = model.dc()
     a, c, _, _ = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
     step = _AT_KINK * (1.0 + np.abs(w))

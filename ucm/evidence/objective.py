@@ -55,25 +55,28 @@ class Normal(ABC):
 
     @functools.cached_property
     def scores(self) -> Vec:
-        """(m,) `<w, x_i>`."""
+        """The scores `<w, x_i>`, (m,)."""
         return self._products()
 
     @abstractmethod
     def _products(self) -> Vec:
-        """The scores, computed."""
+        """Compute the scores."""
 
     @abstractmethod
     def value(self, penalty: Penalty) -> float:
-        """The penalty of w."""
+        """Return the penalty of w."""
 
     @abstractmethod
     def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
-        """A subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
+        """Return a subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
 
     @abstractmethod
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """With `z = sum_i d_i x_i` and a share of z, at most 1, for which `u + share z` lies in the domain of
-        R*: a bound of `R*(u + share z)`, the share, and what is missed there. One for each way to bound."""
+        """Return bounds of `R*(u + share z)` with `z = sum_i d_i x_i`, for each way to bound.
+
+        Each is a bound, the largest share <= 1 for which `u + share z` lies in the domain of R*, and the
+        violation.
+        """
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,11 @@ class KernelNormal(Normal):
         return np.zeros(0), 0.0
 
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """`||z||^2 / (4 lam)`. With `e = d - 2 lam c` and the scores f of w, the square is
-        `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`, and `e'Ke <= (sum |e_i| sqrt K_ii)^2`: where d and c belong
-        together, no more rows of K are asked for."""
+        """Return the one bound `||z||^2 / (4 lam)`.
+
+        With `e = d - 2 lam c` and the scores f of w, the square is `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`,
+        and `e'Ke <= (sum |e_i| sqrt K_ii)^2`. If this bound of e'Ke is small, no rows of K are computed.
+        """
         lam = _multiple(R)
         e = d - 2.0 * lam * self.c
         size = float(np.abs(e) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
@@ -166,7 +171,7 @@ class KernelNormal(Normal):
 
 
 def _multiple(R: CombinedPenalty) -> float:
-    """lam of `R(w) = lam ||w||_2^2`."""
+    """Return lam of `R(w) = lam ||w||_2^2`."""
     if R.square is None:
         raise SolverError(
             f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w; "
@@ -193,7 +198,7 @@ class Tangent:
 
 
 def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
-    """The tangent plane of H at a normal and its margins, the samples weighed."""
+    """Return the tangent plane of H at a normal and its margins, the samples weighed."""
     slopes = np.zeros(data.m)
     for loss in H.losses:
         c = weights_in(loss, data)
@@ -302,8 +307,7 @@ def of_objective(
 def _lower_bound(
     G: ConvexPart, data: Data, normal: Normal, margin: Vec, slopes: Vec | None, plane: Tangent
 ) -> tuple[float, float]:
-    """A lower bound of `G - <v, t> - <u, w>`, (v, u) the slopes of the plane, and by how much its dual
-    point misses the constraints.
+    """Return a lower bound of `G - <v, t> - <u, w>`, (v, u) the slopes of the plane, and the violation.
 
     For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
     the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`; where a loss
@@ -341,7 +345,7 @@ def _lower_bound(
 
 
 def _of_losses(loss: _Counted, c: Vec, a: Vec) -> float:
-    """`sum_i c_i (o a_i - l*(a_i))`."""
+    """Return the part of one loss in the bound, `sum_i c_i (o a_i - l*(a_i))`."""
     return float((c * (loss.offset * a - loss.conjugate(a))).sum())
 
 
@@ -360,7 +364,7 @@ class _Counted:
         return each if self.counts is None else np.where(self.counts, each, 0.0)
 
     def ends(self) -> tuple[Any, Any]:
-        """s_min and s_max, numbers or one for each sample."""
+        """Return s_min and s_max, numbers or vectors of one number for each sample."""
         return self._where(self.loss.lowest()), self._where(self.loss.steepest())
 
     def gradient(self, u: Vec) -> Vec:
@@ -382,8 +386,10 @@ def _shares(
     margin: Vec,
     slopes: Vec | None,
 ) -> list[Vec]:
-    """Dual points of the losses that add up to `slopes`, as far as their domains allow; without slopes their
-    gradients at the margins."""
+    """Return dual points of the losses with the sum `slopes`, as far as their domains allow.
+
+    Without slopes, return the gradients of the losses at the margins.
+    """
     if slopes is not None and _apart(losses):
         return [np.clip(slopes, *end) for end in ends]
     if slopes is None:
@@ -405,9 +411,11 @@ def _apart(losses: Sequence[_Counted]) -> bool:
 
 
 def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec, Vec]:
-    """Margins t, one below and one above, as near as rounding allows, where the gradients of the losses,
-    which fall in t, add up to the slopes: the best way to share them out. Between the two lies a kink,
-    or a loss too steep to tell."""
+    """Return margins just below and just above the t at which the gradients of the losses sum to the slopes.
+
+    The gradients fall in t, and the gradients at this t are the best dual points. The two margins differ if
+    there is a kink, or a loss too steep for double precision.
+    """
 
     def above(t: Vec) -> Any:
         return sum(loss.gradient(loss.offset - t) for loss in losses) >= slopes

@@ -105,8 +105,10 @@ def majorant(
     scaled: bool = True,
     others: tuple[Vec, float, float] | None = None,
 ) -> cp.Problem:
-    """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
-    else the convex problem that DCA solves at z_k = (w, b), above the objective and equal to it there.
+    """Return the problem `min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k).
+
+    It is the problem itself if H = 0, else the convex problem that DCA solves at z_k = (w, b), a majorant of
+    the objective with the same value at z_k.
 
     From the declaration; vectorised, DPP, scaled by max |X| or not, with a `cvxpy.Parameter` for every
     hyperparameter of G, named like it, and `tilt_margin` and `tilt_normal` for gamma.

@@ -33,12 +33,12 @@ class Sparsity:
 
     @property
     def product(self) -> float:
-        """(features x support vectors) / (dimensions x samples), the fraction of parameters."""
+        """The fraction of parameters, (features x support vectors) / (dimensions x samples)."""
         return self.features * self.samples
 
 
 def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) -> Sparsity:
-    """The fractions of features and of support vectors in use.
+    """Return the fractions of features and of support vectors in use.
 
     With losses, a support vector is a sample within 1e-2 of the sloped part of the loss: for the hinge
     `t_i < 1.01`, for the ramp `-mu^2 - 0.01 < t_i < mu + 0.01`. With sets of samples it is a sample
@@ -59,7 +59,7 @@ def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) ->
 
 
 def _slope(model: Objective, margin: Vec) -> Vec:
-    """The size of the slope of the total loss."""
+    """Return the size of the slope of the total loss."""
     G, H = model.dc()
     total = np.zeros_like(margin)
     for sign, part in ((1.0, G), (-1.0, H)):

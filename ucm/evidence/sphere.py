@@ -90,7 +90,7 @@ def certify_unit(
 
 
 def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
-    """The element of the subdifferential of `||w||_p` nearest to a vector, in the coordinates of the
+    """Return the element of the subdifferential of `||w||_p` nearest to a vector, in the coordinates of the
     form."""
     base, kinks = form.normals(v)
     if not kinks:
@@ -126,7 +126,7 @@ def has_full_rank(form: UnitNorm, w: Vec) -> bool:
 
 # --- lower bounds ---------------------------------------------------------------------------------
 def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
-    """A lower bound of `min f(w)` over `||w||_p = 1` in the span of U; -inf when nothing is proven.
+    """Return a lower bound of `min f(w)` over `||w||_p = 1` in the span of U; -inf when nothing is proven.
 
     * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
     * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
@@ -159,8 +159,10 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
 def _points(
     model: RobustMargin, data: Data, form: UnitNorm, blocks: Iterable[list[Vec]]
 ) -> np.ndarray | None:
-    """The points of U that blocks stand for, in the coordinates of the form; None where there are none, or
-    one lies outside."""
+    """Return the points of U of some blocks, in the coordinates of the form.
+
+    None if there are none, or a point lies outside of U.
+    """
     points = []
     for q in blocks:
         x, violation = model.set.evaluate(data, iter(q))
@@ -171,8 +173,11 @@ def _points(
 
 
 def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
-    """x0 and the columns of M from the declaration, at u = 0 and at the units; that the rule stays in its
-    domains between these points follows from the rules of each domain."""
+    """Return the lower bound that an affine rule proves.
+
+    x0 and the columns of M are evaluated from the declaration, at u = 0 and at the unit vectors. The rule of
+    each domain shows that the blocks stay in the domains between these points.
+    """
     V, blocks = witness.slopes, form.image.blocks
     shapes = [(b.map.shape[1], form.rank) for b in blocks]
     if len(witness.points) != 1 or [S.shape for S in V] != shapes or form.image.couplings:
@@ -195,9 +200,12 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundPr
 
 
 def _held(form: UnitNorm, points: np.ndarray) -> float:
-    """With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> = ||w||_p`, and
-    `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w; or, with the box around
-    the unit ball, `sum_i R_i |e_ki|` in its place."""
+    """Return the lower bound from a point of U near a multiple of each vertex of the dual unit ball.
+
+    With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> = ||w||_p`, and
+    `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w. With the box around the
+    unit ball, `sum_i R_i |e_ki|` may replace this norm.
+    """
     least, box = np.inf, form.box()
     dual = np.inf if form.norm == 1.0 else 1.0
     vertices = list(form.vertices())
@@ -209,7 +217,7 @@ def _held(form: UnitNorm, points: np.ndarray) -> float:
 
 
 def _in_box(box: Vec, g: Vec, x: Vec) -> float:
-    """The largest `r - sum_i R_i |x_i + r g_i|` over r: concave, with its kinks where an entry is 0."""
+    """Return the maximum of `r - sum_i R_i |x_i + r g_i|` over r, a concave function with kinks."""
     kinks = -x[g != 0.0] / g[g != 0.0]
     slopes = box[g != 0.0] * np.abs(g[g != 0.0])
     order = np.argsort(kinks)

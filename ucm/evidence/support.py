@@ -65,7 +65,7 @@ class SupportFunction:
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
-        """`max <g, x>` over the lowered set, g a parameter."""
+        """Return the program `max <g, x>` over the lowered set, with the parameter g."""
         form = MinNorm.of(self.U.lower(self.data), 2.0, self.data.stored, self.data.space)
         blocks, g = Blocks(form), cp.Parameter(form.n)
         z = cp.multiply(1.0 / blocks.sizes, blocks.x)
@@ -172,7 +172,7 @@ def support(
 def _bound(
     what: str, U: UncertaintySet | RobustMargin, *samples: Any
 ) -> tuple[SupportFunction, int]:
-    """The support function of a set over samples, and the dimension of its space."""
+    """Return the support function of a set over samples, and the dimension of its space."""
     data = bind(*samples)
     model = resolved(as_model(U, what), data)
     n = model.set.dimension(data.n)
@@ -261,7 +261,7 @@ def worst_case(
 
 
 def _height(heights: SupportFunction, d: Any) -> Any:
-    """The support function at an affine expression."""
+    """Return the support function at an affine expression."""
     U, data = heights.U, heights.data
     x, constraints = U.cvxpy(data, Numbers())
     z = cp.Variable(x.shape[0])
@@ -278,7 +278,7 @@ def _height(heights: SupportFunction, d: Any) -> Any:
 
 
 def _in_cones(c: Any) -> list[Any]:
-    """A constraint without power cones, which `suppfunc` does not take."""
+    """Return a constraint without power cones, which `suppfunc` does not take."""
     if type(c).__name__ != "PowCone3D":
         return [_plain(c)]
     pairs = zip(c.x, c.y, c.z, np.asarray(c.alpha.value).ravel(), strict=True)
@@ -297,7 +297,7 @@ def _plain(e: Any) -> Any:
 
 
 def vector_of(v: Any, size: int | None, name: str) -> Vec:
-    """A vector of finite numbers of this length; of any for None.
+    """Return a vector of finite numbers of this length; of any for None.
 
     Raises
     ------

@@ -44,11 +44,11 @@ class Span(ABC):
 
     @abstractmethod
     def outward(self, z: Vec) -> Vec:
-        """The vector in the space of the samples that has the coordinates z."""
+        """Return the vector in the space of the samples that has the coordinates z."""
 
     @abstractmethod
     def inward(self, x: Vec) -> Vec:
-        """The coordinates of the part of x that lies in the span."""
+        """Return the coordinates of the part of x that lies in the span."""
 
 
 class OrthonormalCoordinates(Span):
@@ -103,7 +103,7 @@ class GramCoordinates(Span):
 
 
 def columns(form: MinNorm) -> int:
-    """The number of columns of all blocks."""
+    """Return the number of columns of all blocks."""
     return sum(b.map.shape[1] for b in form.blocks)
 
 

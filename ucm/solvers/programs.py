@@ -187,7 +187,7 @@ def _without_callbacks() -> Any:
 
 
 def _each(side: Any, count: int) -> Vec:
-    """A number, or one for each, as an array of its own."""
+    """Return a number, or one for each, as an array of its own."""
     return np.array(np.broadcast_to(side, count), dtype=np.float64)
 
 
@@ -266,12 +266,12 @@ def accuracy(solver: str, tol: float) -> dict[str, Any]:
 
 
 def numbers(value: Any) -> Vec:
-    """A value or a dual value of CVXPY as a vector."""
+    """Return a value or a dual value of CVXPY as a vector."""
     return np.asarray(value, dtype=np.float64).ravel()
 
 
 def units(form: MinNorm) -> tuple[float, list[float]]:
-    """The scale of the features, and that of every coupling: programs are written in them."""
+    """Return the scale of the features, and that of every coupling: programs are written in them."""
     columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
     scale = max([form.space.norm(form.center), *columns]) or 1.0
     meets = [max(float(np.linalg.norm(c.offset)), scale if c.offset.any() else 1.0)
@@ -324,7 +324,7 @@ class Blocks:
         self.constraints += self.meets
 
     def point(self) -> list[Vec]:
-        """The parameters found."""
+        """Return the parameters found."""
         return [numbers(v.value) for v in self.q]
 
     def multipliers(self, factor: float) -> list[Vec]:

@@ -104,7 +104,7 @@ class SampleTables(ABC):
             level = level.refined(rest.pop())
 
     def levels(self, least: int) -> list[int]:
-        """The strides of the levels, from all samples to the coarsest, of at least `least` samples."""
+        """Return the strides of the levels, from all samples to the coarsest, of at least `least` samples."""
         found = [1]
         while self._can_skip(_STRIDE * found[-1], least):
             found.append(_STRIDE * found[-1])
@@ -117,7 +117,7 @@ class SampleTables(ABC):
 
 
 def largest(X: Any) -> float:
-    """The largest absolute entry."""
+    """Return the largest absolute entry."""
     entries = X if isinstance(X, np.ndarray) else X.data
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
@@ -130,7 +130,7 @@ def _table(X: Any) -> Any:
 
 
 def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
-    """The values, and the columns and starts of CSR."""
+    """Return the values, and the columns and starts of CSR."""
     if isinstance(X, np.ndarray):
         return X, None, None
     columns, starts = (
@@ -274,15 +274,15 @@ class FeatureLevel:
         return level
 
     def _split(self, v: Vec) -> list[Vec]:
-        """The parts of both classes."""
+        """Return the parts of both classes."""
         return [v[lo:hi] for lo, hi in self.bounds]
 
     def rows(self, X: Any) -> Any:
-        """The samples of this level; all of them without a copy."""
+        """Return the samples of this level; all of them without a copy."""
         return X if self.stride == 1 else X[:: self.stride]
 
     def _score(self) -> Vec:
-        """The scores Z w, also in V."""
+        """Return the scores Z w, also in V."""
         for X, factor, a in zip(self.hulls.tables, self.hulls.factors, self._split(self.V[2])):
             if isinstance(X, np.ndarray):
                 np.matmul(self.rows(X), factor * self.w, out=a)

@@ -29,7 +29,7 @@ def refuse(how: str, b: Block) -> str | None:
 
 
 def project(how: str, b: Block, v: Vec) -> Vec:
-    """The projection of v on the domain of a block."""
+    """Return the projection of v on the domain of a block."""
     D = b.domain
     if isinstance(D, NormBall):
         return D.project(v)
@@ -48,7 +48,7 @@ def project(how: str, b: Block, v: Vec) -> Vec:
 
 
 def bisected(v: Vec, cap: float, mass: float) -> float:
-    """The theta with `sum clip(v - theta, 0, cap) = mass`: Algorithm 2, to the last bit.
+    """Return the theta with `sum clip(v - theta, 0, cap) = mass`: Algorithm 2, to the last bit.
 
     The updates of the open set U are exchanged in print: where the sum is too small theta falls, and
     entries at their cap stay there; where it is too large theta grows, and entries at 0 stay 0. The bracket
@@ -96,7 +96,7 @@ def by_breakpoints(v: Vec, cap: float, mass: float, seed: int) -> float:
 
 
 def bisected_ball(v: Vec, radius: float, mass: float) -> float:
-    """The theta with `s sum max(v - theta, 0) = mass`, `s = min(1, radius / ||max(v - theta, 0)||_2)`:
+    """Return the theta with `s sum max(v - theta, 0) = mass`, `s = min(1, radius / ||max(v - theta, 0)||_2)`:
     Algorithm 3, to the last bit.
 
     Its bracket misses the root near the least radius: here the lower end goes down until the sum is large

@@ -115,7 +115,7 @@ class PSMO(Solver[HingeDual]):
 
 
 def _gap(form: HingeDual, a: Vec, F: Vec, b: float) -> tuple[float, float]:
-    """The primal objective with the bias b, and the relative duality gap."""
+    """Return the primal objective with the bias b, and the relative duality gap."""
     xi = slacks(a, form.C, form.p)
     scores = form.y * (1.0 - xi) - F
     square = float((form.y * a) @ scores)

@@ -107,7 +107,7 @@ class ActiveSet(Solver[MinNorm]):
 
 
 def _samples(A: LinearMap) -> tuple[Any, float] | None:
-    """The samples behind a map, in rows, and their factor."""
+    """Return the samples behind a map, in rows, and their factor."""
     factor = 1.0
     if isinstance(A, ComposedMap) and A.M is None:
         A, factor = A.inner, A.factor
@@ -141,7 +141,7 @@ class _Sides(SampleTables):
         self.center = form.center / self.unit if form.center.any() else None
 
     def _in_span(self, tables: list[Any], monitor: Monitor) -> tuple[list[Any], float]:
-        """The samples in coordinates of their span, and the unit of these."""
+        """Return the samples in coordinates of their span, and the unit of these."""
         unit = max(largest(X) for X in tables) or 1.0
         if 1e-100 < unit < 1e100:
             unit = 1.0
@@ -159,7 +159,7 @@ class _Sides(SampleTables):
         return w / norm if norm > _TINY else None
 
     def inward(self, x: Vec) -> Vec:
-        """A point in the space of the samples, in the coordinates worked in."""
+        """Return a point in the space of the samples, in the coordinates worked in."""
         return (x if self.span is None else self.span.inward(x)) / self.unit
 
     def objective(self, found: float) -> float:
@@ -180,7 +180,7 @@ class _Sides(SampleTables):
         ]
 
     def blocks(self, parts: list[Vec]) -> list[Vec]:
-        """The weights by block."""
+        """Return the weights by block."""
         if len(self.form.blocks) == 2:
             return parts
         joint = np.empty(self.form.blocks[0].map.shape[1])
@@ -281,7 +281,7 @@ class HullChain:
         level.look_at_all()
 
     def _scores(self) -> Vec:
-        """The scores of w, in the order of the samples."""
+        """Return the scores of w, in the order of the samples."""
         level, found = self.level, np.empty(self.level.V.shape[1])
         for X, (lo, hi), factor in zip(self.hulls.tables, level.bounds, self.hulls.factors):
             found[lo:hi] = X @ (factor * level.w)
@@ -310,12 +310,12 @@ class HullChain:
         return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
 
     def weights(self) -> list[Vec]:
-        """The weights of both hulls at the last caps."""
+        """Return the weights of both hulls at the last caps."""
         return [self.c * q for q in self.level.weights()]
 
 
 def _caps(form: MinNorm) -> Vec:
-    """The cap of each hull, as declared."""
+    """Return the cap of each hull, as declared."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
 
 

@@ -139,7 +139,7 @@ class ALM(Solver[MinNorm]):
 
 
 def _ball(b: Block) -> Projectable | None:
-    """The ball that cuts a simplex, where it has a projection."""
+    """Return the ball that cuts a simplex, where it has a projection."""
     ball = b.domain.h.ball() if isinstance(b.domain, SimplexSublevelSet) else None
     return ball if isinstance(ball, Projectable) else None
 

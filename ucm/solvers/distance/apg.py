@@ -170,7 +170,7 @@ class _Iterate(NamedTuple):
         return _Iterate(q, self.x + beta * (self.x - before.x))
 
     def minus(self, other: _Iterate) -> list[Vec]:
-        """The difference of the points."""
+        """Return the difference of the points."""
         return [a - b for a, b in zip(self.q, other.q, strict=True)]
 
 
@@ -197,7 +197,7 @@ class _Distance:
         return found
 
     def iterate(self, q: list[Vec]) -> _Iterate:
-        """A point with its image."""
+        """Return a point with its image."""
         self.monitor.passes += self.half
         return _Iterate(q, self._timed("products", lambda: self.form.matvec(q)))
 
@@ -206,7 +206,7 @@ class _Distance:
         return self._timed("evaluations", lambda: 0.5 * float(at.x @ at.x))
 
     def gradient(self, at: _Iterate) -> list[Vec]:
-        """The gradient of f in q."""
+        """Return the gradient of f in q."""
         self.monitor.passes += self.half
         return self._timed("gradients", lambda: self.form.rmatvec(at.x))
 
@@ -386,7 +386,7 @@ class _Run:
 
 
 def _inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
-    """The inner product of vectors given block by block."""
+    """Return the inner product of vectors given block by block."""
     return sum(float(u @ v) for u, v in zip(a, b, strict=True))
 
 

@@ -109,7 +109,7 @@ class LevelSetNewton(Solver[MinNorm]):
 
 
 def _met(form: MinNorm, t: float) -> MinNorm:
-    """The Euclidean problem of U + t B."""
+    """Return the Euclidean problem of U + t B."""
     ball = Block(IdentityMap(form.n), NormBall(t, form.norm))
     return replace(form, norm=2.0, blocks=(*form.blocks, ball))
 

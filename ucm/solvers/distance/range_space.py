@@ -91,7 +91,7 @@ def _coupled(coupling: Coupling, offset: Vec, parts: Sequence[Matrix]) -> Coupli
 
 
 def _shape(form: MinNorm) -> MinNorm:
-    """The form in the span, its sizes only: the matrices hold nothing."""
+    """Return the form in the span, its sizes only: the matrices hold nothing."""
     r = min(form.n, 1 + columns(form))
     blocks = tuple(_with(b, np.empty((r, b.map.shape[1]))) for b in form.blocks)
     couplings = []

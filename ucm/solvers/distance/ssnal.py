@@ -180,7 +180,7 @@ class _Iterate(Lagrangian):
         return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
 
     def _first_sigma(self, k: int) -> float:
-        """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
+        """Return a multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
         sharpness = 3.0 if self.iterative else 30.0  # conjugate gradients like wide kinks
         b = self.form.blocks[k]
         g = self.adjoint[k]

@@ -184,7 +184,7 @@ class _Generation(Session[Composite]):
         return answer
 
     def _begin(self, form: Composite) -> Answer | None:
-        """The first program, or the answer where the rough point proves to be one."""
+        """Return the first program, or the answer where the rough point proves to be one."""
         everything = np.arange(form.m)
         if self.rough is not None:
             own = self.monitor.child(self.monitor.tol)
@@ -220,7 +220,7 @@ class _Generation(Session[Composite]):
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
     def _solve(self, form: Composite) -> Answer:
-        """The program over the samples inside and all features."""
+        """Return the program over the samples inside and all features."""
         a, s, tilt = form.norms[0], form.norms[2], form.linear
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.adjoint(rest) + tilt.normal if rest.any() else tilt.normal
@@ -267,7 +267,7 @@ class _Generation(Session[Composite]):
         return np.flatnonzero(far > _SLACK)
 
     def _balanced(self, form: Composite) -> Vec:
-        """The share of every sample when both classes have equal mass and the smaller one all."""
+        """Return the share of every sample when both classes have equal mass and the smaller one all."""
         up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
         return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
 
@@ -329,7 +329,7 @@ class _DualProgram:
                 self.program.rows([*terms, more], -free, np.full(features.size, free))
 
     def _signed(self, samples: Index, features: Index) -> Any:
-        """The samples times their labels, (samples, features)."""
+        """Return the samples times their labels, (samples, features)."""
         if self.dense:
             return self.X[np.ix_(samples, features)] * self.y[samples, None]
         return self.X[:, features][samples].multiply(self.y[samples, None])

@@ -207,7 +207,7 @@ class _Iterate:
         return self.form.G.tilted(self.form.subgradient(self.margin, self.w))
 
     def gap(self) -> float:
-        """The largest relative gain of the next convex problem; inf without a dual point."""
+        """Return the largest relative gain of the next convex problem; inf without a dual point."""
         slopes = self.answer.slopes
         if slopes is None:
             return np.inf
@@ -279,7 +279,7 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
 def _relaxation(
     form: DifferenceOfConvex, session: _Inner, generator: np.random.Generator, tol: float
 ) -> _Iterate:
-    """The convex problem to start from, at another weight of the penalty, and with random samples
+    """Return the convex problem to start from, at another weight of the penalty, and with random samples
     given up where the loss is bounded."""
     factor = float(10.0 ** generator.uniform(-3.0, 0.5))
     weights = tuple(ScaledPenalty(factor, penalty) for penalty in form.start)

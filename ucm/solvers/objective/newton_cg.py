@@ -59,5 +59,5 @@ class NewtonCG:
 
 
 def _transposed(X: Any) -> Any:
-    """The transpose, by rows."""
+    """Return the transpose, by rows."""
     return sparse.csr_matrix(X.T) if sparse.issparse(X) else X.T

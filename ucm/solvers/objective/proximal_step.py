@@ -283,7 +283,7 @@ class ProximalIterate:
         return self.model
 
     def advance(self) -> bool:
-        """A step; whether it gained anything."""
+        """Return a step; whether it gained anything."""
         features = self._features()
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)
@@ -336,7 +336,7 @@ class ProximalIterate:
         return gained
 
     def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
-        """The first step along a direction: 1, or where R is smooth that of a line search."""
+        """Return the first step along a direction: 1, or where R is smooth that of a line search."""
         if self.walls or self.joint is not None:  # whole steps keep the zeros of d
             return 1.0
         curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
@@ -421,5 +421,5 @@ def _root(H: Matrix) -> Matrix:
 
 
 def _spread(bound: Bound, n: int) -> Vec:
-    """A bound for every feature."""
+    """Return a bound for every feature."""
     return np.ascontiguousarray(np.broadcast_to(bound, n), dtype=np.float64)

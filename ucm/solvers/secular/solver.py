@@ -119,7 +119,7 @@ def _unit(form: MinNorm) -> float:
 
 
 def _measured(form: MinNorm, unit: float) -> MinNorm:
-    """The form in another unit of length."""
+    """Return the form in another unit of length."""
     blocks = tuple(replace(b, map=scaled(b.map, 1.0 / unit)) for b in form.blocks)
     return replace(form, center=form.center / unit, blocks=blocks)
 
@@ -165,7 +165,7 @@ class _Run:
         return self.finish(Q @ x, s)
 
     def finish(self, x: Vec, s: Vec) -> Answer:
-        """The answer at x and s."""
+        """Return the answer at x and s."""
         pulls = self.form.rmatvec(x)
         self.monitor.passes += self.form.pass_cost() / 2
         point, gap, done = self.assess(x, s, pulls)

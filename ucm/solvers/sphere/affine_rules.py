@@ -85,7 +85,7 @@ class Hulls:
         return np.equal.outer(self.group, np.arange(self.masses.size)).astype(float)
 
     def sums(self, rows: Mat) -> Mat:
-        """The sums of rows over every group."""
+        """Return the sums of rows over every group."""
         return np.add.reduceat(rows, self.bounds[:-1])
 
     def rule(self, q: Vec, V: Mat) -> AffineRule:
@@ -153,7 +153,7 @@ class _Round:
     q: Vec
 
     def along(self, W: Mat, mean: Vec) -> tuple[Mat, Vec]:
-        """The best rule for directions of these moments, V or q0 alone."""
+        """Return the best rule for directions of these moments, V or q0 alone."""
         P, s, Q = np.linalg.svd(self.map @ W, full_matrices=False)
         g = self.map @ mean
         far = float(np.linalg.norm(g))
@@ -163,7 +163,7 @@ class _Round:
         return self.radius * _INSIDE * (P[:, kept] @ Q[kept]), 0.0 * self.q
 
     def terms(self, V: Mat, q: Vec) -> tuple[Mat, Vec]:
-        """The A and the b of a rule."""
+        """Return the A and the b of a rule."""
         A = self.map.T @ V
         return 0.5 * (A + A.T), self.map.T @ q
 
@@ -189,7 +189,7 @@ class PointsAndBalls:
 
     @classmethod
     def of(cls, form: UnitNorm) -> PointsAndBalls:
-        """The parts; couplings are left out."""
+        """Return the parts; couplings are left out."""
         r, image = form.rank, form.image
         center = form.lower(image.center)
         centers = image.centers()
@@ -233,7 +233,7 @@ class PointsAndBalls:
         return cls(form, hulls, rounds, (A, b0), owner, centers, scale)
 
     def completed(self, rule: AffineRule | None, monitor: Monitor) -> LowerBoundProof:
-        """The rule of the hulls and those of the balls beside it, block by block."""
+        """Return the rule of the hulls and those of the balls beside it, block by block."""
         if self.rounds and not monitor.timed_out:
             self._mix(rule)
         r = self.form.rank
@@ -277,7 +277,7 @@ class PointsAndBalls:
 
 
 def _moments(A: Mat, b: Vec, spread: float) -> tuple[Mat, Vec]:
-    """The moments of directions of which those with a small `<b, u> + u'A u` have the most weight."""
+    """Return the moments of directions of which those with a small `<b, u> + u'A u` have the most weight."""
     r = b.size
     whole = np.zeros((r + 1, r + 1))
     whole[1:, 1:], whole[0, 1:], whole[1:, 0] = A, 0.5 * b, 0.5 * b
@@ -309,7 +309,7 @@ def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
 
 
 def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
-    """A rule in some twenty passes over the moments, or why there is none.
+    """Return a rule in some twenty passes over the moments, or why there is none.
 
     For fixed moments of the second order the best q0 is that of a smooth problem in (E[u], the multipliers
     of the masses), for which a few Newton steps are taken. With its weights k_i on `|W z_i - tau|` the
@@ -325,7 +325,7 @@ def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
 
 
 def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
-    """The rule of `quick_rule` for hulls; None where their points do not move."""
+    """Return the rule of `quick_rule` for hulls; None where their points do not move."""
     z, caps, r = hulls.points, hulls.caps, hulls.center.size
     rows = np.hstack([z, -hulls.member])
     line = np.concatenate([hulls.center, hulls.masses])

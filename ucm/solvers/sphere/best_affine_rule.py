@@ -40,7 +40,7 @@ _STEPS = 5000  # of SCS
 
 
 def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
-    """The best rule of hulls, beside rules of balls; or why there is none."""
+    """Return the best rule of hulls, beside rules of balls; or why there is none."""
     why = refused(form, monitor, _LONG)
     if why:
         return why
@@ -54,7 +54,7 @@ def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
 
 
 def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
-    """The best rule, to the accuracy of SCS; None where the time is over before there is one.
+    """Return the best rule, to the accuracy of SCS; None where the time is over before there is one.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class Cuts:
         return self.last
 
     def _begin(self, g: Vec) -> Vec:
-        """The best v so far, where it lies on this face; else the vector along g."""
+        """Return the best v so far, where it lies on this face; else the vector along g."""
         along = float(self.v @ g)
         if along > 0.0:
             v = self.v / along

@@ -60,7 +60,7 @@ class Faces(UnitSolver):
         return self._search(form, monitor, radial(form, monitor), answer)
 
     def _search(self, form: UnitNorm, monitor: Monitor, reach: Reach, answer: Answer) -> Answer:
-        """The least over all faces."""
+        """Return the least over all faces."""
         points: list[list[Vec]] = []
         best = np.inf
         for g in form.vertices():

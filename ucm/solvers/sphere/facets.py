@@ -192,7 +192,7 @@ class _Polytope:
         return moved
 
     def answer(self) -> Answer:
-        """The best w, and the point of U or of P that it leads to."""
+        """Return the best w, and the point of U or of P that it leads to."""
         form, v = self.form, self.v
         if form.hulls is not None:
             q = form.hulls.blocks(form.residual(v)[1])

@@ -131,7 +131,7 @@ class Rapminos(UnitSolver):
     def _along(
         self, form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor
     ) -> _State | None:
-        """A step along the steepest direction; None when there is none."""
+        """Return a step along the steepest direction; None when there is none."""
         wide = hulls.face(at.v, at.scores, count) if count else at.face
         d, size = max(
             (_direction(hulls, wide, n, monitor) for n in form.corners(at.v)),
