@@ -140,9 +140,10 @@ def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
                 rest -= q[i]
             least += q @ a
         assert ends[0].least(hulls, np.array([c]))[0] == pytest.approx(least, abs=1e-13)
-    gap = largest_gap(hulls, *ends)
+    first, last = ends
+    gap = largest_gap(hulls, first, last)
     for c in np.linspace(0.13, 0.7, 400):
-        _, point, direction, bound = interpolated(hulls, *ends, c)
+        _, point, direction, bound = interpolated(hulls, first, last, c)
         norm = np.linalg.norm(point)
         assert (norm - bound) / norm <= gap + 1e-12
         assert np.linalg.norm(direction) > 0.0
