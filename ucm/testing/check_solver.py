@@ -146,7 +146,7 @@ class _Trial:
             "the blocks lie in their domains, the slopes meet their constraints",
             certificate.violation, 2.0 * judge.tol,
         )  # fmt: skip
-        if self.case == "near":
+        if self.case == "near" and proof.x is not None:
             norm = self.lowering.data.space.norm(proof.x, self.form.norm)
             judge.at_most("0 lies in the set", norm, judge.tol * self.form.largest)
             return
