@@ -26,7 +26,8 @@ __all__ = [
 ]  # fmt: skip
 
 _LIMIT = 60  # steps
-_SHORTER = 0.25  # factor of a step that does not lower the function
+_SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known
+_SHORTEST = 0.1  # least such factor
 _SMALL = 1e-12  # of z: the least step
 _FLAT = 1e-14  # relative increase that counts as rounding
 
@@ -94,6 +95,10 @@ class RowFunction:
         g, H = self.derivatives(z, found)
         return -scaled_solve(H, g)
 
+    def slope(self, z: Vec, found: RowSums, step: Vec) -> float:
+        """Return the derivative of the value along a step; 0 if it is unknown."""
+        return float(self.derivatives(z, found)[0] @ step)
+
     def scaled(self, z: Vec, found: RowSums, value: float) -> tuple[Vec, RowSums, float]:
         """Return the best multiple of z with its sums and its value; by default z itself."""
         return z, found, value
@@ -131,6 +136,7 @@ def newton_steps(
     known : the sums at z, if they are known
     before : a point and its value, to return to from a z with a larger value
     """
+    slope = 0.0
     for k in range(limit):
         found = sums(*function.message(z)) if known is None else known
         known, value = None, function.value(z, found)
@@ -146,11 +152,15 @@ def newton_steps(
             if np.abs(z - before[0]).max() <= _SMALL * np.abs(z).max():
                 return
             yield k, before[0], None, before[1]
-            z = before[0] + _SHORTER * (z - before[0])
+            rise = value - before[1] - slope  # above the tangent; 0 < t < 1/2 minimises a parabola
+            t = -0.5 * slope / rise if np.isfinite(rise) and rise > 0.0 else 0.0
+            t = max(t, _SHORTEST) if t > 0.0 else _SHORTER
+            slope, z = t * slope, before[0] + t * (z - before[0])
             continue
         yield k, z, found, value
-        before = z, value
-        z = z + function.step(z, found, value)
+        step = function.step(z, found, value)
+        before, slope = (z, value), function.slope(z, found, step)
+        z = z + step
 
 
 def minimise(

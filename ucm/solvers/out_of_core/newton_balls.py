@@ -176,6 +176,9 @@ class Balls(ProvenFunction):
             step[rows] = -scaled_solve(H[np.ix_(rows, rows)], rest)
         return step
 
+    def slope(self, z: Vec, found: RowSums, step: Vec) -> float:
+        return 0.0  # z is rescaled after each step
+
     def _step_within(self, g: Vec, H: NDArray[np.float64], t: Vec, support: float) -> Vec:
         """Return the Newton step with t fixed; if it gains little, the step with the sum of t fixed."""
         rest = g.size - t.size
