@@ -84,18 +84,14 @@ class Kernel:
         G = A @ B.T
         G = G.toarray() if sparse.issparse(G) else np.asarray(G)
         if self.name == "rbf":
-            return self.rbf(G, row_norms(A) ** 2, row_norms(B) ** 2)
+            G = np.ascontiguousarray(G)
+            native.rbf_values(G, row_norms(A) ** 2, row_norms(B) ** 2, self.gamma)
+            return G
         if self.name == "linear":
             return G
         G *= self.gamma
         G += self.coef0
         return np.tanh(G, out=G) if self.name == "sigmoid" else np.power(G, self.degree, out=G)
-
-    def rbf(self, G: NDArray[np.float64], a: Vec, b: Vec) -> NDArray[np.float64]:
-        """Return kernel values from inner products G, which they overwrite, and squared norms of rows."""
-        G = np.ascontiguousarray(G)
-        native.rbf_values(G, a, b, self.gamma)
-        return G
 
     def _called(self, A: Matrix, B: Matrix) -> NDArray[np.float64]:
         shape = (A.shape[0], B.shape[0])
