@@ -394,7 +394,7 @@ EMPTY = {
     "CVaR(signed, 0.9)": r"the cap 1.11111 / 4 times 1 entries is below 0.5; the cap must be at least 2",
     "ucm.ChiSquare(signed, rho=0.1)": "the size must be at least 0.333333",
     "ucm.ChiSquare(signed, level=Param('l', 0.6)).with_params(l=0.55)": "l must be at least 0.87",
-    "TotalVariation(signed, 0.1)": "the radius must be at least 0.5",
+    "TotalVariation(signed, 0.1)": "the size must be at least 0.5",
     "ucm.AffineImage(np.eye(2), ucm.Box([0, 1, 1], 2))": "bounds for 3 coordinates, got 2",
     "ucm.AffineImage(np.eye(2), ucm.Box([0, 3], 2))": "upper bound 2 of coordinate 1 is below .* 3",
 }

@@ -539,7 +539,7 @@ def test_a_long_sum_is_one_node() -> None:
     U: Any = HULL
     for _ in range(200):
         U = U + neg.mean
-    assert U == HULL + sum([ucm.Point(neg.mean)] * 200) and U._depth < 5
+    assert HULL + sum([ucm.Point(neg.mean)] * 200) == U and U._depth < 5
     assert ucm.from_json(ucm.to_json(U)) == U
 
 

@@ -36,7 +36,7 @@ from ucm.language.node import (
     RotationInvariant,
     operator,
 )
-from ucm.language.parameter import Scope, Size
+from ucm.language.parameter import Scope, Size, named, subject
 from ucm.language.sample_weights import SampleWeights
 from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
@@ -216,8 +216,16 @@ class Domain(BoundDomain, RotationInvariant):
         )
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for a size that leaves no point of the simplex; `least` leaves one."""
-        return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
+        """Return the error message for a size that leaves no point of the simplex. `least` is the smallest
+        bound (`Size.derived`) that leaves one."""
+        size = self.size()
+        if size is None:
+            return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
+        must = f"must be at {'least' if size.grows else 'most'} {size.inverse(least):.6g}"
+        return (
+            f"{self!r}: empty on the simplex, {named(size.declared, 'size')} leaves no point; "
+            f"{subject(size.declared, 'size')} {must}"
+        )
 
     def __and__(self, other: object) -> Domain:
         return OPERATORS["domain &"](self, other)

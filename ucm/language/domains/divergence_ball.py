@@ -161,13 +161,8 @@ class KLBall(SimplexDomain):
         return SimplexSublevelSet(self, samples, radius, Entropy(samples))
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        why = "gives a divergence bound -log(alpha) below the smallest divergence"
-        if value(self.alpha) <= 0.0:
-            why = "is not positive"
-        return (
-            f"{self!r}: empty, {named(self.alpha, 'level')} {why}; "
-            f"{subject(self.alpha, 'alpha')} must lie in (0, {math.exp(-least):.6g}]"
-        )
+        must = f"{subject(self.alpha, 'alpha')} must lie in (0, {math.exp(-least):.6g}]"
+        return f"{self!r}: empty, {named(self.alpha, 'level')} leaves no point; {must}"
 
     def size(self) -> Size:
         return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
@@ -281,10 +276,7 @@ class LossBall(SimplexDomain):
         )
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        return self.too_flat(samples) or (
-            f"{self!r}: empty, {named(self.bound, 'radius')} is below the smallest mean of the "
-            f"conjugate; {subject(self.bound, 'radius')} must be at least {least:.6g}"
-        )
+        return self.too_flat(samples) or super().too_small(samples, least)
 
     def size(self) -> Size | None:
         return None if self.radius is None else Size(self.radius)
@@ -362,16 +354,11 @@ class ChiSquareBall(SimplexDomain):
         return SimplexSublevelSet(self, samples, radius, h)
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        given, name = self._given, "size" if self.level is None else "level"
-        if not self._in_range:
-            must = "be at least 0" if self.level is None else "lie in [0.5, 1)"
-            return f"{self!r}: no ball has {named(given, name)}; {subject(given, name)} must {must}"
-        bound = self.size().inverse(least * math.sqrt(self._unit(samples)))
-        return (
-            f"{self!r}: empty on the simplex, {named(given, name)} gives less than the "
-            f"divergence {least**2 * samples.total:.6g} between the classes' uniform vectors and 1/N; "
-            f"{subject(given, name)} must be at least {bound:.6g}"
-        )
+        if self._in_range:
+            return super().too_small(samples, least * math.sqrt(self._unit(samples)))
+        must = "be at least 0" if self.level is None else "lie in [0.5, 1)"
+        given = self._given
+        return f"{self!r}: no ball has {named(given, 'size')}; {subject(given, 'size')} must {must}"
 
     def size(self) -> Size:
         if self.level is None:

@@ -356,16 +356,8 @@ class NormBall(Domain, SemiSmooth):
         return Polyhedron(lower, upper, A, np.full(most.size, -np.inf), most)
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for a radius below its `least` value on the simplex."""
-        what = "norm of the uniform vector"
-        if self.around is not None:
-            what = "distance of the uniform vectors of the classes from 1/N"
-        if self.p == 1.0 and self.around is None:
-            least = 1.0
-        return (
-            f"{self!r}: empty on the simplex, {named(self.radius, 'radius')} is below the {what}; "
-            f"{subject(self.radius, 'radius')} must be at least {least:.6g}"
-        )
+        alone = self.p == 1.0 and self.around is None  # the norm of every distribution is 1
+        return super().too_small(samples, 1.0 if alone else least)
 
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
