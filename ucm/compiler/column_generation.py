@@ -44,7 +44,7 @@ _COARSE = 0.3  # of the tolerance: the gap over the rows in memory
 
 
 def of_vertices(U: Node) -> bool:
-    """True if the samples of a set stand under means, covariances and whole hulls only, and in no group."""
+    """Return True if a set uses its samples in means, covariances and whole hulls only, without groups."""
     if isinstance(U, Hull) and U.weights not in (None, Simplex()):
         return False
     if isinstance(U, Mean | Covariance | Hull):
@@ -65,7 +65,9 @@ class _Recorded(SampleMap):
 
 
 class ColumnGenerationLowering(DistanceLowering):
-    """`min ||x||_q` over a set with means, covariances and whole hulls of rows that are read block by block.
+    """The lowering of a set with means, covariances and whole hulls of out-of-core samples.
+
+    `min ||x||_q`, by generation of the rows of the hulls.
 
     Attributes
     ----------

@@ -35,7 +35,9 @@ __all__ = ["GeneralisedNuSVMLowering"]
 
 
 class GeneralisedNuSVMLowering(Lowering[Composite]):
-    """`min -rho + (1/m) sum l(rho - margin_i)` over `||w|| <= lam`, where the optimum has `||w|| < lam`.
+    """The lowering of a generalised nu-SVM whose bound `||w|| <= lam` is inactive.
+
+    The problem is `min -rho + (1/m) sum l(rho - margin_i)`, with the optimum at `||w|| < lam`.
 
     0 then lies on the boundary of the set with the radius of lam. The set does not determine the length of w,
     and no gap relative to the distance 0 proves the direction of w.

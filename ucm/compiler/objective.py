@@ -100,7 +100,7 @@ class _PenalizedLowering(Lowering[Form]):
 
 
 class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
-    """`min G - H`, a composite problem if H is 0."""
+    """The lowering of `loss + penalty` to `min G - H`, a composite problem if H is 0."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
 
 
 def of_statistics(U: Node) -> bool:
-    """True if the samples of a set stand under means and covariances only."""
+    """Return True if a set uses its samples in means and covariances only."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples)
     return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
@@ -114,7 +114,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
 
 
 def _has_hulls_and_moments(model: RobustMargin) -> bool:
-    """True if a set has whole hulls of rows beside means and covariances of rows."""
+    """Return True if a set has whole hulls and means or covariances of out-of-core samples."""
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 

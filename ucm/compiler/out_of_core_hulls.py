@@ -145,7 +145,7 @@ def _kind(A: LinearMap) -> tuple[str, float]:
 
 
 class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
-    """`min ||x||_2` over two hulls of rows that are read block by block."""
+    """The lowering of two hulls of out-of-core samples, to `min ||x||_2`."""
 
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
@@ -282,7 +282,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
 
 class InMemoryHullsLowering(OutOfCoreHullsLowering):
-    """`min ||x||_2` over two reduced hulls of many samples in memory, which are read block by block.
+    """The lowering of two reduced hulls of many samples in memory, read block by block.
 
     The lowering of the same samples in memory takes over where 0 lies in U, where a solve is observed, and
     for certificates and references.

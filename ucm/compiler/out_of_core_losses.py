@@ -40,8 +40,11 @@ __all__ = ["OutOfCoreLossesLowering", "loss_factors", "loss_terms"]
 
 
 class Terms(NamedTuple):
-    """The terms of an objective that has a route over rows: convex losses and those that are subtracted, the
-    same of penalties, and the penalties of the convex problem to start from."""
+    """The terms of an objective for out-of-core samples.
+
+    Convex and subtracted losses, convex and subtracted penalties, and the penalties of the convex problem of
+    the start.
+    """
 
     losses: tuple[ConvexLoss, ...]
     less: tuple[ConvexLoss, ...]
@@ -51,8 +54,11 @@ class Terms(NamedTuple):
 
 
 def loss_terms(model: Objective) -> Terms | None:
-    """Convex losses with `lam * L2()`; hinge or ramp losses with any penalty; where one is of a group all of
-    one kind. None for any other objective."""
+    """Return the terms of an objective that can be solved over out-of-core samples; None for others.
+
+    Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
+    losses are of one kind.
+    """
     losses, less = model.loss.split()
     penalties, taken = model.penalty.split()
     named, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, less))

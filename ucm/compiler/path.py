@@ -137,7 +137,7 @@ class Path(Sequence[Solution]):
         ]
 
     def to_frame(self) -> Any:
-        """`rows()` as a `pandas.DataFrame`.
+        """Return `rows()` as a `pandas.DataFrame`.
 
         Raises
         ------

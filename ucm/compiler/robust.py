@@ -213,7 +213,7 @@ def _rounding(least: float) -> Verdict:
 
 
 class DistanceLowering(_RobustLowering[MinNorm]):
-    """`min ||x||_q` over the lowered set.
+    """The lowering of a robust margin to the minimum-norm problem `min ||x||_q`.
 
     Parameters
     ----------
@@ -493,7 +493,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
 
 class SphereLowering(_RobustLowering[UnitNorm]):
-    """`min f(w)` over the unit sphere, if 0 lies in U and U is not only this point.
+    """The lowering to `min f(w)` over the unit sphere, if 0 lies in U and U is not only this point.
 
     Parameters
     ----------

@@ -60,22 +60,22 @@ class Space:
     resolution: ClassVar[float] = 1e-9
 
     def inner(self, w: Vec, x: Vec) -> float:
-        """`<w, x>` of a dual vector and a vector."""
+        """Return `<w, x>` of a dual vector and a vector."""
         return float(w @ x)
 
     def norm(self, x: Vec, q: float = 2.0) -> float:
-        """`||x||_q`, safe against overflow and underflow."""
+        """Return `||x||_q`, safe against overflow and underflow."""
         if q == 2.0 and x.size:
             return float(_NRM2(x))
         top = float(np.abs(x).max(initial=0.0))
         return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
 
     def size(self, x: Vec) -> float:
-        """`||x||_2`, or an upper bound that takes less work."""
+        """Return `||x||_2`, or an upper bound that takes less work."""
         return self.norm(x)
 
     def direction(self, w: Vec, p: float) -> Vec | None:
-        """`w / ||w||_p` of a dual vector, unchanged if that is 1 to rounding; None for 0, or if the length is
+        """Return `w / ||w||_p`, or w if its norm is 1 to rounding; None for 0, or if the length is
         not known."""
         if p == 2.0 and abs(self.norm(w) - 1.0) <= 5e-15:
             return w
@@ -138,7 +138,7 @@ class GramSpace(Space):
         return math.sqrt(max(square, 0.0))
 
     def size(self, x: Vec) -> float:
-        """`sum |x_i| ||phi(x_i)||`."""
+        """Return `sum |x_i| ||phi(x_i)||`."""
         return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
@@ -284,18 +284,18 @@ class Data:
 
     @functools.cached_property
     def factors(self) -> Vec:
-        """(m,) the weight of each sample times the weight of its class."""
+        """The weight of each sample times the weight of its class, (m,)."""
         found = np.where(self.y > 0.0, *self.weighing.classes)
         return found if self.weighing.samples is None else found * self.weighing.samples
 
     @property
     def weights(self) -> Vec | None:
-        """`factors`, or None where each is 1."""
+        """The `factors`; None if all are 1."""
         return None if self.weighing.is_uniform else self.factors
 
     @property
     def given(self) -> int:
-        """The number of samples before those of weight 0 were left out."""
+        """The number of samples, with samples of weight 0."""
         return self.m if self.weighing.nonzero is None else self.weighing.n_input
 
     @functools.cached_property
@@ -358,7 +358,7 @@ class Data:
 
     @_once
     def samples(self, kind: str, group: Any = None) -> LinearMap:
-        """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
+        """Return the map `q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
         if isinstance(self.space, GramSpace):
             return UnitMap(self.rows(kind, group), self.m, self.signs(kind, group))
         return SampleMap(self._matrix(kind, group), self.signs(kind, group))

@@ -98,8 +98,10 @@ class KernelSums:
     def sums(
         self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
     ) -> Vec:  # fmt: skip
-        """`sum_k c_k K[rows_k, columns]`, of all samples for None; in float32 where an error of 1e-6
-        does."""
+        """Return `sum_k c_k K[rows_k, columns]`; None for the columns means all samples.
+
+        In float32 if an error of 1e-6 is allowed.
+        """
         X, squares = self.single if single else (self.X, self.squares)
         A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
         B, b = (
@@ -184,7 +186,7 @@ class Gram:
         return KernelSums(self.X, self.kernel) if compiled else None
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
-        """`K[rows, columns]`, (len(rows), len(columns))."""
+        """Return `K[rows, columns]`, (len(rows), len(columns))."""
         if self.given:
             return self.X[np.ix_(rows, columns)]
         self.computed += rows.size * columns.size
@@ -198,7 +200,7 @@ class Gram:
     def sums(
         self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
     ) -> Vec:  # fmt: skip
-        """`sum_k c_k K[rows_k, columns]`, of all samples for None, from entries that are not kept; in
+        """Return `sum_k c_k K[rows_k, columns]`, of all samples for None, from entries that are not kept; in
         float32 where that is faster and an error of 1e-6 does."""
         if self.kernel.name == "linear":
             X = self.X if columns is None else self.X[columns]
@@ -303,7 +305,7 @@ class Gram:
 
 @dataclass(frozen=True)
 class Expansion:
-    """`f(x) = sum_i c_i k(x_i, x)`.
+    """The function `f(x) = sum_i c_i k(x_i, x)`.
 
     Attributes
     ----------

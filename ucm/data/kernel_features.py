@@ -149,7 +149,7 @@ class RandomFeatures(FeatureSampler):
 
 @dataclass(frozen=True)
 class _RandomFourierMap:
-    """`sqrt(2 / r) cos(<x, f_j> + t_j)` for the frequencies f_j in the rows of F and the phases t_j, (r,)."""
+    """The map `sqrt(2 / r) cos(<x, f_j> + t_j)`, frequencies f_j in the rows of F, (r,) phases t_j."""
 
     phases: NDArray[np.float64]
 
@@ -163,7 +163,7 @@ class _RandomFourierMap:
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """`phi(x)` with `<phi(a), phi(b)>` near to `k(a, b)`.
+    """The features `phi(x)` of an approximate kernel, `<phi(a), phi(b)>` near `k(a, b)`.
 
     Attributes
     ----------

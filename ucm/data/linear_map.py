@@ -29,14 +29,14 @@ class LinearMap(ABC):
 
     @abstractmethod
     def matvec(self, q: Vec) -> Vec:
-        """`A q`, shape (n,)."""
+        """Return `A q`, shape (n,)."""
 
     @abstractmethod
     def rmatvec(self, w: Vec) -> Vec:
-        """`A' w`, shape (d,)."""
+        """Return `A' w`, shape (d,)."""
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`A Q` for a dense Q of shape (d, r)."""
+        """Return `A Q` for a dense Q of shape (d, r)."""
         return np.stack([self.matvec(q) for q in Q.T], axis=1)
 
     def matrix(self) -> Any:
@@ -55,11 +55,11 @@ class LinearMap(ABC):
         return norms
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        """`A diag(d) A'`, dense (n, n); columns with d = 0 are not touched."""
+        """Return `A diag(d) A'`, dense (n, n); columns with d = 0 are not touched."""
         kept = np.flatnonzero(d)
         M = self.matrix()[:, kept] * np.sqrt(d[kept])
         return M @ M.T
 
     def sizes(self, q: Vec) -> Vec:
-        """`|A| |q|`, shape (n,): an error of rounding in `A q` is a small part of it."""
+        """Return `|A| |q|`, shape (n,): an error of rounding in `A q` is a small part of it."""
         return np.asarray(abs(self.matrix()) @ np.abs(q))

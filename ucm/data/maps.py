@@ -34,7 +34,7 @@ def _stored(X: Matrix) -> int:
 
 
 class RowMap(LinearMap):
-    """`q -> sum_i s_i q_i (x_i - c)` for vectors x_i in the rows of a matrix.
+    """The linear map `q -> sum_i s_i q_i (x_i - c)` for vectors x_i in the rows of a matrix.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class RowMap(LinearMap):
 
 
 class SampleMap(RowMap):
-    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
+    """The linear map `q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
 
     Attributes
     ----------
@@ -127,8 +127,11 @@ class SampleMap(RowMap):
 
 
 class CenteredMap(RowMap):
-    """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit. With weights c
-    of the samples, their mean 1, `q_i sqrt(c_i)` in place of q_i: of the covariance by these weights."""
+    """The linear map `q -> (X - 1 mean')' q / sqrt(m)`, a factor of the 1/m covariance.
+
+    The centred samples are not formed. With sample weights c of mean 1, `q_i sqrt(c_i)` replaces q_i, and
+    the map is a factor of the weighted covariance.
+    """
 
     def __init__(self, X: Matrix, mean: Vec, counts: Vec | None = None) -> None:
         c = 1.0 / X.shape[0] if counts is None else counts / counts.sum()
@@ -136,7 +139,7 @@ class CenteredMap(RowMap):
 
 
 class UnitMap(RowMap):
-    """`q -> sum_i s_i q_i e_k(i)`: samples that are unit vectors of dimension m, signs s_i (None: all +1)."""
+    """The linear map `q -> sum_i s_i q_i e_k(i)` for unit vectors of dimension m; signs None are all +1."""
 
     def __init__(self, rows: NDArray[np.intp], m: int, signs: Vec | None = None) -> None:
         entries = np.ones(rows.size), rows, np.arange(rows.size + 1)
@@ -145,7 +148,7 @@ class UnitMap(RowMap):
 
 
 class MatrixMap(RowMap):
-    """`q -> M q` for an explicit matrix.
+    """The linear map `q -> M q` for an explicit matrix.
 
     Parameters
     ----------
@@ -158,7 +161,7 @@ class MatrixMap(RowMap):
 
 
 class IdentityMap(LinearMap):
-    """`q -> factor q`."""
+    """The linear map `q -> factor q`."""
 
     def __init__(self, n: int, factor: float = 1.0) -> None:
         self.factor = factor
@@ -184,14 +187,14 @@ class IdentityMap(LinearMap):
 
 
 class ZeroMap(MatrixMap):
-    """`q -> 0`: a block whose parameters occur in couplings only."""
+    """The linear map `q -> 0`: a block whose parameters occur in couplings only."""
 
     def __init__(self, n: int, d: int) -> None:
         super().__init__(sparse.csr_array((n, d)))
 
 
 class ComposedMap(LinearMap):
-    """`q -> factor M (A q)`; M is None for the identity."""
+    """The linear map `q -> factor M (A q)`; M is None for the identity."""
 
     def __init__(self, inner: LinearMap, M: Matrix | None = None, factor: float = 1.0) -> None:
         self.inner, self.M, self.factor = inner, M, factor
@@ -231,7 +234,7 @@ class ComposedMap(LinearMap):
 
 
 class HStack(LinearMap):
-    """`(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
+    """The linear map `(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
 
     def __init__(self, *maps: LinearMap) -> None:
         self.maps = maps
@@ -269,7 +272,7 @@ class HStack(LinearMap):
 
 
 class VStack(LinearMap):
-    """`q -> (a_1 A_1 q; ...; a_k A_k q)`, maps of one parameter above each other.
+    """The linear map `q -> (a_1 A_1 q; ...; a_k A_k q)`, maps of one parameter above each other.
 
     Each row is (factor, number of rows, map or None for zeros).
     """
@@ -343,7 +346,7 @@ class VStack(LinearMap):
 
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:
-    """`factor A`; nested factors are folded into one."""
+    """Return `factor A`; nested factors are folded into one."""
     if factor == 1.0 or isinstance(A, ZeroMap):
         return A
     if isinstance(A, IdentityMap):

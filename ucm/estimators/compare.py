@@ -180,7 +180,7 @@ class Comparison(Sequence[Compared]):
         ]
 
     def to_frame(self) -> Any:
-        """`rows()` as a `pandas.DataFrame`.
+        """Return `rows()` as a `pandas.DataFrame`.
 
         Raises
         ------

@@ -163,7 +163,7 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
 
 
 def _by_row(X: Any, W: Scores) -> Scores:
-    """`(X W)'`, each row in one piece."""
+    """Return `(X W)'`, each row in one piece."""
     return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
 
 

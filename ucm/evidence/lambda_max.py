@@ -78,7 +78,7 @@ def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
 
 
 def _gradient(data: Data, a: Vec) -> Vec:
-    """`sum_i y_i a_i x_i`."""
+    """Return `sum_i y_i a_i x_i`."""
     return np.asarray(data.X.T @ (data.y * a)).ravel()
 
 

@@ -121,7 +121,7 @@ class FeatureNormal(Normal):
 
 @dataclass(frozen=True)
 class KernelNormal(Normal):
-    """`w = sum_i c_i phi(x_i)`: only its inner products are known, hence penalties `lam ||w||_2^2` only.
+    """A normal `w = sum_i c_i phi(x_i)` of a kernel, for the penalty `lam ||w||_2^2` only.
 
     Parameters
     ----------

@@ -75,7 +75,9 @@ class KnownRadius:
 
 
 class NormProblem:
-    """`min -rho + (1/N) sum c_i l_i(rho - margin_i) + mu ||w||^2 / 2` over w, b and rho, as `Composite`.
+    """The generalised nu-SVM with a squared norm in place of the bound of w, as `Composite`.
+
+    `min -rho + (1/N) sum c_i l_i(rho - margin_i) + mu ||w||^2 / 2` over w, b and rho.
 
     The coefficient of one more feature, `-y_i`, is `rho - o` for losses of the offset o, and the slope -1 is
     a linear term. The samples are divided by a power of 2, and in coordinates of their span if they are fewer

@@ -160,7 +160,7 @@ def _root(
 
     @cache
     def height(t: float) -> float:
-        """`min over U(t) of w'x`; -1 beyond the range of the parameter."""
+        """Return `min over U(t) of w'x`; -1 beyond the range of the parameter."""
         nonlocal best
         try:
             model = at(t)

@@ -26,7 +26,9 @@ _ROUNDING = 1e-14  # of an inner product
 
 @dataclass(frozen=True)
 class MinNorm:
-    """`min ||x||_q` over `x = center + sum_k A_k q_k`, `q_k in D_k`, couplings `B_j q + offset_j = 0`.
+    """The minimum-norm problem `min ||x||_q` over a lowered set.
+
+    `x = center + sum_k A_k q_k`, `q_k in D_k`, with the couplings `B_j q + offset_j = 0`.
 
     Attributes
     ----------

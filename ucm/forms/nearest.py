@@ -24,7 +24,9 @@ __all__ = ["KernelHulls", "NearestPoint"]
 
 @dataclass(frozen=True)
 class KernelHulls:
-    """`min ||W||^2 / 2`, `W = c + sum_i a_i z_i` over `0 <= a_i <= cap_i`, `sum a_i = mass_g` per group.
+    """The nearest-point problem of reduced convex hulls, by inner products.
+
+    `min ||W||^2 / 2`, `W = c + sum_i a_i z_i` over `0 <= a_i <= cap_i`, `sum a_i = mass_g` for each group.
 
     A group is one reduced convex hull. `z_i = s_i x_i`, where the x_i are the samples of a Gram matrix;
     `F_i = <W, z_i>` is the derivative for a_i.

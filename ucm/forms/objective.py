@@ -60,7 +60,7 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class Composite:
-    """`min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <v, t> - <u, w>`.
+    """The problem `min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <v, t> - <u, w>`.
 
     The margins are `t_i = y_i (w'x_i + b)`.
 
@@ -139,12 +139,12 @@ class Composite:
 
     @functools.cached_property
     def caps(self) -> Vec:
-        """(m,) the largest slope of the total loss at each sample."""
+        """The largest slope of the total loss at each sample, (m,)."""
         return self._total(lambda loss: loss.steepest())
 
     @functools.cached_property
     def floors(self) -> Vec:
-        """(m,) the smallest slope: 0 but for losses that grow on both sides."""
+        """The smallest slope of the total loss, (m,): 0 except for losses that grow on both sides."""
         return self._total(lambda loss: loss.lowest())
 
     def _total(self, end: Callable[[ConvexLoss], float]) -> Vec:
@@ -181,7 +181,7 @@ class Composite:
         return self.y * (self.X @ w + b)
 
     def adjoint(self, beta: Vec) -> Vec:
-        """`sum_i beta_i y_i x_i`."""
+        """Return `sum_i beta_i y_i x_i`."""
         return np.asarray(self.X.T @ (self.y * beta))
 
     @functools.cached_property
@@ -316,7 +316,7 @@ def class_totals(c: Vec | None, y: Vec) -> Vec:
 
 
 def _times(c: Vec, s: float | Vec) -> Vec:
-    """`c s`; 0 where c is 0, even of inf."""
+    """Return `c s`; 0 where c is 0, even of inf."""
     return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
 
 
@@ -350,7 +350,7 @@ def weighed(
 
 @dataclass(frozen=True)
 class DifferenceOfConvex:
-    """`min G - H`: a composite problem minus convex losses and convex functions of w.
+    """The problem `min G - H`: a composite problem minus convex losses and convex functions of w.
 
     Attributes
     ----------
@@ -403,7 +403,7 @@ class DifferenceOfConvex:
         return None if scaled is None else replace(self.G, penalties=scaled)
 
     def value(self, margin: Vec, w: Vec) -> float:
-        """`G - H`."""
+        """Return `G - H`."""
         minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus

@@ -122,7 +122,9 @@ class OutOfCoreForm:
 
 @dataclass(frozen=True)
 class RowHulls(OutOfCoreForm):
-    """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
+    """The minimum-norm problem of two hulls of out-of-core samples.
+
+    `min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
     `sum q_i = mass_c`, and for each ball k
 
         sum over the classes of k of share_c sum_i c_i l_k*(q_i / (share_c c_i))  <=  radius_k,
@@ -234,8 +236,11 @@ WeightedRows = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 
 @dataclass(frozen=True)
 class RowLosses(OutOfCoreForm):
-    """`min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class
-    c, less such a sum of other losses; c_i is the weight of a sample.
+    """A sum of losses of out-of-core samples and penalties, also with subtracted losses and penalties.
+
+    `min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c,
+    minus such a sum of other losses; c_i is the weight of a sample.
+
 
     Attributes
     ----------

@@ -25,7 +25,9 @@ _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
 
 @dataclass(frozen=True)
 class UnitNorm:
-    """`min f(w)` over `||w||_p = 1` in the span of U, `f(w) = max over x in U of -w'x`, with 0 in U.
+    """The non-convex problem of a robust margin with 0 in U.
+
+    `min f(w)` over `||w||_p = 1` in the span of U, `f(w) = max over x in U of -w'x`.
 
     f is convex, positively homogeneous and not negative; its minimum is the distance, in the dual norm,
     from 0 to the boundary of U. Directions orthogonal to the span are excluded, as f is 0 there.

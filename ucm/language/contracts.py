@@ -79,7 +79,7 @@ an intersection of domains, that of each domain but the first."""
 # --- parameter space U' ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Polyhedron:
-    """`{q : lower <= v <= upper, least <= A v <= most for v = (q, r) with some r}`.
+    """A polyhedron with auxiliary variables r, `{q : lower <= (q, r) <= upper, least <= A (q, r) <= most}`.
 
     Attributes
     ----------
@@ -379,8 +379,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Coupling:
-    """`offset + sum_j B_j q_{k_j} = 0`: two operands of the intersection at `path` meet. Its
-    multiplier, up to sign and scale, is a split of the support function (see `Splits`).
+    """The equations `offset + sum_j B_j q_{k_j} = 0` of an intersection: two operands have equal points.
+
+    Its multiplier, up to sign and scale, is a split of the support function (see `Splits`).
 
     Attributes
     ----------

@@ -61,7 +61,7 @@ def boxed_columns(
     most: int,
     timed_out: Callable[[], bool],
 ) -> None:
-    """The same with `H = (X - 1 mean')' diag(h) (X - 1 mean')`, which is not formed.
+    """Minimise as `boxed_quadratic`, with `H = (X - 1 mean')' diag(h) (X - 1 mean')`, which is not formed.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ Ints = NDArray[np.int64]
 
 
 def threshold(v: Vector, cap: float, mass: float) -> tuple[float, float]:
-    """`(ref, shift)` with `sum clip((v - ref) - shift, 0, cap) = mass`; ref = -inf: all capped."""
+    """Return `(ref, shift)` with `sum clip((v - ref) - shift, 0, cap) = mass`; ref = -inf: all capped."""
     root = np.empty(2)
     library.threshold(v.size, v, cap, mass, root, np.empty(v.size))
     return float(root[0]), float(root[1])

@@ -148,7 +148,7 @@ class LandscapeDisplay(Display):
 
     @property
     def zero_inside(self) -> bool:
-        """Whether 0 lies in U."""
+        """True if 0 lies in U."""
         return self.solution.certificate.residual is not None
 
     @property

@@ -186,7 +186,7 @@ class SetDisplay(Display):
 
     @property
     def zero_inside(self) -> bool:
-        """Whether 0 lies in U."""
+        """True if 0 lies in U."""
         return self.solution.certificate.residual is not None or not np.any(self.normal)
 
     def plot(self, ax: Any = None, *, panels: str = "both") -> SetDisplay:

@@ -67,8 +67,10 @@ class OrthonormalCoordinates(Span):
 
 
 class GramCoordinates(Span):
-    """The rows of the pivoted Cholesky factor F of `X X'`, for samples that stay sparse: z stands for `X'c`
-    with `F'c = z`.
+    """Coordinates in the span of sparse samples, by the pivoted Cholesky factor F of `X X'`.
+
+    z are the coordinates of `X'c` with `F'c = z`.
+
 
     Parameters
     ----------

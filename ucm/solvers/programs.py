@@ -64,7 +64,7 @@ class Vertex(NamedTuple):
 
 
 class LinearProgram:
-    """`min <cost, v>` over `lower <= v <= upper` and `least <= A v <= most`.
+    """The problem `min <cost, v>` over `lower <= v <= upper` and `least <= A v <= most`.
 
     Parameters
     ----------

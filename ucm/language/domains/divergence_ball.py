@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Entropy(SeparableFunction):
-    """`h(q) = sum q_i log(N q_i / c_i)`, N the sum of the weights c, of which the relative sizes count."""
+    """The relative entropy `h(q) = sum q_i log(N q_i / c_i)`, N the sum of the weights c."""
 
     exponent = 0.0
 
@@ -98,7 +98,9 @@ class Entropy(SeparableFunction):
 
 
 class ConjugateFunction(SeparableFunction):
-    """`h(q) = (1/N) sum c_i l*(N q_i / c_i)`, finite where `0 <= q <= cap c`; N the sum of the weights c.
+    """The divergence `h(q) = (1/N) sum c_i l*(N q_i / c_i)`.
+
+    It is finite where `0 <= q <= cap c`; N is the sum of the weights c.
 
     With s = N q, the equations of the domain are those of the contract of the loss:
     `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.

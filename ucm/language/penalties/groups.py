@@ -78,7 +78,7 @@ class GroupLasso(ProximalPenalty):
         return np.ones(self._count) if self.weights is None else self.weights
 
     def lengths(self, w: Vec) -> Vec:
-        """`||w_g||_2` for each group."""
+        """Return `||w_g||_2` for each group."""
         top = float(np.abs(w).max(initial=0.0)) or 1.0
         squares = np.bincount(self._index, weights=(w / top) ** 2, minlength=self._count)
         return top * np.sqrt(squares)
@@ -178,7 +178,7 @@ class GroupMCP(FoldedConcave):
 
     @functools.cached_property
     def lasso(self) -> GroupLasso:
-        """`sum_g ||w_g||_2`."""
+        """The group lasso `sum_g ||w_g||_2`."""
         return GroupLasso(self.groups)
 
     def check_features(self, n: int) -> None:

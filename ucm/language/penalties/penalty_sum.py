@@ -37,7 +37,9 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 
 @dataclass(frozen=True)
 class CombinedPenalty:
-    """`R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`, f the sum of the other terms.
+    """A sum of penalties, `R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`.
+
+    f is the sum of the other terms.
 
     With B the sum of the boxes of the terms (`ProximalPenalty.box`), R is the support function of B plus
     c ||w||_2^2 plus the other terms. If there is one other term h at most, and its proximal map keeps signs,

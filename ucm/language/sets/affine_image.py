@@ -156,7 +156,7 @@ def _operands(domain: Domain) -> list[Domain]:
 
 
 class DomainImage(UncertaintySet):
-    """`{c + A q : q in D}`, an affine image of a domain. A subclass states c, A and D."""
+    """An affine image of a domain, `{c + A q : q in D}`. A subclass states c, A and D."""
 
     @abstractmethod
     def declared(self) -> tuple[VectorNode, Domain]:

@@ -118,7 +118,7 @@ def _added(*sets: UncertaintySet) -> UncertaintySet:
 
 @operator("+")
 def add(a: Any, b: Any) -> UncertaintySet:
-    """`{x + y : x in A, y in B}`; the number 0 is the origin."""
+    """Return `{x + y : x in A, y in B}`; the number 0 is the origin."""
     if is_zero(a) or is_zero(b):
         return as_set(b if is_zero(a) else a, "+")
     return _added(as_set(a, "+"), as_set(b, "+"))
@@ -126,13 +126,13 @@ def add(a: Any, b: Any) -> UncertaintySet:
 
 @operator("-")
 def subtract(a: Any, b: Any) -> UncertaintySet:
-    """`{x - y : x in A, y in B}`."""
+    """Return `{x - y : x in A, y in B}`."""
     return _added(as_set(a, "-"), scale(-1.0, as_set(b, "-")))
 
 
 @operator("*")
 def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
-    """`{c x : x in A}`; constant factors are folded into one."""
+    """Return `{c x : x in A}`; constant factors are folded into one."""
     factor = as_factor(c)
     if factor is None:
         what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
@@ -148,7 +148,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
 
 @operator("/")
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
-    """`{x / c : x in A}`."""
+    """Return `{x / c : x in A}`."""
     number = as_factor(divisor)
     if number is None:
         raise CompositionError(
@@ -163,7 +163,7 @@ def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
 
 @operator("@")
 def transform(M: Any, a: Any) -> UncertaintySet:
-    """`{M x : x in A}`."""
+    """Return `{M x : x in A}`."""
     if isinstance(M, Node) or not (isinstance(M, np.ndarray | list | tuple) or sparse.issparse(M)):
         raise CompositionError(
             f"{brief(M)} @ {brief(a)}: `@` takes a matrix on its left and a set on its right; write M @ U"
@@ -173,7 +173,7 @@ def transform(M: Any, a: Any) -> UncertaintySet:
 
 @operator("&")
 def intersect(a: Any, b: Any) -> Intersection:
-    """`A & B`."""
+    """Return `A & B`."""
     return Intersection(as_set(a, "&"), as_set(b, "&"))
 
 

@@ -14,8 +14,10 @@ __all__ = ["ClipMDM"]
 
 @dataclass(frozen=True)
 class ClipMDM(NearestPointBaseline):
-    """In each class L has the least F among `a < cap` and U the largest among `a > 0`; the class with the
-    larger `F_U - F_L` moves weight from U to L, clipped to the bounds: two rows of the Gram matrix a step.
+    """The clipped Mitchell-Demyanov-Malozemov method (Lopez, Barbero and Dorronsoro, 2011).
+
+    In each class L has the least F among `a < cap` and U the largest among `a > 0`; the class with the larger
+    `F_U - F_L` moves weight from U to L, clipped to the bounds: two rows of the Gram matrix for each step.
 
     `ucm.solvers.SMO` chooses the pair by second order, leaves samples out and keeps rows.
 

@@ -62,7 +62,7 @@ class BaselineState:
         return [self.hulls.group == g for g in range(self.hulls.mass.size)]
 
     def products(self, d: Vec) -> Vec:
-        """`<sum_i d_i z_i, z_k>` for every k."""
+        """Return `<sum_i d_i z_i, z_k>` for every k."""
         rows, hulls = np.flatnonzero(d), self.hulls
         if self._K is not None:
             return d[rows] @ self._K[rows]

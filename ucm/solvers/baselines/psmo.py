@@ -54,8 +54,9 @@ def step(
 
 @dataclass(frozen=True)
 class PSMO(Solver[HingeDual]):
-    """i has the largest F among those whose s can grow; j is a random violator, as in the paper's
-    experiments.
+    """The pSMO algorithm of Sun (2024), with pairs as in the paper's experiments.
+
+    i has the largest F among the variables that can grow; j is a random violator.
 
     `ucm.solvers.SMO` chooses j by second order.
 

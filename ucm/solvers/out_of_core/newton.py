@@ -63,7 +63,7 @@ def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
 
 @dataclass(frozen=True)
 class RowFunction:
-    """`ridge ||w||_2^2 / 2 + linear'(w, u)` and the values of all parts, a convex function of z = (w, u)."""
+    """The convex function of z = (w, u): `ridge ||w||_2^2 / 2 + linear'(w, u)` plus losses of the rows."""
 
     n: int
     parts: tuple[ClassLoss, ...]

@@ -90,7 +90,7 @@ def _argument(loss: ConvexLoss, slope: float) -> float:
 
 
 class Balls(ProvenFunction):
-    """`||w||^2 / 2 + S(w, mu, t)` for the bound S of `max over the set of -w'x`.
+    """The function `||w||^2 / 2 + S(w, mu, t)` with the bound S of `max over the set of -w'x`.
 
     While S is not negative, S itself falls, the sum of t staying as it is: it ends at weights of the point 0
     within the balls, or becomes negative, and w separates the set from 0. Then w, mu and t have the length at

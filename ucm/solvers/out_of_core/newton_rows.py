@@ -89,7 +89,7 @@ def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
 
 
 class SmoothLosses(ProvenFunction):
-    """`lam ||w||_2^2` and losses at `v = o_k - y (w'x + b)`, a function of (w, b)."""
+    """The objective `lam ||w||_2^2` plus smooth losses, as a function of (w, b)."""
 
     def __init__(self, form: RowLosses) -> None:
         self.form = form

@@ -22,7 +22,9 @@ _HALVINGS = 100  # of an interval for a threshold, at most
 
 @dataclass(frozen=True)
 class Pairs:
-    """`min u'Q u / 2 + b'u + sum_i phi_i(u_i)` over `lo <= u <= hi`, the sum of u over each group fixed.
+    """The quadratic program of pair updates, over bounded variables with a fixed sum in each group.
+
+    `min u'Q u / 2 + b'u + sum_i phi_i(u_i)` over `lo <= u <= hi`.
 
     `Q_ij = s_i s_j k(x_i, x_j)`. Two reduced convex hulls have `s = y` and one group for each class; the
     dual (17) of Sun (2024) has `u = y a`, `s = 1`, `b = -y`, one group, and for p > 1 `phi_i(u) = C_i (p -

@@ -45,7 +45,7 @@ _BALANCED = 0.7  # of the room of a weight, used to make b = 0
 
 @dataclass(frozen=True)
 class AffineRule:
-    """`q0 + V u` for the points of `Hulls`, and the bound it proves."""
+    """An affine rule `q0 + V u` of the weights of `Hulls`, and the lower bound that it proves."""
 
     q: Vec
     V: Mat
@@ -54,8 +54,10 @@ class AffineRule:
 
 @dataclass
 class Hulls:
-    """`center + sum_i q_i z_i`, `0 <= q <= caps`, the sum of group g `masses[g]`; `fixed` is the A that other
-    blocks bring. Points in units of their largest coordinate.
+    """A sum of reduced hulls, in units of the largest coordinate of the points.
+
+    `center + sum_i q_i z_i` with `0 <= q <= caps` and the sum `masses[g]` in group g; `fixed` is the matrix A
+    of the other blocks.
 
     Attributes
     ----------
@@ -76,12 +78,12 @@ class Hulls:
 
     @functools.cached_property
     def group(self) -> NDArray[np.intp]:
-        """(N,) of every point its group."""
+        """The group of each point, (N,)."""
         return np.repeat(np.arange(self.masses.size), np.diff(self.bounds))
 
     @functools.cached_property
     def member(self) -> Mat:
-        """(N, G) 1 where the point is of the group."""
+        """The indicator matrix of the groups, (N, G)."""
         return np.equal.outer(self.group, np.arange(self.masses.size)).astype(float)
 
     def sums(self, rows: Mat) -> Mat:
@@ -289,7 +291,7 @@ def _moments(A: Mat, b: Vec, spread: float) -> tuple[Mat, Vec]:
 
 
 def _rows(form: UnitNorm, k: int) -> Mat:
-    """(d, r) the transposed map of a block in the coordinates of the form."""
+    """Return the transposed map of a block in the coordinates of the form, (d, r)."""
     F = form.image.blocks[k].map
     if F.shape[1] <= form.rank:
         return np.array([form.lower(F.matvec(e)) for e in np.eye(F.shape[1])])
@@ -361,7 +363,7 @@ def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
 
 
 def _inverse(K: Mat) -> Mat:
-    """`K^-1 / tr K^-1`."""
+    """Return `K^-1 / tr K^-1`."""
     inverse = np.asarray(np.linalg.pinv(K, hermitian=True), dtype=np.float64)
     return inverse / max(float(np.trace(inverse)), 1e-300)
 

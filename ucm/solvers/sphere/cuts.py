@@ -31,7 +31,7 @@ _FLAT = 1e-10  # of the size of U: closer bounds are rounding
 
 
 class Cuts:
-    """`reach(g)` for one vertex after the other.
+    """Lower bounds of f on the faces of the dual unit ball, by cutting planes.
 
     Attributes
     ----------
