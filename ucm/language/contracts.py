@@ -381,7 +381,7 @@ class Block:
 class Coupling:
     """The equations `offset + sum_j B_j q_{k_j} = 0` of an intersection: two operands have equal points.
 
-    Its multiplier, up to sign and scale, is a split of the support function (see `Splits`).
+    The multiplier, up to sign and scale, is a split of the support function (see `Splits`).
 
     Attributes
     ----------
