@@ -19,7 +19,6 @@ may be any piecewise smooth function, such as that of `ExpL0`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +35,6 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
-from ucm.language.terms import ConvexLoss
 
 __all__ = ["certify_local", "strict_local_minimum"]
 
@@ -137,7 +135,7 @@ def _interior(rows: Any, low: Vec, high: Vec, rest: Vec) -> bool:
 
 
 def _rank(rows: Any, most: int) -> int:
-    """Return the rank of a table with at most `most` columns, each row of length 1."""
+    """The rank of a table with at most `most` columns, each row of length 1."""
     if rows.shape[0] < most:
         return 0
     table: NDArray[np.float64] = rows.toarray()
@@ -147,34 +145,28 @@ def _rank(rows: Any, most: int) -> int:
 
 
 def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
-    """Return the slopes of the losses to the left and to the right of each margin."""
+    """The slopes of the losses to the left and to the right of each margin."""
     G, H = model.dc()
     low, high = np.zeros(margin.size), np.zeros(margin.size)
-
-    def add(losses: Sequence[ConvexLoss], sign: float) -> None:
-        for loss in losses:
-            c = weights_in(loss, data)
-            factor = sign if c is None else sign * c
-            u = loss.offset - margin
-            step = 0.0 if loss.smooth() else _AT_KINK * (1.0 + np.abs(u))
-            low[:] -= factor * loss.gradient(u + step)
-            high[:] -= factor * loss.gradient(u - step)
-
-    add(G.losses, 1.0)
-    add(H.losses, -1.0)
+    signed = [(1.0, loss) for loss in G.losses] + [(-1.0, loss) for loss in H.losses]
+    for sign, loss in signed:
+        c = weights_in(loss, data)
+        factor = sign if c is None else sign * c
+        u = loss.offset - margin
+        step = 0.0 if loss.smooth() else _AT_KINK * (1.0 + np.abs(u))
+        low -= factor * loss.gradient(u + step)
+        high -= factor * loss.gradient(u - step)
     return low, high
 
 
 def _penalty_slopes(model: Objective, w: Vec) -> Slopes:
-    """Return the slopes of the penalties to the left and to the right of each weight."""
+    """The slopes of the penalties to the left and to the right of each weight."""
     G, H = model.dc()
     a, c, _, _ = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
     step = _AT_KINK * (1.0 + np.abs(w))
-    left, right = w - step, w + step
-    found = []
-    for at in (left, right):
-        slopes = a * np.sign(at) + 2.0 * c * w
-        for h in H.penalties:
-            slopes = slopes - h.subgradient(at)  # type: ignore[union-attr]
-        found.append(slopes)
-    return found[0], found[1]
+
+    def slopes(at: Vec) -> Vec:
+        subtracted = [h.subgradient(at) for h in H.penalties]  # type: ignore[union-attr]
+        return a * np.sign(at) + 2.0 * c * w - sum(subtracted, start=np.zeros(w.size))
+
+    return slopes(w - step), slopes(w + step)
