@@ -127,7 +127,7 @@ def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) 
         answer = solver.solve(form, inner, start)
     except SolverError:
         return None
-    monitor.passes += inner.passes
+    monitor.count_work(inner)
     monitor.iterations += inner.iterations
     return None if answer.status == "infeasible" else answer
 

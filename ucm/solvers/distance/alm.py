@@ -109,7 +109,7 @@ class ALM(Solver[MinNorm]):
             coarse = accuracy * monitor.tol**0.5 if outer > 3 else accuracy
             part = monitor.child(coarse, _INNER)
             q = self.inner.solve(stacked, part, Answer(q)).q
-            monitor.passes += part.passes
+            monitor.count_work(part)
             residual = 0.0
             for j, r in enumerate(form.residuals(q)):
                 mu[j] = mu[j] + sigma * (scale / units[j]) ** 2 * r

@@ -75,9 +75,7 @@ class LevelSetNewton(Solver[MinNorm]):
             tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
             below = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=_ZERO)
             found = solver.solve(met, below, Answer([*q, ball]))
-            monitor.passes += below.passes
-            monitor.systems += below.systems
-            monitor.hessian_passes += below.hessian_passes
+            monitor.count_work(below)
             if found.status == "infeasible":
                 return replace(found, q=found.q[:-1])
             *q, ball = found.q

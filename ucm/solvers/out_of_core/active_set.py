@@ -292,12 +292,6 @@ class ActiveSetRun(ABC, Generic[Form]):
     def narrow(self) -> None:
         self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
 
-    def count(self, own: Monitor, share: float = 1.0) -> None:
-        """Count the work of an inner solve over a share of all entries."""
-        self.monitor.passes += share * own.passes
-        self.monitor.systems += own.systems
-        self.monitor.hessian_passes += share * own.hessian_passes
-
     def refined(self, answer: Answer, gap: float) -> Answer | None:
         """Lower the gap for the problem over the same active set; return the answer if it cannot be lower."""
         self.exact *= _FINER

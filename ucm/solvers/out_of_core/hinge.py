@@ -245,7 +245,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         own = self.monitor.child(tol)
         begin = None if start is None else Answer(w=start[0], b=start[1])
         answer = self.inner.solve(problem, own, begin)
-        self.count(own, problem.entries / max(1, self.form.data.stored))
+        self.monitor.count_work(own, problem.entries / max(1, self.form.data.stored))
         return answer
 
     def _solve(self, form: RowLosses, sums: PassSums) -> None:

@@ -169,7 +169,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
             )
             own = self.monitor.child(max(_COARSE, self.monitor.tol))
             answer = self.inner.solve(problem, own)
-            self.monitor.passes += own.passes
+            self.monitor.count_work(own)
             x = problem.matvec(answer.q)
             norm, size = float(np.linalg.norm(x)), problem.size(answer.q)
             w = x / max(norm, _TINY) if answer.w is None else answer.w
@@ -236,7 +236,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         # the points of the classes are smaller than those of the held rows and the active set
         own = self.monitor.child(max(self.exact, LEAST), zero_tol=0.1 * ZERO)
         answer = self.inner.solve(problem, own, Answer(q, norm * self.w))
-        self.count(own)
+        self.monitor.count_work(own)
         active.p = [mass * v for mass, v in zip(left, answer.q, strict=True)]
         x = problem.matvec(answer.q)
         norm = float(np.linalg.norm(x))

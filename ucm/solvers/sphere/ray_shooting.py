@@ -143,8 +143,7 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
             moved = replace(image, center=image.center + s * g)
             below = monitor.child(gap, _INNER, zero_tol=_ZERO)
             last = nearest.solve(moved, below, last)
-            monitor.passes += below.passes
-            monitor.systems += below.systems
+            monitor.count_work(below)
             if monitor.timed_out:
                 return None
             z, before = moved.matvec(last.q), s
