@@ -5,8 +5,8 @@ With `v_i = (-f_c w'x_i - mu_c) / t_k` the nearest point is w of the least
     1/2 ||w||_2^2 + sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
 
 jointly convex in w, mu and t > 0. Its gradient and its Hessian are sums over rows: of `q_i = share l'(v_i)`
-and of `share l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start; rows far beyond it
-come, and are added to it.
+and of `share l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start; rows far beyond the
+sample join it.
 """
 
 from __future__ import annotations
