@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ucm.errors import CompositionError, brief, unknown_attribute
-from ucm.language.contracts import UncertaintySet
+from ucm.language.contracts import UncertaintySet, exactly_one
 from ucm.language.domains import KLBall, LossBall, NormBall
 from ucm.language.losses import Exponential, Hinge, Ramp, SquaredHinge
 from ucm.language.objective import Objective
@@ -223,7 +223,8 @@ def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> Uncer
     >>> ucm.solve(ucm.models.l2_nu_svm(0.15), *ucm.datasets.load("wine")).status
     'optimal'
     """
-    if _by("l2_nu_svm", {"kappa": kappa}, {"nu": nu}):
+    exactly_one("l2_nu_svm", kappa=kappa, nu=nu)
+    if nu is None:
         return Hull(signed, weights=NormBall(_param("kappa", kappa)))
     return Hull(signed, weights=LossBall(SquaredHinge() / _param("nu", nu), lam=1.0))
 
@@ -267,7 +268,10 @@ def biased_l2_nu_svm(
     """
     kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
     nus = {"nu_pos": nu_pos, "nu_neg": nu_neg}
-    if _by("biased_l2_nu_svm", kappas, nus):
+    for one, other in (("pos", "pos"), ("neg", "neg"), ("pos", "neg")):  # both kappas or both nus
+        names = f"kappa_{one}", f"nu_{other}"
+        exactly_one("biased_l2_nu_svm", **{name: {**kappas, **nus}[name] for name in names})
+    if nu_pos is None:
         plus, minus = (NormBall(_param(name, k)) for name, k in kappas.items())
     else:
         losses = (SquaredHinge() / _param(name, nu) for name, nu in nus.items())
@@ -303,26 +307,10 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
     >>> ucm.solve(ucm.models.kl_svm(0.9), *ucm.datasets.load("wine")).status
     'optimal'
     """
-    if _by("kl_svm", {"alpha": alpha}, {"lam": lam}):
+    exactly_one("kl_svm", alpha=alpha, lam=lam)
+    if lam is None:
         return Hull(signed, weights=KLBall(_param("alpha", alpha)))
     return generalised_nu_svm(Exponential(), _param("lam", lam))
-
-
-def _by(model: str, sizes: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-    """Return True if the sizes of the set are given, not the parameters of the problem.
-
-    Raises
-    ------
-    CompositionError
-        Both or neither are given, or a part of them.
-    """
-    given = [name for name, x in {**sizes, **own}.items() if x is not None]
-    if given not in (list(sizes), list(own)):
-        raise CompositionError(
-            f"{model}: expected {' and '.join(sizes)}, or {' and '.join(own)}, got "
-            f"{', '.join(given) or 'none'}; give the ones or the others"
-        )
-    return given == list(sizes)
 
 
 def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:

@@ -294,7 +294,7 @@ class Node(metaclass=Kind):
         if depth > _DEEPEST:
             raise CompositionError(
                 f"{type(self).__name__}: a declaration nested {depth} deep, above {_DEEPEST}; "
-                "combine in pairs, (A + B) + (C + D), not one after the other"
+                "combine in pairs, (A & B) & (C & D), not one after the other"
             )
         found: dict[str, Any] = {}
         for x in below:
