@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Loader
+from conftest import Loader, shared_folder
 
 import ucm
 from benchmarks import harness, judge
@@ -117,10 +117,13 @@ def test_apg_stays_below_the_bound_of_theorem_1() -> None:
     assert average < L_f
 
 
-def test_p_1_of_the_psvm_is_as_printed_without_the_box(shared_data: Loader) -> None:
+def test_p_1_of_the_psvm_is_as_printed_without_the_box(
+    shared_data: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Table 1 of Sun (2024) on heart: with the box of alpha, C = 5 at most, p = 1 is another machine."""
     name = "uci_heart"
     shared_data(name)
+    monkeypatch.setenv("UCM_DATA", str(shared_folder()))
     X, y = harness.standardised(name)
     problem = psvm._Problem(X, np.where(y > 0, 1, -1), psvm.BINARY[name][0], 0, "exp(-d)")
     _, right, share = problem.accuracies(1.0, (psvm.HARD,))

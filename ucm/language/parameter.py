@@ -152,7 +152,7 @@ class Param(Expression):
                 f"Param: the name must be a Python identifier, got {brief(self.name)}; "
                 'write for example Param("nu", 0.3)'
             )
-        if isinstance(self.value, Real) and math.isnan(self.value):
+        if isinstance(self.value, Real) and self.value != self.value:  # a large int is no float
             raise CompositionError(
                 f"Param({self.name!r}): expected a number, got nan; write for example 0.3"
             )
