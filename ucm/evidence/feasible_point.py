@@ -155,7 +155,8 @@ class _Couplings:
         """Return `sum_k s_k B_k J_k B_k'`."""
         H = np.zeros((self.offset.size, self.offset.size))
         for B, j, factor in zip(self.B, J, s, strict=True):
-            H += factor * (B @ sparse.diags_array(j.d) @ B.T).toarray()
+            scaled = B.data * j.d[B.indices], B.indices, B.indptr
+            H += factor * (sparse.csr_array(scaled, shape=B.shape) @ B.T).toarray()
             if j.U.shape[1]:
                 BU = B @ j.U
                 H += factor * (BU @ j.S @ BU.T)
