@@ -174,7 +174,7 @@ class _Example:
         )
 
     def text(self, x: Any) -> Text | None:
-        """The text of an array that is a multiple of a named one, or constant on samples or on classes."""
+        """Return the text of an array: a multiple of a named one, or constant on samples or classes."""
         x = x.toarray() if hasattr(x, "toarray") else np.asarray(x)
         for named, text in self.arrays:
             if named.shape == x.shape and x.any():

@@ -163,7 +163,7 @@ def guarantees(
 
 # --- held-out samples ------------------------------------------------------------------------------
 def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guarantee]:
-    """Upper bounds of the error by Clopper and Pearson, one-sided; a score of 0 counts as an error."""
+    """Yield one-sided Clopper-Pearson bounds of the error; a score of 0 counts as an error."""
     scores = solution.decision(X)
     try:
         labels = np.asarray(y, dtype=np.float64).ravel()

@@ -152,7 +152,7 @@ def majorant(
 
 
 def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Problem | None:
-    """The dual of one convex loss and `lam ||w||_2^2`, with the value of the objective; of any other None.
+    """Return the dual of one convex loss and `lam ||w||_2^2`, with its value; None for other objectives.
 
     `max sum_i o s_i - c_i l*(s_i / c_i) - ||sum_i s_i y_i x_i||^2 / (4 lam)` over `y's = 0`, c_i the weights
     of the samples: for the p-hinge problem (17) of Sun (2024).

@@ -241,7 +241,7 @@ def _inscribed(form: UnitNorm, points: np.ndarray) -> float:
 
 
 def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
-    """c and S from the support function and its maximisers along a basis of the span."""
+    """Return the lower bound for an ellipsoid U, with c and S from the support function along a basis."""
     r = form.rank
     c, h, X = np.zeros(r), np.zeros(r), np.zeros((r, r))
     for k, e in enumerate(np.eye(r)):

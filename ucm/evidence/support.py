@@ -269,7 +269,7 @@ def _height(heights: SupportFunction, d: Any) -> Any:
     height = cp.suppfunc(z, own)(data.scale * d)
 
     def proven() -> float | None:
-        """The proven value; CVXPY's own rounds d to nine digits, and fails where d has no value yet."""
+        """Return the proven value. CVXPY's own value rounds d to nine digits, and fails if d has no value."""
         return None if d.value is None else heights(np.asarray(d.value)).value
 
     height._value_impl = proven

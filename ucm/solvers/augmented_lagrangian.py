@@ -136,7 +136,7 @@ def run(
 
 
 def minimise(at: Lagrangian, timed_out: Callable[[], bool]) -> int:
-    """Newton steps on psi; their number, or the most where line searches find nothing but rounding."""
+    """Minimise psi by Newton steps; return their number, or `most` if rounding ends the line searches."""
     lost = 0
     for step in range(at.most):
         g = at.gradient()

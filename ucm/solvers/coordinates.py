@@ -117,8 +117,10 @@ def factoring(form: MinNorm, rows: int, columns: int) -> float:
 def orthonormal_coordinates(
     point: Vec, maps: Iterable[LinearMap]
 ) -> tuple[Matrix, Vec, list[Matrix]]:
-    """An orthonormal basis of the span of a point and all columns of some maps, as columns of Q; the point
-    and the maps in its coordinates, by one QR factor."""
+    """Return an orthonormal basis of the span of a point and the columns of maps, and their coordinates.
+
+    The basis is in the columns of Q; one QR decomposition gives all.
+    """
     dense = [A.matmat(np.eye(A.shape[1])) for A in maps]
     Q, R = np.linalg.qr(np.column_stack([point, *dense]))
     ends = np.cumsum([1, *(A.shape[1] for A in dense)])

@@ -60,7 +60,7 @@ class Formed(Systems):
     def step(
         self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
     ) -> NewtonDirection:
-        """d, by a Cholesky factor."""
+        """Return d by a Cholesky factorisation."""
         H, work = np.diag(ridge), 0.0
         for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
             work += A.squares * np.count_nonzero(jacobian.d) / max(1, jacobian.d.size)
@@ -151,7 +151,7 @@ class ConjugateGradients(Systems):
         return v - Y @ ((size * t / (1.0 + size * t)) * (Y.T @ v))
 
     def _learn(self, tried: list[Vec], curves: list[Vec]) -> None:
-        """Ritz vectors and values of the curvature in the space of the directions tried."""
+        """Compute Ritz vectors and values of the curvature in the span of the tried directions."""
         if not tried:
             return
         P, B = np.column_stack(tried), np.column_stack(curves)

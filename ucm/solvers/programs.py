@@ -212,8 +212,9 @@ def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> t
 def attempt(
     problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any
 ) -> str:
-    """Solve it within the time of the monitor; a line on why the solver failed, empty when it did not. That
-    an answer may be inaccurate is in its status, and in the certificate with numbers, and not said again.
+    """Solve a problem within the time of the monitor; return a line with the error of the solver, or "".
+
+    CVXPY's warning of an inaccurate answer is hidden: the status and the certificate have this information.
     """
     import cvxpy as cp
 
@@ -237,7 +238,7 @@ _CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
 def _solve_in_time(
     problem: cp.Problem, solver: str, monitor: Monitor, options: dict[str, Any]
 ) -> None:
-    """Solve within the time limit, of which the seconds that CVXPY takes to write the program count too."""
+    """Solve within the time limit, which includes the seconds that CVXPY takes to write the program."""
     for variable in problem.variables():  # of the problem before
         variable.value = None
     data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)

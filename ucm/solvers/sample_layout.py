@@ -180,7 +180,7 @@ class FeatureLevel:
         self.cap_at(hulls.caps * hulls.sizes / self.sizes)
 
     def _state(self) -> None:
-        """The structure that compiled code goes on from."""
+        """Fill the structure of the compiled code."""
         hulls, V = self.hulls, self.V
         self.state = state = np.zeros((), structure("hulls_t"))
         state["n"], state["boxes"] = hulls.n, hulls.boxes
@@ -325,8 +325,10 @@ class FeatureLevel:
         return "max_iter"
 
     def _steps(self, most: int, monitor: Monitor) -> list[list[float]]:
-        """Outer steps, fewer than `most` where they end or the call has taken long: of each the passes so
-        far, the gap and the value."""
+        """Run outer steps in compiled code; return the passes, the gap and the value of each.
+
+        They are fewer than `most` at the end of the solve, or after the time of one call.
+        """
         log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
         done: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
@@ -335,7 +337,7 @@ class FeatureLevel:
         return log[:done].tolist()
 
     def begin_at(self, scores: Vec) -> None:
-        """theta and sigma for a first level, by the mean and the spread of its scores."""
+        """Set theta and sigma of a first level, by the mean and the spread of its scores."""
         caps, masses = self.caps, self.masses
         self.thetas[:] = np.add.reduceat(scores, self.starts) / self.sizes
         cap = min(caps.max(), 2.0 * (masses / self.sizes).max())
@@ -344,8 +346,7 @@ class FeatureLevel:
         self["sigma"] = _SHARP * cap / max(spread, 1e-280)
 
     def begin_after(self, coarse: FeatureLevel, wider: float, scores: Vec) -> None:
-        """theta, sigma and the weights from a level with fewer samples: the kinks begin `wider` than they
-        were there."""
+        """Set theta, sigma and the weights from a coarser level; the kinks are `wider` times as wide."""
         self.thetas[:] = coarse.thetas
         width = wider * float(coarse.caps.max()) / coarse["sigma"]
         self["sigma"] = float(self.caps.max()) / width
@@ -356,7 +357,7 @@ class FeatureLevel:
             np.clip(p, 0.0, cap, out=p)
 
     def weights(self) -> list[Vec]:
-        """p of both classes in the order of the samples."""
+        """Return the weights p of both classes, in the order of the samples."""
         found = []
         for lo, hi in self.bounds:
             q = np.empty(hi - lo)

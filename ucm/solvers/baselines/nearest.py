@@ -69,8 +69,10 @@ class BaselineState:
         return hulls.s * hulls.gram.sums(hulls.index[rows], (hulls.s * d)[rows])[hulls.index]
 
     def extreme(self, members: NDArray[np.bool_], cap: float, mass: float) -> ExtremePoint | None:
-        """The extreme point with the least `<W, Z>` of members of a group: as many as hold the mass get the
-        cap. None where too few are left."""
+        """Return the extreme point Z of members of a group with the least `<W, Z>`; None for too few members.
+
+        The members with the least F have the cap as weight, until the mass is used up.
+        """
         own = np.flatnonzero(members)
         if own.size * cap < mass * (1.0 - 1e-9):
             return None

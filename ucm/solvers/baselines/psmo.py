@@ -30,8 +30,11 @@ _CHECK = 100  # steps from one look at the gap to the next
 def step(
     d: float, eta: float, i: tuple[float, float, float], j: tuple[float, float, float], p: float, top: float
 ) -> float:  # fmt: skip
-    """The t in [0, top] at which `eta t + y_i [xi_i(a_i + y_i t) - xi_i] - y_j [xi_j(a_j - y_j t) - xi_j]`
-    is d: equation (22) with its signs corrected; i and j are (a, y, C). Linear for p = 1 and 2."""
+    """Return the step t in [0, top] of a pair, by equation (22) with its signs corrected.
+
+    `eta t + y_i [xi_i(a_i + y_i t) - xi_i] - y_j [xi_j(a_j - y_j t) - xi_j]` is d; i and j are (a, y, C).
+    The equation is linear for p = 1 and 2.
+    """
     (ai, yi, Ci), (aj, yj, Cj) = i, j
     if p in (1.0, 2.0):
         eta += 0.0 if p == 1.0 else 0.5 / Ci + 0.5 / Cj

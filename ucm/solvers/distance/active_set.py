@@ -153,7 +153,7 @@ class _Sides(SampleTables):
         return self.span.tables, unit
 
     def normal(self, w: Vec) -> Vec | None:
-        """w in the space of the samples, of norm 1; None for w = 0."""
+        """Return w in the space of the samples, of norm 1; None for w = 0."""
         w = w if self.span is None else self.span.outward(w)
         norm = float(np.linalg.norm(w))
         return w / norm if norm > _TINY else None

@@ -145,7 +145,7 @@ def _ball(b: Block) -> Projectable | None:
 
 
 def _apart(form: MinNorm) -> MinNorm:
-    """The form with every such ball as a block of its own behind the others, equal to that of its simplex."""
+    """Return the form with each such ball as a further block, coupled to the block of its simplex."""
     blocks, couplings = list(form.blocks), list(form.couplings)
     for k, b in enumerate(form.blocks):
         ball = _ball(b)

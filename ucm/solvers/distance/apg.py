@@ -259,7 +259,7 @@ class _Run:
         self.lost = False
 
     def step(self) -> None:
-        """The step from p. Every tenth time L grows until f lies below its quadratic model,
+        """Take the step from p. At every tenth step L grows until f lies below its quadratic model,
         `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`, or it overflows."""
         self.since += 1
         test = self.options.backtracking and self.since % 10 == 1
@@ -359,7 +359,7 @@ class _Run:
         return k - self.halved > _PATIENCE or self.stuck > _STUCK
 
     def _still(self) -> bool:
-        """The paper's rule: `||L (q - p)|| < eps`, or `||L (T_L(q) - q)|| < eps` every 100 iterations."""
+        """Return True if `||L (q - p)|| < eps`, or each 100 iterations `||L (T_L(q) - q)|| < eps`."""
         if self.moved < self.eps:
             return True
         if self.since % 100 != 1:
@@ -391,8 +391,10 @@ def _inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
 
 
 def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
-    """The largest eigenvalue of `sum_k A_k A_k'`, by power iteration from a random vector: one of equal
-    entries is orthogonal to the columns where their entries add up to 0."""
+    """Return the largest eigenvalue of `sum_k A_k A_k'`, by power iteration from a random vector.
+
+    A vector of equal entries could be orthogonal to all columns.
+    """
     w = np.random.default_rng(0).standard_normal(form.n)
     w /= np.linalg.norm(w)
     value = 0.0

@@ -113,7 +113,7 @@ def _met(form: MinNorm, t: float) -> MinNorm:
 
 
 def _duals(form: MinNorm, x: Vec, found: Answer) -> Iterator[tuple[Vec, list[Vec]]]:
-    """Vectors with `||w||_p = 1`: the normal found, and that of the point itself."""
+    """Return dual vectors with `||w||_p = 1`: the normal found, and that of the point itself."""
     if len(found.multipliers) != len(form.couplings):
         return  # where numbers overflow the inner solver proves nothing
     if found.w is not None and found.w.any():

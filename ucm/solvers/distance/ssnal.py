@@ -342,7 +342,7 @@ class _Iterate(Lagrangian):
         return close or (zero and self.residual <= self.monitor.zero)
 
     def grow(self, factor: float) -> None:
-        """With conjugate gradients by the passes since sigma last grew: the fewer, the more."""
+        """Multiply sigma by a factor; with conjugate gradients by less after many passes."""
         if self.iterative and factor > 1.0:
             passes = self.monitor.passes - self.spent
             factor = next((more for most, more in _BY_PASSES if passes <= most), 1.0)

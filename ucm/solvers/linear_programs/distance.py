@@ -84,7 +84,7 @@ def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: f
 
 
 def _columns(program: LinearProgram, block: Block) -> Index:
-    """New variables in the domain of a block."""
+    """Add variables in the domain of a block; return their indices."""
     found = polyhedron(block)
     if found is None:
         raise ParameterError(f"HiGHS: {block.domain!r} is no polyhedron")

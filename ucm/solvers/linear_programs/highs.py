@@ -203,7 +203,7 @@ class _Generation(Session[Composite]):
         return None
 
     def _near(self, point: Answer) -> None:
-        """The features in use at a point, and the samples near their breakpoints there."""
+        """Take the features in use at a point, and the samples near their breakpoints."""
         w, b = point.plane
         used = w != 0.0 if not self.all_features else np.ones(w.size, dtype=bool)
         self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(used))
@@ -214,13 +214,13 @@ class _Generation(Session[Composite]):
         self._sides(self.away, min(count, int(_NEAR * self.form.m)))
 
     def _sides(self, away: Vec, count: int) -> None:
-        """Every sample where it stands at that point, and so many nearest to their breakpoints inside."""
+        """Fix each sample at its side of the breakpoint, and take `count` samples nearest to it."""
         count = min(count, self.form.m)
         self.alpha = np.where(away < 0.0, self.caps, 0.0)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
     def _solve(self, form: Composite) -> Answer:
-        """Return the program over the samples inside and all features."""
+        """Return the answer of the program over the samples inside and all features."""
         a, s, tilt = form.norms[0], form.norms[2], form.linear
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.adjoint(rest) + tilt.normal if rest.any() else tilt.normal
@@ -348,7 +348,7 @@ class _DualProgram:
         return np.concatenate(below), np.concatenate(above)
 
     def _plane(self, dual: Vec) -> tuple[Vec, float]:
-        """w of the features inside, and b."""
+        """Return w for the features inside, and b."""
         if not self.largest:
             return dual[1:], float(dual[0])
         w, row = [np.zeros(0)], 2

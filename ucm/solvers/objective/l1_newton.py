@@ -57,7 +57,7 @@ class L1Newton:
 
     @classmethod
     def of(cls, form: Composite) -> L1Newton | None:
-        """These steps for a problem; None where it is large, or has other terms."""
+        """Return the solver state of a problem; None if the problem is large, or has other terms."""
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
             return None

@@ -70,7 +70,7 @@ _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 
 def penalised(form: Composite, most: int = LARGEST) -> str | None:
-    """Why steps do not take the penalty; None when they do."""
+    """Return the reason why the steps do not take a penalty; None if they do."""
     B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
@@ -350,7 +350,7 @@ class ProximalIterate:
         return line_search(slope, move, start) if start < 0.0 else 1.0
 
     def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
-        """d of the step, once the bias is eliminated."""
+        """Return the direction d of the step, after elimination of the bias."""
         ridge, H = 2.0 * self.c, model.H
         if self.walls:
             new = w.copy()

@@ -77,7 +77,7 @@ def _newton(
     most: Vec,
     monitor: Monitor,
 ) -> tuple[Vec, Vec]:
-    """x and s, for s_k <= most_k."""
+    """Return x and s by Newton's method, for s_k <= most_k."""
 
     identity = np.eye(c.size, order="F")
 

@@ -113,7 +113,7 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
 
 
 def _unit(form: MinNorm) -> float:
-    """1, or the size of the centre where fourth powers of that could overflow or vanish."""
+    """Return the unit of length: 1, or the size of the centre if its fourth power is no normal number."""
     size = float(np.abs(form.center).max(initial=0.0))
     return 1.0 if size == 0.0 or 1e-70 < size < 1e70 else size
 
@@ -242,7 +242,7 @@ class _Run:
 def _nearest(
     S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
 ) -> tuple[Vec, Vec]:
-    """x and s for formed S_k; `s` is where to start."""
+    """Return x and s for formed S_k; `s` is the start."""
     least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
     reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
     used = [k for k, size in enumerate(reach) if size > least]

@@ -91,7 +91,7 @@ class Hulls:
         return np.add.reduceat(rows, self.bounds[:-1])
 
     def rule(self, q: Vec, V: Mat) -> AffineRule:
-        """The rule near (q, V) that keeps the masses, with b as near to 0 as there is room, and its bound."""
+        """Return the feasible rule near (q, V), with b as near to 0 as possible, and its bound."""
         room = q * (self.caps - q)
         total = self.sums(room)
         if not (total > 0.0).all():
@@ -124,7 +124,7 @@ class Hulls:
 
 
 def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
-    """`max slope p + mu log(p (cap - p) / cap^2)` over p: p, its derivative, and the sum of the values."""
+    """Maximise `slope p + mu log(p (cap - p) / cap^2)` over p; return p, its derivative and the total."""
     x = slope * caps / mu
     root, size = np.sqrt(4.0 + x * x), np.abs(x)
     small = (2.0 + 4.0 / (root + size)) / (2.0 * (root + 2.0))
@@ -250,8 +250,10 @@ class PointsAndBalls:
         return LowerBoundProof("rule", [q], slopes=V)
 
     def _mix(self, rule: AffineRule | None) -> None:
-        """Better rules of the balls beside a rule of the hulls, one mixture after another: each new one is
-        the best for the directions in which the last sum was near its least value."""
+        """Improve the rules of the balls for a rule of the hulls, by successive mixtures.
+
+        Each new rule is the best one for the directions in which the last sum was near its minimum.
+        """
         A, b = self.fixed
         if rule is not None and self.hulls is not None:
             S = self.hulls.points.T @ rule.V
@@ -371,7 +373,7 @@ def _inverse(K: Mat) -> Mat:
 def _centred(
     rows: Mat, line: Vec, y: Vec, rho: Vec, caps: Vec, mu: float, steps: int
 ) -> tuple[Vec, Vec, Vec]:
-    """Newton steps for `min <line, y> + sum of the smoothed values at (s_i +- rho_i) / 2`, `s = rows y`."""
+    """Minimise `<line, y> + sum of the smoothed values at (s_i +- rho_i) / 2`, `s = rows y`, by Newton."""
 
     def at(y: Vec) -> tuple[float, tuple[Vec, Vec, float], tuple[Vec, Vec, float]]:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # too far: not taken

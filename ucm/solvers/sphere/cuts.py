@@ -55,7 +55,7 @@ class Cuts:
         self.flat = _FLAT * float(np.linalg.norm(size))
 
     def _support(self, v: Vec) -> float:
-        """f; the point of U there joins the others."""
+        """Return f(v), and add its point of U to the points."""
         form = self.form
         height, q = form.highest(v)
         self.passes += 1
@@ -70,8 +70,10 @@ class Cuts:
         return height
 
     def reach(self, g: Vec) -> RayPoint | None:
-        """A lower bound of f on the face of g, the best v there with `<g, v> = 1`, and the blocks of the
-        point that proves the bound; None when the program failed, or the time is over."""
+        """Return a lower bound of f on the face of g, the best v on it, and the blocks of the proof.
+
+        None if the program failed, or the time is over.
+        """
         program = self._program()
         program.face(g)
         near, low = self._begin(g), -np.inf
@@ -112,7 +114,7 @@ class Cuts:
         return RayPoint(low, near, q, [])
 
     def _program(self) -> _Program:
-        """The program of the points so far; a new one where these have become many, or far larger than f."""
+        """Return the program of the points; a new one if the points are too many, or far larger than f."""
         kept = _KEPT * (self.box.size + 1)
         scale = max(self.best, self.flat)
         if self.last is None or len(self.points) > 2 * kept or self.last.scale > 100.0 * scale:

@@ -144,7 +144,7 @@ class _Polytope:
         self.scale = float(np.abs(np.array(self.points)).max())
 
     def begin(self, v: Vec) -> None:
-        """A direction to compare with. Where samples are tied its point is no vertex of U, and left out."""
+        """Compare a direction with the best one. Its point is left out: with ties it is no vertex of U."""
         height = self.form.height(v)
         if height < self.best:
             self.best, self.v = height, v
@@ -162,7 +162,7 @@ class _Polytope:
         return height
 
     def facets(self) -> tuple[NDArray[np.float64], Vec]:
-        """The outer normals of the facets, of Euclidean length 1, and how far 0 is from each of them."""
+        """Return the outer unit normals of the facets, and the distances of 0 from the facets."""
         try:
             if self.hull is not None and len(self.points) > self.joined:
                 self.hull.add_points(np.array(self.points[self.joined :]))
@@ -183,7 +183,7 @@ class _Polytope:
         return equations[few[kept], :-1], far[few[kept]]
 
     def pushed(self, normals: NDArray[np.float64], far: Vec) -> bool:
-        """Push out facets; whether any of them moved."""
+        """Push out facets; return True if any of them moved."""
         moved = False
         for a, distance in zip(normals, far, strict=True):
             if self.monitor.timed_out:

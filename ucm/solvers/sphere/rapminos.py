@@ -214,7 +214,7 @@ def _corner(
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
-    """Rows that span the directions orthogonal to the ties and to the normal."""
+    """Return rows that span the directions orthogonal to the ties and to the normal."""
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
@@ -250,7 +250,7 @@ def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> 
 
 
 def _pinned(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Vec:
-    """w recomputed from its ties where they determine it, free of the rounding of the steps."""
+    """Return w recomputed from its ties, without the rounding errors of the steps, if they determine it."""
     rows = hulls.differences(at.face)
     if rows.shape[0] < form.rank - 1 or form.rank < 2:
         return at.v
