@@ -460,7 +460,7 @@ def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None
         (["fit", "{wine}", "--model", "kl_svm", "--param", "alpha=2"], "alpha"),
         (
             ["fit", "{wine}", "--model", "kl_svm", "--param", "alpha=.2", "--param", "lam=1"],
-            "expected alpha, or lam, got alpha, lam",
+            "give exactly one of alpha and lam, got",
         ),
         (
             ["fit", "{wine}", "--model", "biased_l2_nu_svm", "--param", "nu_pos=1"],
