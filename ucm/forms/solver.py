@@ -74,7 +74,8 @@ class Session(Solver[Form]):
 
     Parameters
     ----------
-    solver : the solver without a state, whose forms and name these are
+    solver
+        The solver without a state, whose forms and name these are.
     """
 
     def __init__(self, solver: Solver[Any]) -> None:
