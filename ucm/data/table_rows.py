@@ -145,8 +145,7 @@ def table_in_memory(X: Any, y: RowColumns, block: int | None, wanted: Features) 
 def table_in_file(
     path: Path, kind: str, y: RowColumns, block: int | None, wanted: Features
 ) -> TableRows:
-    """Open a file of Parquet, Arrow or CSV, or a folder of files of Parquet, whose folders inside may name
-    partitions as Hive does."""
+    """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, also with Hive partitions."""
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather
         table = opened(path, lambda: feather.read_table(path, memory_map=True))

@@ -428,7 +428,7 @@ def _check_estimators(named: Mapping[str, Any], scoring: Any, tags: Mapping[str,
 
 
 def _warn_of_scales(named: Mapping[str, Any], X: Any) -> None:
-    """Say once what each fit of a `Classifier` to these samples would say."""
+    """Warn once of features with different scales, in place of a warning from each fit."""
     table = X if sparse.issparse(X) else np.asarray(X)
     unscaled = (
         isinstance(estimator, Classifier | ClassifierCV)

@@ -364,7 +364,7 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
 def _moments(
     label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
-    """Bounds of the error of a class by the mean of its margin, k standard deviations above 0."""
+    """Yield bounds of the error of a class whose mean margin is k standard deviations above 0."""
     mean, sd = fitted.moments(label)
     length, of, radius = fitted.norm(2.0), f"class {label:+d}", value(U.radius)
     sd = math.hypot(sd, math.sqrt(rho) * length)

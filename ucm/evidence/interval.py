@@ -35,7 +35,7 @@ _ROUNDING = 1e-12  # of a number of samples
 
 @dataclass(frozen=True)
 class CappedHull:
-    """The weights `0 <= q_i <= share c`, `sum q = mass`, of so many samples."""
+    """The weights `0 <= q_i <= share c`, `sum q = mass`, of the samples of a hull."""
 
     size: int
     mass: float

@@ -1,1 +1,1 @@
-"""The standard forms that solvers see, and what they answer."""
+"""The standard forms of problems, and the answers of solvers."""

@@ -1,4 +1,4 @@
-"""What a person writes: samples, sets, losses, models."""
+"""The modeling language: samples, sets, losses, penalties and models."""
 
 import lazy_loader as _lazy
 

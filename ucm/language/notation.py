@@ -1,4 +1,4 @@
-"""How formulas are written: as plain text, or as LaTeX."""
+"""The notation of formulas, as plain text or as LaTeX."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊�
 
 
 class Notation:
-    """How the pieces of a formula are written: as plain text, or, in the subclass, as LaTeX."""
+    """The notation of formulas as plain text; the subclass writes LaTeX."""
 
     minkowski_sum, intersection, union = " ⊕ ", " ∩ ", " ∪ "
     leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"

@@ -101,7 +101,7 @@ def _pointer(name: str, field: str) -> Callable[[Any], Any]:
 
 
 def _array(function: str, name: str, kind: str) -> Callable[[Any], Any]:
-    """What turns an array into a pointer, or raises TypeError."""
+    """Return the function that converts an array to a pointer, or raises TypeError."""
     element = kind.replace("const ", "").replace("*", "").strip()
     array = _ffi.typeof(f"{element}[]")
     dtype = np.dtype(_TYPES[element]) if element in _TYPES else structure(element)

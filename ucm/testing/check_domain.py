@@ -236,7 +236,7 @@ def _check_projection(case: _Case, domain: Projectable) -> None:
 
 
 def _check_levels(case: _Case, domain: MassMultipliers) -> None:
-    """The multipliers move with g, and settle what q does: full above, empty below, by exchange."""
+    """Check the mass multipliers: they shift with g, and weights are at the cap above them and 0 below."""
     groups = [index for index, _ in case.samples.groups]
     for g in case.vectors():
         slack = 1e-6 * (1.0 + float(np.abs(g).max())) * case.dim
@@ -264,7 +264,7 @@ def _check_reach(case: _Case, law: str, x: Any, constraints: list[Any], count: i
 
 
 def _check_against_cvxpy(case: _Case) -> None:
-    """The constraints and the inequalities define the same set: problems over them, by a conic solver."""
+    """Check by a conic solver that the CVXPY constraints and the inequalities define the same set."""
     domain, size, x = case.domain, case.domain.size(), cp.Variable(case.dim)
     constraints = domain.own_constraints(x)
     _check_reach(case, "the support agrees with CVXPY", x, constraints)

@@ -29,7 +29,7 @@ def check_set(
     tol: float = 1e-9,
     cvxpy_tol: float = 1e-5,
 ) -> None:
-    """Hold an uncertainty set against its definition: `lower`, `evaluate`, `support` and `cvxpy` must
+    """Check an uncertainty set against its definition: `lower`, `evaluate`, `support` and `cvxpy` must
     describe one and the same set.
 
     Parameters
@@ -149,7 +149,7 @@ def _check_image(case: _Case) -> None:
 
 
 def _check_members(case: _Case) -> list[list[Vec]]:
-    """Points of an uncoupled image, from centres and extreme points: rebuilt, they are the same."""
+    """Check that `evaluate` rebuilds points of an uncoupled image, from centres and extreme points."""
     if case.image.couplings:
         return []
     blocks = case.image.blocks

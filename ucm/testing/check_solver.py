@@ -1,4 +1,4 @@
-"""The laws of a solver: it solves every small form that it takes, stops when told, and changes nothing."""
+"""The laws of a solver: it solves the small forms that it takes, stops on request, and changes no input."""
 
 from __future__ import annotations
 

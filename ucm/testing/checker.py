@@ -44,13 +44,13 @@ class Checker:
         raise AssertionError(f"{self.subject}: {law}: {', '.join(map(str, numbers))}")
 
     def at_most(self, law: str, numbers: ArrayLike, bound: float = 0.0) -> None:
-        """No entry of `numbers` exceeds the bound."""
+        """Check that no entry of `numbers` exceeds the bound."""
         largest = float(np.max(np.asarray(numbers, dtype=np.float64), initial=-np.inf))
         if not largest <= bound:
             self.fail(law, f"{largest:.3e} above {bound:.3e}")
 
     def equal(self, law: str, a: Any, b: Any, tol: float | None = None, size: Any = 0.0) -> None:
-        """All `|a - b| <= tol (1 + |b| + size)`; infinite numbers are equal to themselves."""
+        """Check that all `|a - b| <= tol (1 + |b| + size)`; infinite numbers are equal to themselves."""
         a, b, size = np.broadcast_arrays(a, b, size)
         with np.errstate(invalid="ignore"):
             error = np.where(a == b, 0.0, np.abs(a - b) / (1.0 + np.abs(b) + size))
@@ -58,7 +58,7 @@ class Checker:
 
 
 def groups_in_turn(node: Node, m: int) -> Any:
-    """(m,) the groups that a declaration names, each for two samples in turn; None where it names none."""
+    """Return the groups of a declaration, each for two samples in turn, (m,); None without groups."""
     named = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
     labels = [label for label in named if label is not None]
     return np.array(labels, dtype=object)[np.arange(m) // 2 % len(labels)] if labels else None
@@ -71,7 +71,7 @@ def check_support(
     members: Iterable[Vec] = (),
     exact: bool = True,
 ) -> None:
-    """`support` is attained, homogeneous and subadditive, and no member is beyond it.
+    """Check that `support` is attained, homogeneous, subadditive and an upper bound for all members.
 
     Parameters
     ----------

@@ -182,7 +182,10 @@ class ConvexCombination(BoundDomain):
 # --- the projection --------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class SmoothCombination(ConvexCombination, SemiSmooth):
-    """A convex combination of points, balls and capped simplices, one an operand: it has an exact projection.
+    """A convex combination of points, balls and capped simplices with an exact projection.
+
+    Each operand has one domain.
+
 
     Nearest is the sum over the operands of the nearest points of their cones at a price mu on the shares,
     mu the root of `sum_g t_g(mu) = 1`, t_g non-increasing. For a ball t_g has a closed form, for a capped

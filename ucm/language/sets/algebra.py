@@ -1,4 +1,4 @@
-"""What `+ - * / @ & |` between sets mean; installed as operators of `UncertaintySet`."""
+"""The operators `+ - * / @ & |` between sets, installed in `UncertaintySet`."""
 
 from __future__ import annotations
 
@@ -179,5 +179,5 @@ def intersect(a: Any, b: Any) -> Intersection:
 
 @operator("|")
 def unite(a: Any, b: Any) -> ConvexUnion:
-    """The closed convex hull of A and B."""
+    """Return the closed convex hull of A and B."""
     return ConvexUnion(a, b)

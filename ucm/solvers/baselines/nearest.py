@@ -85,7 +85,7 @@ class BaselineState:
 
 @dataclass(frozen=True)
 class NearestPointBaseline(NearestPoint):
-    """An algorithm that goes down step by step.
+    """The base class of the algorithms of Lopez, Barbero and Dorronsoro (2011) for nearest points.
 
     Parameters
     ----------

@@ -16,9 +16,11 @@ __all__ = ["bisected", "bisected_ball", "by_breakpoints", "project", "refuse"]
 
 
 def refuse(how: str, b: Block) -> str | None:
-    """Why a block has no such projection: "bisection" (Algorithms 2 and 3) is for a capped simplex of each
-    class or a simplex of one class in a Euclidean ball, "breakpoints" (Kiwiel 2008) for the first. Balls
-    keep their closed form."""
+    """Return the reason why a block has no projection by a method; None if it has one.
+
+    "bisection" (Algorithms 2 and 3) is for a capped simplex of each class or a simplex of one class in a
+    Euclidean ball, "breakpoints" (Kiwiel 2008) for the former. Balls have their closed form.
+    """
     D = b.domain
     h = D.h if isinstance(D, SimplexSublevelSet) and b.classes is None else None
     ball = isinstance(h, PowerFunction) and h.euclidean
