@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 from ucm import __version__
 from ucm.errors import ParameterError
 
-__all__ = ["BY_BLOCKS", "parser"]
-
 SCALED = (
     "The features are used as they are: their scales change the classifier, so standardise columns of "
     "different units."

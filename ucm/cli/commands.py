@@ -41,8 +41,6 @@ from ucm.language.objective import Objective
 from ucm.language.robust import as_model
 from ucm.language.serialize import from_json, to_json
 
-__all__ = ["COMMANDS"]
-
 CERTIFIED = ("optimal", "local", "stationary")  # "local": the best proof for a non-convex model
 DEMO_SETS = ("wine", "breast_cancer")
 DEMO_MODELS = ("nu_svm", "mm_mpm", "mm_fda", "l2_nu_svm", "kl_svm", "coherent_mm_mpm")

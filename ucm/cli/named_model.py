@@ -10,8 +10,6 @@ from ucm.errors import ParameterError, did_you_mean
 from ucm.language import models
 from ucm.language.parameter import Param
 
-__all__ = ["declare", "defaults", "model_names", "parsed_values"]
-
 _NUMBERS = ("Scalar", "Scalar | None", "float")
 
 

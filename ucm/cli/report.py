@@ -17,8 +17,6 @@ from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
 from ucm.plot import ConvergenceDisplay, SetDisplay
 
-__all__ = ["Section", "page", "write"]
-
 _STYLE = """
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }

@@ -17,8 +17,6 @@ from ucm.errors import DataError
 from ucm.language.node import Node
 from ucm.language.serialize import from_json, to_json
 
-__all__ = ["Saved"]
-
 _FORMAT = 1
 
 

@@ -18,8 +18,6 @@ from rich.table import Table
 
 from ucm.language.notation import TEXT
 
-__all__ = ["as_json", "cell", "console", "progress", "say", "table"]
-
 _FORMATS = {"gap": ".1e", "accuracy": ".1%", "seconds": ".2g"}
 
 

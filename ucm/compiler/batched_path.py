@@ -23,8 +23,6 @@ from ucm.native.functions import blas_threads
 from ucm.solvers import ProxNewton
 from ucm.solvers.objective.l1_newton import L1Newton
 
-__all__ = ["along"]
-
 Table = NDArray[np.float64]
 _STRAIGHT = 1e-12  # the relative deviation of bounds that count as affine in the parameter
 

@@ -35,8 +35,6 @@ from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
 from ucm.solvers.out_of_core.passes import by_rounds
 
-__all__ = ["ColumnGenerationLowering", "of_vertices"]
-
 _LIMIT = 40  # passes
 _SAMPLE = 2000  # rows in memory at the start
 _MOST = 20  # rows of a class that a block adds for one direction

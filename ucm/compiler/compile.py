@@ -63,11 +63,6 @@ from ucm.language.statistics.samples import SampleNode
 from ucm.language.term_sums import split_scalar
 from ucm.solvers import SMO
 
-__all__ = [
-    "bound", "bound_rows", "check_no_options", "compile", "features_of", "in_its_space", "plan_of",
-    "row_features", "solve", "with_kernel",
-]  # fmt: skip
-
 _MANY = 200_000  # least number of samples in memory that are read block by block
 _WIDE = 2e8  # largest number of entries of a basis of the span of the samples
 _COORDINATES = 1000  # largest number of samples for a factor of the Gram matrix under "auto"

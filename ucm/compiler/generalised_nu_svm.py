@@ -31,8 +31,6 @@ from ucm.language.robust import RobustMargin
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["GeneralisedNuSVMLowering"]
-
 
 class GeneralisedNuSVMLowering(Lowering[Composite]):
     """The lowering of a generalised nu-SVM whose bound `||w|| <= lam` is inactive.

@@ -20,8 +20,6 @@ from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import TermMultiple
 
-__all__ = ["candidates", "chosen_names", "numbers_in", "simple_first", "spread"]
-
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 
 

@@ -27,9 +27,6 @@ from ucm.language.robust import RobustMargin
 from ucm.solvers import ActiveSet
 from ucm.solvers.distance.active_set import HullChain
 
-__all__ = ["ErrorCurve", "InterpolatedPoint", "IntervalPath", "path_over_interval"]
-
-
 _EACH = 0.25  # of eps: the relative gap of a solve
 _SAFE = 0.7  # of eps: the target of a step
 _GROWS, _HALVES = 1.8, 0.5  # the largest growth of a step, and the factor after a refused step

@@ -34,20 +34,6 @@ from ucm.forms.solver import Solver
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = [
-    "ExternalAnswer",
-    "Form",
-    "Lowering",
-    "Proof",
-    "Recovered",
-    "Regime",
-    "Verdict",
-    "judge",
-    "starts_summary",
-    "stopped_by",
-    "warm_start_error",
-]
-
 _SAME = 1e-9  # relative difference of equal minima
 _OUTSIDE = 1e-2  # relative violation of an invalid answer
 

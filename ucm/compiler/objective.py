@@ -47,8 +47,6 @@ from ucm.solvers import DCA
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["HingeDualLowering", "ObjectiveLowering"]
-
 
 class _PenalizedLowering(Lowering[Form]):
     """The base class of the lowerings of `loss + penalty`: references and external answers."""

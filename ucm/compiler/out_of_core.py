@@ -25,8 +25,6 @@ from ucm.language.robust import RobustMargin
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 
-__all__ = ["in_blocks", "lower_rows", "statistics_of_rows"]
-
 _LONG = (
     1000  # least number of samples per feature, of samples in memory that are read block by block
 )

@@ -43,13 +43,6 @@ from ucm.language.terms import ConvexLoss
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = [
-    "InMemoryHullsLowering",
-    "OutOfCoreHullsLowering",
-    "of_hulls",
-    "row_hulls",
-]
-
 _RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
 
 

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 _AT_KINK = 1e-9  # of a margin, or a weight
 
 
-__all__ = ["OutOfCoreLossesLowering", "loss_factors", "loss_terms"]
-
-
 class Terms(NamedTuple):
     """The terms of an objective for out-of-core samples.
 

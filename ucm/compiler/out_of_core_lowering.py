@@ -21,8 +21,6 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.language.node import Node
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["OutOfCoreLowering", "answer_of", "groups_in", "lazy_weights"]
-
 _WRITTEN = 1000  # rows in a reference problem without an active set
 
 Form = TypeVar("Form", bound=OutOfCoreForm)

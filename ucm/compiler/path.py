@@ -33,8 +33,6 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["Path", "path", "solve_in_turn"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path(Sequence[Solution]):

@@ -56,8 +56,6 @@ from ucm.language.robust import RobustMargin
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Plan", "options_of"]
-
 _UNLIMITED = 2**31 - 1  # the largest limit of iterations that external solvers accept
 _DONE = ("infeasible", "interrupted")  # statuses of answers without a fallback
 _RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)

@@ -25,19 +25,6 @@ from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import MatrixNode, VectorSum
 from ucm.language.statistics.samples import Samples, kinds_of
 
-__all__ = [
-    "BIAS_RULES",
-    "bias",
-    "class_points",
-    "coefficients_of",
-    "feature_normal",
-    "least_error",
-    "least_error_bias",
-    "midpoint_of",
-    "sample_weights",
-    "summand_points",
-]
-
 BIAS_RULES = ("auto", "multipliers", "midpoint", "means", "min_error", "odds", "zero")
 _ROUNDING = 1e-12  # relative to the largest score
 _BINS = 1 << 16  # of a histogram of scores

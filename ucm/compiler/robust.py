@@ -72,8 +72,6 @@ from ucm.solvers.sphere.ray_shooting import radial
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["DistanceLowering", "SphereLowering", "minimum_norm", "proof_of_distance"]
-
 _SPANNED = 500  # largest dimension in which the span of U takes a fraction of a second
 _FEW = 6  # largest dimension for bounds by polytopes
 _POINTS = 20_000  # largest number of points of a polytope

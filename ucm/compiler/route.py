@@ -20,12 +20,6 @@ from ucm.forms.sphere import UnitNorm
 from ucm.solvers import DCA, OutOfCoreActiveSet
 from ucm.solvers.objective.with_fallback import WithFallback
 
-__all__ = [
-    "ROUTES", "Route", "check_asked", "choose", "fallback_names", "fallbacks", "named",
-    "refusal", "routes", "table", "unknown", "verdicts",
-]  # fmt: skip
-
-
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 
 _SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method

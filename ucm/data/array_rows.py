@@ -17,17 +17,6 @@ from ucm.data.source import BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.errors import DataError, MissingExtraError, brief
 
-__all__ = [
-    "ArrayRows",
-    "FileRows",
-    "array_in_file",
-    "library",
-    "of_arrays",
-    "of_group",
-    "opened",
-    "signature_of",
-]
-
 _MANY = 1 << 20  # labels at a time
 _IN_MEMORY = 4  # times larger are blocks in memory: threads wait for each other between blocks
 

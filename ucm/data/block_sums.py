@@ -11,14 +11,6 @@ from scipy import sparse
 from ucm import native
 from ucm.data.linear_map import CHUNK, Matrix, Vec
 
-__all__ = [
-    "exact_mean",
-    "in_double",
-    "row_norms",
-    "weighted_gram",
-    "weighted_sums",
-    "without_constant",
-]
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 
 

@@ -39,10 +39,6 @@ from ucm.data.validation import (
 )
 from ucm.errors import DataError, SolverError, UCMError
 
-__all__ = [
-    "Data", "GramSpace", "Space", "bind", "known_by",
-]  # fmt: skip
-
 T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SMALL = 20_000  # entries, below which a product takes less time than comparing vectors

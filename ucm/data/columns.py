@@ -12,17 +12,6 @@ from ucm.data.row_metadata import tagged
 from ucm.data.validation import SAID, vector
 from ucm.errors import DataError, brief
 
-__all__ = [
-    "EVERY",
-    "LABELS",
-    "Features",
-    "RowColumns",
-    "chosen",
-    "listed",
-    "places_of",
-    "refuse_unnamed",
-]  # fmt: skip
-
 LABELS = ("label", "class", "target", "y")
 _NO_FEATURES = (
     "id", "index", "__index_level_0__", "unnamed: 0", "weight", "weights", "sample_weight", "group",

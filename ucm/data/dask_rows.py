@@ -34,8 +34,6 @@ from ucm.data.validation import (
 )
 from ucm.errors import DataError, UCMError, brief
 
-__all__ = ["DaskRows", "is_dask", "lazy_blocks", "refuse_cut_rows"]
-
 _TIMEOUT = 600.0  # seconds without a finished task
 _MERGED = 16  # results that one task merges
 

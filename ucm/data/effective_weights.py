@@ -15,16 +15,6 @@ from ucm.data.linear_map import Vec
 from ucm.data.validation import refuse_weightless
 from ucm.errors import ParameterError, brief
 
-__all__ = [
-    "SAMPLE_OPTIONS",
-    "UNWEIGHTED",
-    "ClassWeight",
-    "EffectiveWeights",
-    "class_factors",
-    "sample_weights_of",
-    "signed_factors",
-]
-
 ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 """(factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" or None."""
 

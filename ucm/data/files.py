@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from ucm.data.columns import LABELS, listed, refuse_unnamed
 from ucm.errors import DataError
 
-__all__ = ["Table", "delimiter_of", "number_in", "read"]
-
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 _PAIR = re.compile(r"\d+:[^,;]+")
 

@@ -22,20 +22,6 @@ from ucm.data.source import RowSource, WeightedRows, as_double, gathered, given_
 from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 from ucm.errors import DataError
 
-__all__ = [
-    "FEATURES",
-    "OutOfCoreMap",
-    "RowData",
-    "drawn",
-    "first_pass",
-    "in_memory",
-    "of_moments",
-    "outermost",
-    "refuse_gathering",
-    "rows_here",
-    "taken",
-]
-
 _SAMPLE = 1 << 27  # largest number of bytes of the sample
 _FEWEST = 1500  # least number of rows of a sample
 

@@ -18,8 +18,6 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import processors
 from ucm.errors import DataError, ParameterError
 
-__all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
-
 _COMPILED = ("linear", "poly", "rbf")
 _FILLED = 0.5  # share of nonzero entries from which on samples are centred
 _FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5

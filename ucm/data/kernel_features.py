@@ -18,15 +18,6 @@ from ucm.data.source import RowSource, as_double, gathered
 from ucm.data.validation import bad_entry, refuse
 from ucm.errors import DataError, ParameterError
 
-__all__ = [
-    "FeatureSampler",
-    "KernelFeatures",
-    "Nystroem",
-    "RandomFeatures",
-    "approximation",
-    "some_of",
-]
-
 _RANK = 1e-10  # eigenvalues of the kernel over the samples, relative to the largest, below which they are 0
 _SAMPLE = 2000  # least number of rows of a source that features are drawn from
 

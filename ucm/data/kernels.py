@@ -16,8 +16,6 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import POSITIVE, OptionSpec, within
 from ucm.errors import DataError, ParameterError, brief, unknown_option
 
-__all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "check_symmetric", "kernel_of"]
-
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size", "kernel_approx")
 MEGABYTE = 1 << 20

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "LinearMap", "Matrix", "Vec"]
-
 Vec = NDArray[np.float64]
 Matrix = Any
 """A dense array or a CSR matrix: their types share no protocol."""

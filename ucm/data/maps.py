@@ -13,20 +13,6 @@ from scipy import sparse
 from ucm.data.block_sums import row_norms, weighted_gram
 from ucm.data.linear_map import LinearMap, Matrix, Vec
 
-__all__ = [
-    "CenteredMap",
-    "ComposedMap",
-    "HStack",
-    "IdentityMap",
-    "MatrixMap",
-    "RowMap",
-    "SampleMap",
-    "UnitMap",
-    "VStack",
-    "ZeroMap",
-    "scaled",
-]
-
 
 def _stored(X: Matrix) -> int:
     """Return the number of stored entries."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ucm.data.block_sums import weighted_sums, without_constant
 from ucm.data.linear_map import Matrix, Vec
 
-__all__ = ["Moments", "united", "without_each"]
-
 
 class Moments(NamedTuple):
     """The weight, mean and scatter matrix of samples.

@@ -12,22 +12,6 @@ from typing import Any, NamedTuple
 
 from ucm.errors import ParameterError, brief
 
-__all__ = [
-    "COUNT",
-    "FLAG",
-    "POSITIVE",
-    "SECONDS",
-    "SEED",
-    "STOP",
-    "OptionSpec",
-    "check_fields",
-    "one_of",
-    "optional",
-    "options_of",
-    "whole",
-    "within",
-]
-
 
 class OptionSpec(NamedTuple):
     """The allowed values of an option, as words and as a test, with an example."""

@@ -16,8 +16,6 @@ from ucm.data.table_rows import table_in_file, table_in_memory
 from ucm.data.validation import library_of
 from ucm.errors import DataError
 
-__all__ = ["SUFFIXES", "feature_rows", "has_columns", "is_stored", "open_rows"]
-
 SUFFIXES = {
     ".npy": "numpy", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".h5": "hdf5",
     ".hdf5": "hdf5", ".csv": "csv", ".zarr": "zarr",

@@ -17,12 +17,6 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import DataError
 
-__all__ = [
-    "Factors", "group_in", "kept", "label_in", "magnitudes", "members", "members_in",
-    "no_members", "tagged",
-    "weight_in",
-]  # fmt: skip
-
 
 def tagged(y: Any, weight: Any = None, group: Any = None) -> NDArray[Any]:
     """Return labels, weights and groups as one structured array; labels alone stay as they are."""

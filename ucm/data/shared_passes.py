@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from ucm.data.linear_map import Matrix
 from ucm.data.source import Changed, Function, Merge, RowSource, View, processors
 
-__all__ = ["SharedPasses"]
-
 T = TypeVar("T")
 _SLOT = "slot"  # the key in the states of a computation under which its number stands
 _AT_ONCE = 10  # computations that wait for each other: each holds its own rows in memory

@@ -35,26 +35,6 @@ from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, wei
 from ucm.data.validation import as_double, classes_of
 from ucm.errors import DataError, brief
 
-__all__ = [
-    "BlockSource",
-    "Changed",
-    "Labelled",
-    "RowSource",
-    "View",
-    "WeightedRows",
-    "as_double",
-    "block_rows",
-    "gathered",
-    "given_rows",
-    "of_all_groups",
-    "over_parts",
-    "processors",
-    "reduced",
-    "signed_rows",
-    "spread",
-    "with_features",
-]  # fmt: skip
-
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
 _FOLDS = whole(2)
 _THREADS = 4  # at most by default: more threads wait for the memory

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 
-__all__ = ["Spectrum", "known", "psd_root", "spectrum"]
-
 _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in a root
 
 

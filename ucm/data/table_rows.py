@@ -19,8 +19,6 @@ from ucm.data.source import block_rows
 from ucm.data.validation import no_entry
 from ucm.errors import DataError, brief
 
-__all__ = ["TableRows", "table_in_file", "table_in_memory"]
-
 _DIGITS = re.compile("([0-9]+)")
 
 

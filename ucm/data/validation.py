@@ -24,36 +24,6 @@ from ucm.data.row_metadata import (
 )  # fmt: skip
 from ucm.errors import DataError, brief
 
-__all__ = [
-    "SAID",
-    "BlockSummary",
-    "Defect",
-    "Fingerprint",
-    "as_double",
-    "bad_entry",
-    "check_column",
-    "check_table",
-    "classes_of",
-    "finite",
-    "inspect_block",
-    "joined",
-    "library_of",
-    "malformed",
-    "no_entry",
-    "read",
-    "read_groups",
-    "read_weights",
-    "refuse",
-    "refuse_bad",
-    "refuse_empty",
-    "refuse_unsound",
-    "refuse_weightless",
-    "scale_hint",
-    "signs_of",
-    "table",
-    "vector",
-]  # fmt: skip
-
 _INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
 _COMPRESSED = ("csr", "csc", "bsr")
 _SHOWN = 5  # labels in a message

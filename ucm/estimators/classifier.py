@@ -49,8 +49,6 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.term_sums import split_scalar
 
-__all__ = ["Classifier", "default_model"]
-
 _NESTED = "model__"
 
 

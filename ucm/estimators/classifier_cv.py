@@ -31,8 +31,6 @@ from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
 from ucm.estimators.validation import KnownParameters, Samples, folds_of, labels_of, samples_of
 
-__all__ = ["ClassifierCV"]
-
 
 class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
     """A `Classifier` whose parameter is chosen by cross-validation inside of `fit`.

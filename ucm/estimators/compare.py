@@ -57,8 +57,6 @@ from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
 
-__all__ = ["Compared", "Comparison", "compare"]
-
 INNER = 3  # folds of the training part, on which parameters are chosen
 LEVEL = 0.05  # of the tests
 _SCORE = OptionSpec(

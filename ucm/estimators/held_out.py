@@ -37,8 +37,6 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["Search", "held_out", "leave_one_out_scores"]
-
 Scores = NDArray[np.float64]
 
 

@@ -26,8 +26,6 @@ from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
 from ucm.solvers.secular.balls import one_ball, several
 
-__all__ = ["NearestPoints", "at_sizes", "is_one_ellipsoid", "is_sum_of_ellipsoids", "leave_one_out"]
-
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
 

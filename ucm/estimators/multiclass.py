@@ -17,16 +17,6 @@ from ucm.data.linear_map import Vec
 from ucm.errors import UCMError
 from ucm.estimators.validation import Samples, counted
 
-__all__ = [
-    "Pair",
-    "Problems",
-    "about_pair",
-    "each",
-    "one_vs_one_scores",
-    "pair_factors",
-    "pairs_of",
-]
-
 
 @dataclass(frozen=True)
 class Pair:

@@ -17,15 +17,6 @@ from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import label_in, weight_in
 from ucm.errors import DataError
 
-__all__ = [
-    "lazy_accuracy",
-    "lazy_answers",
-    "light_of",
-    "refuse_width",
-    "right_rows",
-    "weights_and_labels",
-]
-
 _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")
 """What is fitted and predicts nothing: it stays here."""
 

@@ -12,8 +12,6 @@ from ucm.data.options import one_of, optional
 from ucm.data.source import RowSource
 from ucm.forms.monitor import check_time_limit, limit_from
 
-__all__ = ["check_options", "kernel_options", "solve_options"]
-
 _OF_KERNELS = ("gamma", "degree", "coef0")
 
 

@@ -31,8 +31,6 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = ["fit_rows", "hits_rows", "problems_of", "refuse_in_memory", "scored", "write_scores"]
-
 
 def fit_rows(
     classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict[str, Any]

@@ -25,8 +25,6 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.native.functions import blas_threads
 
-__all__ = ["answers", "check_folds", "named_values", "scores_of_rows"]
-
 
 def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tuple[str, Vec]:
     """Return the parameter and its values; a number of values is refused, as admissible intervals need all

@@ -35,21 +35,6 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = [
-    "KnownParameters",
-    "Samples",
-    "counted",
-    "data_errors",
-    "fitted_anew",
-    "folds_of",
-    "has_direction",
-    "labels_of",
-    "normal_in_features",
-    "samples_of",
-    "warn_if_turned",
-    "with_bias",
-]
-
 _FEW = 200  # samples of a class in the mean of kernel scores
 
 

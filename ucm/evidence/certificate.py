@@ -22,8 +22,6 @@ from ucm.language.contracts import Splits, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 
-__all__ = ["Certified", "at_zero", "bracket", "certify", "fault", "interval", "is_proven"]
-
 _ROUNDING = 1e-14  # rounding left by cancellation, relative to the largest terms of a sum
 _CLEAR = 1e-6  # of the unit: rounding explains no larger contradiction
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers

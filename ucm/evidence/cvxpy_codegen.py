@@ -31,8 +31,6 @@ from ucm.language.statistics.samples import Points, SampleNode, Samples
 from ucm.language.term_sums import ScaledSubtracted
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart, loss_cvxpy
 
-__all__ = ["to_cvxpy_source"]
-
 _SIZES = (
     (53, 31, 5),
     (61, 47, 7),

@@ -14,8 +14,6 @@ from scipy import sparse
 
 from ucm.language import cvx as cp
 
-__all__ = ["ExpressionPrinter", "Text", "code"]
-
 _SYMBOLS = {
     "add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "divide": "/", "matmul": "@",
     "power": "**", "less_equal": "<=", "greater_equal": ">=", "less": "<", "greater": ">", "equal": "==",

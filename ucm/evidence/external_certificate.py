@@ -22,8 +22,6 @@ from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
-__all__ = ["both_sides", "broken_rule", "member", "nearest_member", "of_weights"]
-
 _MEMBER = 1e-6  # violation up to which the point of U nearest to one stands for it
 _ACCURACY = 1e-11  # of Clarabel
 

@@ -29,8 +29,6 @@ from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.simplex_projection import ROUNDING
 
-__all__ = ["INSIDE", "Moved", "moved_inside"]
-
 INSIDE = 1e-9
 """The violation up to which a point counts as one of U."""
 

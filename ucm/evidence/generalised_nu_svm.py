@@ -39,11 +39,6 @@ from ucm.language.terms import ConvexLoss, loss_cvxpy
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = [
-    "Bounds", "LossOfClass", "ball_of", "best_levels", "bounds", "by_lam", "hulls_by_lam", "lam_of",
-    "losses_of", "reference_problem",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class LossOfClass:

@@ -40,8 +40,6 @@ from ucm.language.statistics.affine import ConstantMatrix, MatrixSum, Origin
 from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.term_sums import ScaledLoss
 
-__all__ = ["Guarantee", "Guarantees", "guarantees", "margin_loss"]
-
 _CLASSES = {1: pos, -1: neg}
 
 

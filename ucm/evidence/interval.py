@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 
-__all__ = ["CapSolution", "CappedHull", "interpolated", "largest_gap"]
-
 _ROUNDING = 1e-12  # of a number of samples
 
 

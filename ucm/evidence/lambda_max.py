@@ -26,8 +26,6 @@ from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 from ucm.solvers.programs import attempt
 
-__all__ = ["LambdaMax", "is_multiple", "lambda_max"]
-
 _LARGEST = 1e15  # bias or multiple that is looked at
 _JUMP = 1e-9  # relative: a larger jump of the slopes is a kink
 _ROUNDING = 1e-14  # of a gradient, and of slopes

@@ -36,8 +36,6 @@ from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 
-__all__ = ["certify_local", "strict_local_minimum"]
-
 _AT_KINK = (
     1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0
 )

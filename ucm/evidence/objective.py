@@ -26,20 +26,6 @@ from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
-__all__ = [
-    "FeatureNormal",
-    "KernelNormal",
-    "Normal",
-    "Tangent",
-    "certify_batch",
-    "certify_objective",
-    "is_local",
-    "is_unattained",
-    "of_objective",
-    "tangent_plane",
-    "weights_in",
-]
-
 Table = NDArray[np.float64]
 _CHUNK = 1 << 20  # margins at once
 _NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective of 0, the rounding of a sum

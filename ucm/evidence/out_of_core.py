@@ -10,8 +10,6 @@ from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solution import Certificate
 from ucm.language.simplex_projection import round_violation
 
-__all__ = ["hulls_proven", "losses_proven"]
-
 _PASS = fault("the pass over the rows")
 """The probable cause of bounds that contradict each other."""
 

@@ -30,18 +30,6 @@ from ucm.language.sets.union import ConvexUnion
 from ucm.language.term_sums import split_scalar
 from ucm.solvers.programs import attempt
 
-__all__ = [
-    "Interval",
-    "advice",
-    "as_size",
-    "grows_with",
-    "interval_of",
-    "intervals_of_sizes",
-    "size_of",
-    "sizes_of",
-    "smallest_feasible",
-]
-
 _ADVICE = 5.0  # seconds for an interval in a message
 _ACCURACY = 1e-8  # of a conic program
 _INTERVALS = 4  # parts of the time left for one interval in a message

@@ -48,8 +48,6 @@ from ucm.language.terms import ConvexLoss
 from ucm.solvers import ProxALM, ProxNewton
 from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
 
-__all__ = ["KnownRadius", "NormProblem", "norm_without_bound", "radius_from_lambda"]
-
 _GAP = 1e-6  # relative, of the distance
 _ACCURACY = 1e-12  # relative, of the problem with a ridge
 _MOST = 2000  # order of its linear systems

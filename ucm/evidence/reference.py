@@ -29,11 +29,6 @@ from ucm.language.robust import RobustMargin
 from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 from ucm.solvers.programs import accuracy, attempt
 
-__all__ = [
-    "CvxpyResult", "Reference", "Verification", "compared", "dual_problem", "linearised", "majorant",
-    "reference_problem", "solved", "verify", "verify_objective", "verify_stationary",
-]  # fmt: skip
-
 _AGREED = 1e-6  # relative difference up to which two objectives agree
 _TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
 _ATTEMPTS = (accuracy("CLARABEL", _TIGHT), {})

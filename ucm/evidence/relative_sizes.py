@@ -30,8 +30,6 @@ from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["admissible", "intervals_of", "resolved", "with_numbers", "with_relative_sizes"]
-
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
 

@@ -12,8 +12,6 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = ["FEATURE", "SAMPLE", "Sparsity", "sparsity"]
-
 FEATURE = 1e-6  # |w_j| above it: the feature is in use
 SAMPLE = 1e-2  # the distance from the sloped part of the loss at which a sample still counts
 

@@ -24,8 +24,6 @@ from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere
 from ucm.language.robust import RobustMargin
 
-__all__ = ["at_kink", "certify_unit", "has_full_rank", "lower_bound", "normal_near"]
-
 _OUTSIDE = 1e-8  # violation of a point of U
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
 _KINDS = {

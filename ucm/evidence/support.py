@@ -21,8 +21,6 @@ from ucm.language.parameter import Numbers
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
-__all__ = ["SupportFunction", "SupportValue", "support", "vector_of", "worst_case"]
-
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
 
 

@@ -29,8 +29,6 @@ from ucm.language.contracts import Splits
 from ucm.language.robust import RobustMargin
 from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
 
-__all__ = ["ZeroEntry", "contains_zero", "zero_entry"]
-
 _SOLVERS: tuple[Solver[Any], ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
 )  # fmt: skip

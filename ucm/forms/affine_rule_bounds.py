@@ -14,8 +14,6 @@ from ucm.language.contracts import Block, BoundDomain
 from ucm.language.domains import NormBall
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
-__all__ = ["inner_radius", "rooms", "stays_inside"]
-
 _HALVINGS = 60
 _INSIDE = 1e-9  # of a cap
 _ROUNDING = 1e-13  # of a cap, a mass or a radius

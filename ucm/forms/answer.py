@@ -15,8 +15,6 @@ from ucm.data.linear_map import Vec
 from ucm.data.validation import finite
 from ucm.errors import SolverError, brief
 
-__all__ = ["STATUSES", "Answer", "Expected", "LowerBoundProof", "StandardForm", "checked"]
-
 STATUSES = (
     "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
 )  # fmt: skip

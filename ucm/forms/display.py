@@ -13,8 +13,6 @@ from typing import Any
 
 from ucm.errors import MissingExtraError
 
-__all__ = ["Raw", "digits", "frame", "sheet", "shown", "table"]
-
 _CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
 _RULE = "border-bottom:1px solid currentColor;"
 

@@ -16,8 +16,6 @@ from ucm.data.maps import VStack
 from ucm.forms.answer import Answer, Expected
 from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
 
-__all__ = ["MinNorm"]
-
 _TINY = float(np.finfo(float).tiny)
 _ROUNDS = 10  # limit of rounds that remove unbounded columns
 _MOST = 1000  # largest block whose weights are tested one by one

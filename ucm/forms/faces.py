@@ -20,8 +20,6 @@ from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
 
-__all__ = ["Face", "SumOfHulls", "least_of_tangents", "min_norm_point"]
-
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
 _STEPS = 2000  # of clipped MDM, before the system of the free weights is solved

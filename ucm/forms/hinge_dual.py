@@ -11,8 +11,6 @@ from ucm.data.gram import Gram
 from ucm.data.linear_map import Vec
 from ucm.forms.answer import Expected
 
-__all__ = ["HingeDual", "slacks"]
-
 
 def slacks(a: Vec, C: Vec, p: float) -> Vec:
     """Return xi of the multipliers, `(a / (C p))^(1 / (p - 1))`; 0 for p = 1."""

@@ -10,8 +10,6 @@ from typing import Any, Self
 
 from ucm.data.options import SECONDS, optional
 
-__all__ = ["CROSSED", "SEPARATED", "ZERO", "Monitor", "TimeLimit", "check_time_limit", "limit_from"]
-
 ZERO = 1e-9
 """The norm that counts as 0, relative to the largest norm so far, whatever the tolerance is."""
 

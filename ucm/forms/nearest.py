@@ -19,8 +19,6 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["KernelHulls", "NearestPoint"]
-
 
 @dataclass(frozen=True)
 class KernelHulls:

@@ -24,18 +24,6 @@ from ucm.language.terms import (
     SubtractedPenalty,
 )
 
-__all__ = [
-    "Composite",
-    "DifferenceOfConvex",
-    "LinearTerm",
-    "class_totals",
-    "curvature",
-    "hinged",
-    "slopes_of",
-    "unit_of",
-    "weighed",
-]  # fmt: skip
-
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _ROUNDING = 1e-12  # of a margin of 1
 _EVEN = np.linspace(-_FAR, _FAR, _GRID)

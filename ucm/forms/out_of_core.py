@@ -22,8 +22,6 @@ from ucm.language.losses import Hinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
-__all__ = ["HullProof", "LossProof", "OutOfCoreForm", "RowHulls", "RowLosses"]
-
 _SUM = 1e-14  # of the terms of a sum: its rounding
 
 

@@ -16,8 +16,6 @@ from ucm.data.validation import table
 from ucm.errors import DataError
 from ucm.forms.display import digits, sheet
 
-__all__ = ["Certificate", "Solution", "Stats"]
-
 
 @dataclass(frozen=True)
 class Certificate:

@@ -15,8 +15,6 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 
-__all__ = ["Session", "Solver", "solver_of", "solvers_of"]
-
 Form = TypeVar("Form")
 
 

@@ -16,8 +16,6 @@ from ucm.forms.faces import SumOfHulls, min_norm_point
 from ucm.forms.solver import Solver
 from ucm.language.robust import dual_exponent
 
-__all__ = ["UnitNorm", "UnitSolver"]
-
 _ROUNDING = 1e-13  # of a coordinate
 _ORTHOGONAL = 1e-12  # of a unit vector
 _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples

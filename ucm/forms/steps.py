@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "MOST", "SHRINK", "TRIALS", "Stall", "accuracy", "growth", "line_search",
-]  # fmt: skip
-
 MOST = 40  # Newton steps of one outer step
 TRIALS = 40  # of a line search
 CLOSE = 1e-2  # of the bracket

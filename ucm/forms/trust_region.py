@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 
-__all__ = ["least_on_sphere", "secular_root"]
-
 _ROUNDING = 1e-14  # of an eigenvalue, and of every term
 _NEGLIGIBLE = 1e-200  # of the largest b_i: squares of smaller ones underflow
 _STEPS = 100

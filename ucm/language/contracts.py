@@ -34,40 +34,10 @@ from ucm.language.node import (
     Node,
     Notation,
     RotationInvariant,
-    operator,
 )
 from ucm.language.parameter import Scope, Size, named, subject
 from ucm.language.sample_weights import SampleWeights
 from ucm.language.simplex_projection import Jacobian, round_violation, vector
-
-__all__ = [
-    "OPERATORS",
-    "Block",
-    "BoundDomain",
-    "BoundSimplex",
-    "Coupling",
-    "Domain",
-    "FeatureNode",
-    "Jacobian",
-    "LoweredSet",
-    "MassConstraint",
-    "MassMultipliers",
-    "OnSimplex",
-    "Path",
-    "Polyhedron",
-    "Projectable",
-    "RotationInvariant",
-    "SampleWeights",
-    "Scope",
-    "SemiSmooth",
-    "SimplexDomain",
-    "Size",
-    "Splits",
-    "UncertaintySet",
-    "common_dimension",
-    "exactly_one",
-    "operator",
-]
 
 Path = tuple[str, ...]
 """The way from a node to one below it: of each on the way its field, or its place among the terms."""

@@ -25,7 +25,7 @@ from scipy.special import xlogy
 
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
-from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet, operator
+from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.domains.divergence_ball import ConjugateFunction, Entropy, check_slopes
 from ucm.language.domains.norm_ball import PowerFunction
@@ -33,14 +33,13 @@ from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.domains.simplex import Capped
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Exponential
+from ucm.language.node import operator
 from ucm.language.parameter import Expression
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
 from ucm.language.term_sums import split_scalar
 from ucm.language.terms import ConvexLoss
-
-__all__ = ["as_loss_ball", "to_loss", "to_set"]
 
 
 @operator("to_set")

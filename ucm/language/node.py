@@ -37,27 +37,6 @@ from ucm.data.validation import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
 
-__all__ = [
-    "LATEX",
-    "OPERATORS",
-    "TEXT",
-    "Arithmetic",
-    "Kind",
-    "Node",
-    "Notation",
-    "RotationInvariant",
-    "as_number",
-    "axes",
-    "converted",
-    "in_parentheses",
-    "number_source",
-    "operator",
-    "registered",
-    "restricted",
-    "signed_sum",
-    "source",
-]
-
 
 class Kind(ABCMeta):
     """The metaclass of classes without virtual subclasses, whose `isinstance` is five times faster."""

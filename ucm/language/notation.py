@@ -8,8 +8,6 @@ from typing import Any
 
 from scipy import sparse
 
-__all__ = ["LATEX", "TEXT", "Notation"]
-
 _GREEK = {
     "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eps": "ε", "eta": "η", "gamma": "γ",
     "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",

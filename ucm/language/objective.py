@@ -7,8 +7,8 @@ from typing import Any
 
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
-from ucm.language.contracts import UncertaintySet, operator
-from ucm.language.node import OPERATORS, Node, Notation, RotationInvariant
+from ucm.language.contracts import UncertaintySet
+from ucm.language.node import OPERATORS, Node, Notation, RotationInvariant, operator
 from ucm.language.parameter import Scalar, as_factor, is_zero
 from ucm.language.robust import RobustMargin
 from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
@@ -20,8 +20,6 @@ from ucm.language.terms import (
     SubtractedPenalty,
     Term,
 )
-
-__all__ = ["ConvexPart", "Objective"]
 
 
 class Objective(Term, RotationInvariant):

@@ -23,28 +23,6 @@ from ucm.language import cvx as cp
 from ucm.language.node import OPERATORS, Node, as_number, number_source
 from ucm.language.notation import Notation
 
-__all__ = [
-    "BinaryExpression",
-    "Expression",
-    "Numbers",
-    "Param",
-    "Parameters",
-    "Range",
-    "Scalar",
-    "Scope",
-    "Size",
-    "as_declared",
-    "as_factor",
-    "held",
-    "holds",
-    "is_zero",
-    "named",
-    "shown",
-    "subject",
-    "value",
-    "within",
-]  # fmt: skip
-
 
 class _Named:
     name: str

@@ -10,8 +10,6 @@ from scipy import sparse
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 
-__all__ = ["perspective"]
-
 _HOMOGENEOUS = {
     "AddExpression", "NegExpression", "index", "special_index", "Promote", "broadcast_to", "reshape",
     "transpose", "Sum", "Hstack", "Vstack", "norm1", "norm_inf", "Pnorm", "PnormApprox", "abs", "max",

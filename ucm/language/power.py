@@ -6,8 +6,6 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 
-__all__ = ["power_root", "project_power"]
-
 _SQUARABLE = 1e300
 _EPS = float(np.finfo(float).eps)
 _NORMAL = float(np.finfo(float).tiny)  # the least number of full precision

@@ -30,8 +30,6 @@ from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_sums import PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss, Penalty
 
-__all__ = ["Direction", "loss_dual", "penalty_dual", "problem_latex", "support_latex"]
-
 
 @dataclass(frozen=True)
 class Direction:

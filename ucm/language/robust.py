@@ -10,8 +10,6 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import OPERATORS, Arithmetic, Notation, restricted
 from ucm.language.terms import Loss, Penalty
 
-__all__ = ["RobustMargin", "as_model", "dual_exponent"]
-
 
 def dual_exponent(p: float) -> float:
     """Return q with 1/p + 1/q = 1."""

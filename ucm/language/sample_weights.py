@@ -11,8 +11,6 @@ import numpy as np
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 
-__all__ = ["SampleWeights"]
-
 
 @dataclass(frozen=True, eq=False)
 class SampleWeights:

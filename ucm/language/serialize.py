@@ -18,8 +18,6 @@ from ucm import language
 from ucm.errors import CompositionError, UCMError, brief
 from ucm.language.node import Node, registered
 
-__all__ = ["from_json", "to_json"]
-
 _FORMAT = 1
 _LARGEST = np.iinfo(np.int32).max  # of an index
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}

@@ -11,17 +11,6 @@ from numpy.typing import NDArray
 from ucm import native
 from ucm.data.linear_map import Vec
 
-__all__ = [
-    "ROUNDING",
-    "Jacobian",
-    "clip_to_mass",
-    "jacobian",
-    "kinks",
-    "round_violation",
-    "soft_to_mass",
-    "vector",
-]
-
 ROUNDING = 1e-12
 """Relative slack below which a point counts as inside and a boundary value as admissible."""
 

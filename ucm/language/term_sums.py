@@ -25,21 +25,6 @@ from ucm.language.terms import (
     Term,
 )
 
-__all__ = [
-    "LossSum",
-    "PenaltySum",
-    "ScaledDifference",
-    "ScaledLoss",
-    "ScaledPenalty",
-    "ScaledSplit",
-    "ScaledSubtracted",
-    "TermMultiple",
-    "multiplied",
-    "of_all",
-    "summed",
-]
-
-
 _RANGE = (
     "losses and penalties are multiplied by positive finite numbers",
     "a negative multiple would make the objective concave",

@@ -30,26 +30,6 @@ from ucm.language.node import (
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.statistics.samples import Samples, signed
 
-__all__ = [
-    "Bound",
-    "BoxSupport",
-    "ConvexLoss",
-    "FoldedConcave",
-    "Loss",
-    "Penalty",
-    "PointwiseLoss",
-    "ProximalPenalty",
-    "Scope",
-    "SubsetLoss",
-    "SubtractedPart",
-    "SubtractedPenalty",
-    "Term",
-    "box_cone",
-    "box_gauge",
-    "loss_cvxpy",
-    "shrink_box",
-]
-
 Bound = float | Vec
 """A bound of all coordinates, or an array of bounds."""
 _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inverse as 0

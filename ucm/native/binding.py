@@ -22,8 +22,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["library", "point", "structure"]
-
 _HERE = Path(__file__).resolve().parent
 _FILE = _HERE / "_kernels.bin"
 _BUILD = "run `pip install -e .` in the checkout (or, to build in place, `python build_native.py`)"

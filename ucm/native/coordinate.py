@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ucm.native.binding import library, point, structure
 
-__all__ = ["boxed_columns", "boxed_quadratic"]
-
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
 Vector = NDArray[np.float64]
 

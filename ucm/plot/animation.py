@@ -22,8 +22,6 @@ from ucm.plot.sets import PANELS, SetDisplay
 from ucm.plot.style import Display, palette, pyplot
 from ucm.plot.support import Frame
 
-__all__ = ["SetAnimation"]
-
 _COUNT = 16  # values, if none are given
 
 

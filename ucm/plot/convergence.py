@@ -18,8 +18,6 @@ from ucm.forms.solver import Solver
 from ucm.plot.labels import Labels, resampled, settle
 from ucm.plot.style import LINES, Display, palette
 
-__all__ = ["ConvergenceDisplay"]
-
 _WORK = {
     "passes": r"passes over the data (one $Aq$ and one $A^\top w$)",
     "iterations": "iterations",

@@ -16,8 +16,6 @@ from ucm.evidence.relative_sizes import admissible, resolved
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
 
-__all__ = ["path_over"]
-
 _BEYOND = 0.35  # of the width of the interval
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.path import Path
 
-__all__ = ["Labels", "line_in_view", "resampled", "settle"]
-
 Points = NDArray[np.float64]
 Place = tuple[ArrayLike, ArrayLike, float, float]
 """A point of the data, an offset in points, a rotation in degrees, and a cost."""

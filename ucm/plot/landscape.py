@@ -22,8 +22,6 @@ from ucm.plot.support import Projection
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LandscapeDisplay"]
-
 _ANGLES = 1440  # grid points of the circle
 _RTOL = 1e-4  # of the outline that gives the heights
 

@@ -22,8 +22,6 @@ from ucm.language.statistics.samples import kinds_of, signed
 from ucm.plot.outline import Outline, outline, projection_outline
 from ucm.plot.support import Frame, Projection
 
-__all__ = ["class_extremes", "class_sets", "has_matrix", "joint_means", "operand_outlines"]
-
 _SIGN = {"pos": 1, "neg": -1}
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import Vec
 from ucm.plot.support import Frame, Projection
 
-__all__ = ["Outline", "outline", "projection_outline"]
-
 _SAME = 1e-7  # of the size: two points are one, a chord lies on its line
 
 

@@ -24,8 +24,6 @@ from ucm.plot.style import LINES, Display, palette
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PathDisplay"]
-
 _COUNT = 50  # values, if none are given
 _NAMED = 6  # coefficients with a name
 _DRAWN = 200  # further coefficients

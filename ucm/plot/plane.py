@@ -13,8 +13,6 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
 
-__all__ = ["Plane", "feature_names", "plane_of"]
-
 _WAYS = (
     'plane="normal" (w and the direction of largest variance orthogonal to w) or plane=P, a (2, n) array of '
     "directions"

@@ -18,15 +18,6 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.plot.plane import feature_names
 
-__all__ = [
-    "MAX_SAMPLES",
-    "Problem",
-    "SampleOptions",
-    "problem_of",
-    "problem_of_estimator",
-    "subsample",
-]
-
 MAX_SAMPLES = 4000
 """The largest number of samples that a picture shows."""
 

@@ -26,8 +26,6 @@ from ucm.plot.support import Frame, Projection
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PANELS", "SetDisplay"]
-
 PANELS = ("classes", "set")
 _TRIMMED = 300  # samples, from which on the outermost do not set the frame
 

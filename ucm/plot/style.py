@@ -22,18 +22,6 @@ from ucm.errors import MissingExtraError, ParameterError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "LINES",
-    "MARKS",
-    "Display",
-    "Palette",
-    "arrow",
-    "canvas",
-    "diamond",
-    "palette",
-    "pyplot",
-]
-
 MARKS = {1: "o", -1: "s"}
 """The markers of the two classes, which differ without colours too."""
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.5, 1)), (0, (9, 2)))

@@ -16,8 +16,6 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Numbers
 from ucm.solvers.programs import accuracy, attempt
 
-__all__ = ["Frame", "Projection"]
-
 
 @dataclass(frozen=True)
 class Frame:

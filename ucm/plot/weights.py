@@ -24,8 +24,6 @@ from ucm.plot.style import LINES, Display, palette
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["WeightsDisplay"]
-
 
 @dataclass(repr=False)
 class WeightsDisplay(Display):

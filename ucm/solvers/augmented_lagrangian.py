@@ -20,8 +20,6 @@ from scipy import linalg
 from ucm.data.linear_map import Vec
 from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, growth, line_search
 
-__all__ = ["Lagrangian", "ridge_solve", "run"]
-
 Matrix = NDArray[np.float64]
 _REFUSED = 8  # trial points in a row
 _LOST = 3  # line searches in a row that end by their number of trials

@@ -25,8 +25,6 @@ from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import Blocks, accuracy, attempt, cut_short, numbers
 
-__all__ = ["Conic"]
-
 _LEAST = 1e-9  # of the scale of the features: the smallest scale of one feature
 _ACCURACY = 1e-9  # of interior-point methods, whose last digits cost few iterations
 _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses, the next where the solver gets stuck

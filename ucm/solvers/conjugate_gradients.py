@@ -11,8 +11,6 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 
-__all__ = ["conjugate_gradients"]
-
 
 def conjugate_gradients(
     times: Callable[[Vec], Vec],

@@ -18,15 +18,6 @@ from ucm.data.gram import pivoted_factor
 from ucm.data.linear_map import LinearMap, Vec
 from ucm.forms.distance import MinNorm
 
-__all__ = [
-    "GramCoordinates",
-    "OrthonormalCoordinates",
-    "Span",
-    "columns",
-    "factoring",
-    "orthonormal_coordinates",
-]
-
 Matrix = NDArray[np.float64]
 
 

@@ -20,8 +20,6 @@ from ucm.language.contracts import Jacobian
 from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.conjugate_gradients import conjugate_gradients
 
-__all__ = ["ConjugateGradients", "Formed", "NewtonDirection", "Systems"]
-
 Matrix = NDArray[np.float64]
 _KEPT = 60  # directions that make a preconditioner
 

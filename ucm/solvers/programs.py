@@ -25,17 +25,6 @@ from ucm.forms.monitor import Monitor
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = [
-    "Blocks",
-    "LinearProgram",
-    "Vertex",
-    "accuracy",
-    "attempt",
-    "cut_short",
-    "numbers",
-    "units",
-]
-
 Index = NDArray[np.intp]
 
 _SHORT = 200_000  # entries of a linear program, up to which it takes some tenths of a second

@@ -17,8 +17,6 @@ from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
 
-__all__ = ["FeatureLevel", "SampleTables", "largest"]
-
 _STRIDE = 8  # from one level to the next
 _LIMIT = 150  # outer steps
 _SHARP = 30.0  # of the first sigma: a cap over the spread of the scores

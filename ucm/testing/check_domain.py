@@ -21,8 +21,6 @@ from ucm.language.contracts import (
 )
 from ucm.testing.checker import Checker, check_jacobian, check_size, check_support, optimum
 
-__all__ = ["check_domain"]
-
 
 @dataclass(frozen=True)
 class _Case(Checker):

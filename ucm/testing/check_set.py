@@ -16,8 +16,6 @@ from ucm.language.parameter import Parameters
 from ucm.language.serialize import from_json, to_json
 from ucm.testing.checker import Checker, check_size, check_support, groups_in_turn, optimum
 
-__all__ = ["check_set"]
-
 
 def check_set(
     U: UncertaintySet,

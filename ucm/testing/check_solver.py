@@ -36,8 +36,6 @@ from ucm.language.sets import Ball, Ellipsoid, Hull, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
 from ucm.testing.checker import Checker
 
-__all__ = ["check_solver"]
-
 _METHODS = ("refuse", "solve")
 _CLARABEL = 1e-7  # relative error of the answer of Clarabel
 

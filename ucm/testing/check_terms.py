@@ -17,8 +17,6 @@ from ucm.language.terms import (
 )
 from ucm.testing.checker import Checker, check_jacobian, check_program, groups_in_turn
 
-__all__ = ["check_loss", "check_penalty"]
-
 
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     """Hold a loss against its laws, and its convex parts against CVXPY.

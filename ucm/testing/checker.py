@@ -16,16 +16,6 @@ from ucm.language.node import Node
 from ucm.language.parameter import Parameters
 from ucm.language.statistics.samples import Samples
 
-__all__ = [
-    "Checker",
-    "check_jacobian",
-    "check_program",
-    "check_size",
-    "check_support",
-    "groups_in_turn",
-    "optimum",
-]
-
 
 @dataclass(frozen=True)
 class Checker:

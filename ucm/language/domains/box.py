@@ -25,8 +25,6 @@ from ucm.language.parameter import Expression, Param, Scalar, named, subject, va
 from ucm.language.simplex_projection import jacobian, vector
 from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
-__all__ = ["Box"]
-
 
 def _as_bound(x: Any, where: str = "") -> Any:
     """Return one bound, or a vector of bounds; infinite entries are allowed."""

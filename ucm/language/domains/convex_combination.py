@@ -24,8 +24,6 @@ from ucm.language.parameter import value
 from ucm.language.perspective import perspective
 from ucm.language.simplex_projection import round_violation, vector
 
-__all__ = ["ConvexCombination", "SmoothCombination", "convex_combination", "unit_of"]
-
 _NONE = 1e-13  # a share that is taken for none
 
 

@@ -16,8 +16,6 @@ from ucm.language.node import Notation
 from ucm.language.parameter import Scalar
 from ucm.language.simplex_projection import vector
 
-__all__ = ["CvxpyDomain"]
-
 _TOLD = 1e-8  # relative distance that a conic program tells from 0
 
 

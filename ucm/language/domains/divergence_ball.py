@@ -33,15 +33,6 @@ from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import ROUNDING
 from ucm.language.terms import ConvexLoss
 
-__all__ = [
-    "ChiSquareBall",
-    "ConjugateFunction",
-    "Entropy",
-    "KLBall",
-    "LossBall",
-    "check_slopes",
-]
-
 
 class Entropy(SeparableFunction):
     """The relative entropy `h(q) = sum q_i log(N q_i / c_i)`, N the sum of the weights c."""

@@ -6,11 +6,9 @@ from typing import Any
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
-from ucm.language.contracts import Domain, operator
+from ucm.language.contracts import Domain
 from ucm.language.domains.cvxpy_domain import ConicDomain
-from ucm.language.node import Notation
-
-__all__ = ["DomainIntersection"]
+from ucm.language.node import Notation, operator
 
 
 class DomainIntersection(Domain, ConicDomain):

@@ -44,8 +44,6 @@ from ucm.language.simplex_projection import (
     vector,
 )
 
-__all__ = ["NormBall", "PowerFunction", "norm"]
-
 _EPS = float(np.finfo(float).eps)
 
 

@@ -23,8 +23,6 @@ from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
 from ucm.language.domains.simplex import Capped
 from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation, vector
 
-__all__ = ["FAR", "KKTPoint", "SeparableFunction", "SimplexSublevelSet", "scaled", "soft", "solve"]
-
 _EPS = float(np.finfo(np.float64).eps)
 FAR = 1e100
 _MANY = 1e3  # times the mass

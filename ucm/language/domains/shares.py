@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 
-__all__ = ["Share", "ball_share", "shares", "simplex_share"]
-
 _WHOLE = 1e-12  # relative: the inverse of a cap that is a whole number up to rounding
 
 

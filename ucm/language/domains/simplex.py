@@ -32,8 +32,6 @@ from ucm.language.simplex_projection import (
     vector,
 )
 
-__all__ = ["Capped", "CappedSimplex", "Simplex"]
-
 _TINY = float(np.finfo(float).tiny)
 
 

@@ -13,14 +13,6 @@ from ucm.language.statistics.samples import Samples
 from ucm.language.term_sums import multiple, multiplied
 from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 
-__all__ = [
-    "Hinge",
-    "HuberHinge",
-    "Ramp",
-    "ShiftedHinge",
-    "SquaredHinge",
-]
-
 
 class _PowerHinge(SubsetLoss, ConvexLoss):
     """The loss `sum max(0, offset - margin)^p`."""

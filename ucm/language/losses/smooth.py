@@ -11,12 +11,6 @@ from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.terms import Bound, ConvexLoss, SubsetLoss
 
-__all__ = [
-    "Exponential",
-    "LeastSquares",
-    "Logistic",
-]
-
 _TINY = np.finfo(float).tiny
 _BELOW_ONE = 1.0 - 2.0**-53
 

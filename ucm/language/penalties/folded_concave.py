@@ -15,8 +15,6 @@ from ucm.language.penalties.norms import L1
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
-__all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
-
 
 def _above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
     """A field of a finite number above `least`."""

@@ -18,8 +18,6 @@ from ucm.language.penalties.norms import check_length, check_weights
 from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
-__all__ = ["GroupLasso", "GroupMCP"]
-
 
 class GroupLasso(ProximalPenalty):
     """The group lasso penalty `sum_g weights_g ||w_g||_2`, which removes whole groups of weights w_g.

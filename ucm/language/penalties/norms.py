@@ -20,19 +20,6 @@ from ucm.language.robust import dual_exponent
 from ucm.language.term_sums import PenaltySum, multiplied, summed
 from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
-__all__ = [
-    "L1",
-    "L2",
-    "ElasticNet",
-    "LInf",
-    "Lp",
-    "NonNegative",
-    "Norm",
-    "check_length",
-    "check_weights",
-    "exponent",
-]
-
 
 def check_weights(node: Node, weights: Any, each: str) -> None:
     """Refuse weights that are no vector of non-negative numbers, not all 0."""

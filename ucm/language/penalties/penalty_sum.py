@@ -15,8 +15,6 @@ from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_sums import ScaledPenalty, split_scalar
 from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shrink_box
 
-__all__ = ["CombinedPenalty", "slope_near"]
-
 _STEP = 1e-6  # relative
 _NEARLY = 0.9  # the step from which on a differentiable term takes the rest of z
 _NAMED = (

@@ -20,8 +20,6 @@ from ucm.language.statistics.affine import MatrixNode, MatrixSum, check_semidefi
 from ucm.language.term_sums import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.terms import Penalty, ProximalPenalty
 
-__all__ = ["Quadratic", "evaluated"]
-
 _ROUNDING = 1e-10  # times the largest eigenvalue: smaller eigenvalues count as 0
 
 

@@ -36,16 +36,6 @@ from ucm.language.domains import DomainIntersection, Simplex
 from ucm.language.node import Notation, RotationInvariant, axes, converted
 from ucm.language.statistics.affine import Origin, VectorNode, as_vector, offset
 
-__all__ = [
-    "AffineImage",
-    "CoefficientSpace",
-    "DomainImage",
-    "Point",
-    "as_linear_map",
-    "reindexed",
-    "subpaths",
-]
-
 _ROUNDING = 1e-14  # of an inner product
 
 

@@ -20,8 +20,6 @@ from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode
 
-__all__ = ["CVaR", "ChiSquare", "Gelbrich", "SpectralRisk", "TotalVariation", "Wasserstein"]
-
 
 def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
     """Conditional value at risk: the means of all Q with density `dQ/dP <= 1/beta`, the worst fraction beta.

@@ -28,8 +28,6 @@ from ucm.language.node import Notation, in_parentheses, signed_sum, source
 from ucm.language.parameter import Expression, Scalar, as_declared, shown, value
 from ucm.language.sets.affine_image import reindexed, subpaths
 
-__all__ = ["Combination", "LinearCombination", "is_number", "summands", "times"]
-
 
 class Combination(UncertaintySet):
     """The sum `{sum_k L_k x_k : x_k in U_k}` of images of sets, the L_k numbers or matrices.

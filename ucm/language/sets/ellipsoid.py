@@ -26,8 +26,6 @@ from ucm.language.statistics.affine import (
     offset,
 )
 
-__all__ = ["Ball", "Ellipsoid"]
-
 
 class _BallImage(DomainImage):
     """The image `{c + A u : ||u||_p <= radius}` of a ball; a subclass has fields `center` and `radius`."""

@@ -20,8 +20,6 @@ from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
-__all__ = ["Hull", "ReducedHull"]
-
 
 def _samples(given: SampleNode | NDArray[Any] | list[Any], where: str) -> SampleNode:
     """Return samples unchanged, and an array as `Points`."""

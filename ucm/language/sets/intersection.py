@@ -21,8 +21,6 @@ from ucm.language.contracts import (
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
 
-__all__ = ["Intersection"]
-
 _INACCURATE = (
     1e-2  # the largest violation of an inaccurate answer; a larger one is of a wrong answer
 )

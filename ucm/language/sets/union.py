@@ -30,8 +30,6 @@ from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.perspective import perspective
 from ucm.language.sets.affine_image import subpaths
 
-__all__ = ["ConvexUnion"]
-
 
 class ConvexUnion(UncertaintySet, RotationInvariant):
     """The closed convex hull of the union of sets, written `A | B`.

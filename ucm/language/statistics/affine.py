@@ -43,25 +43,6 @@ from ucm.language.parameter import (
     within,
 )
 
-__all__ = [
-    "ConstantMatrix",
-    "ConstantStatistic",
-    "ConstantVector",
-    "MatrixNode",
-    "MatrixSum",
-    "Origin",
-    "Statistic",
-    "StatisticSum",
-    "VectorNode",
-    "VectorSum",
-    "as_matrix",
-    "as_vector",
-    "check_semidefinite",
-    "coefficient",
-    "covariance_map",
-    "offset",
-]
-
 
 class Statistic(Arithmetic[Any], FeatureNode):
     """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""

@@ -20,18 +20,6 @@ from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, sou
 from ucm.language.sample_weights import SampleWeights
 from ucm.language.statistics.affine import MatrixNode, VectorNode
 
-__all__ = [
-    "Covariance",
-    "Mean",
-    "Points",
-    "SampleNode",
-    "Samples",
-    "kinds_of",
-    "neg",
-    "pos",
-    "signed",
-]
-
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
-__all__ = ["ClipGSK"]
-
 
 @dataclass(frozen=True)
 class ClipGSK(NearestPointBaseline):

@@ -9,8 +9,6 @@ import numpy as np
 
 from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
-__all__ = ["ClipMDM"]
-
 
 @dataclass(frozen=True)
 class ClipMDM(NearestPointBaseline):

@@ -10,8 +10,6 @@ import numpy as np
 from ucm.data.options import FLAG, check_fields
 from ucm.solvers.baselines.nearest import BaselineState, NearestPointBaseline
 
-__all__ = ["GSK"]
-
 
 @dataclass(frozen=True)
 class GSK(NearestPointBaseline):

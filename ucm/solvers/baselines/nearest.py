@@ -23,8 +23,6 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import KernelHulls, NearestPoint
 
-__all__ = ["BaselineState", "ExtremePoint", "NearestPointBaseline"]
-
 _STEPS = 100_000
 _SHARE = 100  # a report after each hundredth part of the steps made
 

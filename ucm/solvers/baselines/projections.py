@@ -12,8 +12,6 @@ from ucm.language.domains import NormBall
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
-__all__ = ["bisected", "bisected_ball", "by_breakpoints", "project", "refuse"]
-
 
 def refuse(how: str, b: Block) -> str | None:
     """Return the reason why a block has no projection by a method; None if it has one.

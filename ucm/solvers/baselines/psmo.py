@@ -21,8 +21,6 @@ from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 
-__all__ = ["PSMO"]
-
 _STEPS = 1_000_000
 _CHECK = 100  # steps from one look at the gap to the next
 

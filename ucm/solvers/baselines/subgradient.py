@@ -13,8 +13,6 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 
-__all__ = ["Subgradient"]
-
 
 @dataclass(frozen=True)
 class Subgradient(UnitSolver):

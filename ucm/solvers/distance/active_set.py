@@ -24,9 +24,6 @@ from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import GramCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 
-__all__ = ["ActiveSet", "HullChain"]
-
-
 _OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
 _NARROW, _WIDE = 0.5, 1.6  # what that is multiplied by
 _FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps in an outer one that are few, and many; outer ones

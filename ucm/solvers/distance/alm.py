@@ -19,8 +19,6 @@ from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block, Coupling, Projectable
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
-__all__ = ["ALM"]
-
 _GROWTH = 4.0  # of sigma, when the residual did not fall to
 _DECREASE = 0.25  # of that before
 _INNER = 2000  # iterations of one subproblem

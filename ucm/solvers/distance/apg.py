@@ -24,8 +24,6 @@ from ucm.language.contracts import Projectable
 from ucm.native.functions import blas_threads
 from ucm.solvers.baselines.projections import project, refuse
 
-__all__ = ["APG"]
-
 _LIMIT = 100_000
 _PATIENCE = 10_000  # iterations in which the gap is not halved
 _STUCK = 3  # times in a row that rounding hides every step

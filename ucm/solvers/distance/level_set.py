@@ -26,8 +26,6 @@ from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.language.robust import dual_exponent
 
-__all__ = ["LevelSetNewton"]
-
 _LIMIT = 60
 _ZERO = 1e-9  # of the largest norm: distances far below the tolerance tell the radius
 _PATIENCE, _GAINED = (

@@ -25,8 +25,6 @@ from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block, Coupling
 from ucm.solvers.coordinates import columns, factoring, orthonormal_coordinates
 
-__all__ = ["RangeSpace", "range_space_shape"]
-
 Matrix = NDArray[np.float64]
 _FEWER = 2.0  # times fewer dimensions, else the QR factor does not pay
 _WORTH = 300.0  # passes for the factor; blocks without couplings take fewer by APG

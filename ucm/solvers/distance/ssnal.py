@@ -33,8 +33,6 @@ from ucm.solvers.augmented_lagrangian import Lagrangian, run
 from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 from ucm.solvers.distance.range_space import RangeSpace, range_space_shape
 
-__all__ = ["SSNAL"]
-
 _OUTER = 200  # steps
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
 _COUPLED = 2

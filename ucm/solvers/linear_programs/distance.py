@@ -20,8 +20,6 @@ from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block, Polyhedron, Projectable
 from ucm.solvers.programs import LinearProgram, units
 
-__all__ = ["nearest_point", "polyhedron"]
-
 Index = NDArray[np.intp]
 
 

@@ -47,8 +47,6 @@ from ucm.forms.solver import Session, Solver, solver_of
 from ucm.solvers.linear_programs.distance import nearest_point, polyhedron
 from ucm.solvers.programs import LinearProgram
 
-__all__ = ["HiGHS"]
-
 Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative, that a test outside of the program forgives

@@ -18,8 +18,6 @@ from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Solver, solver_of
 from ucm.language.penalties import ScaledPenalty
 
-__all__ = ["DCA"]
-
 _WORTH = 1e-6  # of the objective: what a weight by itself must gain
 _GAIN = 1e-12  # of the objective: a smaller decrease is rounding
 _INNER = (

@@ -14,8 +14,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
-__all__ = ["HingeActiveSet"]
-
 _COARSE = 1500  # fewest samples of a coarse level
 _ENOUGH = 0.5  # of the tolerance: the certificate rounds differently
 _BLUNT = 0.5  # offsets over the width of the first smoothed breakpoints

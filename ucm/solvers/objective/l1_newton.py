@@ -16,8 +16,6 @@ from ucm.language.losses.smooth import Logistic
 from ucm.language.term_sums import split_scalar
 from ucm.native.binding import library, point, structure
 
-__all__ = ["L1Newton"]
-
 Matrix = NDArray[np.float64]
 
 _NEARLY = 0.8  # of the tolerance: what is left is rounding of sums

@@ -19,8 +19,6 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.solvers.conjugate_gradients import conjugate_gradients
 
-__all__ = ["NewtonCG"]
-
 _FORCING = 0.1  # relative residual
 _MOST = 200  # iterations
 _ALL = 0.7  # share of the samples in use from which on the others stay

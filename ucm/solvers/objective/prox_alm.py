@@ -30,8 +30,6 @@ from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
 from ucm.solvers.objective.span_session import in_range_space
 
-__all__ = ["ProxALM"]
-
 _FIRST = 1.0  # the first sigma, in slopes at margin o - 1
 _AGAIN = 10.0  # the first sigma near the solution of another problem, in units of _FIRST
 _AT_ONCE = 9.0  # growth of sigma where no Newton step was needed

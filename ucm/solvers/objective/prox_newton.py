@@ -20,8 +20,6 @@ from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
 from ucm.solvers.objective.span_session import in_range_space
 
-__all__ = ["ProxNewton"]
-
 _ENOUGH = 0.3  # of the tolerance
 _NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place

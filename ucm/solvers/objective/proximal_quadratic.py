@@ -24,8 +24,6 @@ from ucm.forms.steps import MOST, growth, line_search
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.augmented_lagrangian import ridge_solve
 
-__all__ = ["ProximalQuadratic"]
-
 _OUTER = 40  # proximal centres of one quadratic function
 _SYSTEMS = 120  # Newton systems of one quadratic function
 _INNER = 0.3  # of the tolerance, the accuracy of the Newton steps about one centre

@@ -41,8 +41,6 @@ from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
 
-__all__ = ["LARGEST", "Losses", "ProximalIterate", "penalised"]
-
 LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved

@@ -18,8 +18,6 @@ from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Session, Solver
 from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
 
-__all__ = ["in_range_space"]
-
 
 def in_range_space(
     solver: Solver[Composite], form: Composite, begin: Callable[[Composite], Session[Composite]]

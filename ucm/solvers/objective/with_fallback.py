@@ -11,8 +11,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Session, Solver, solver_of
 
-__all__ = ["WithFallback"]
-
 _UNPROVEN = ("max_iter", "stalled")
 
 

@@ -23,8 +23,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Solver
 
-__all__ = ["LEAST", "ActiveSet", "ActiveSetRun", "ActiveSetWeights", "PassSums", "Plane", "margins"]
-
 LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
 _HELD, _ACTIVE = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
 _WIDE = 3.0  # standard errors of a sample that the active set covers

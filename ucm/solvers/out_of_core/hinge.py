@@ -37,8 +37,6 @@ from ucm.solvers.out_of_core.active_set import (
     stacked,
 )
 
-__all__ = ["HingeRun", "refuse_losses"]
-
 _LIMIT = 30  # passes of a convex problem
 _OUTER = 200  # passes where a term is subtracted
 _COARSE = 1e-4  # relative gap over the sample

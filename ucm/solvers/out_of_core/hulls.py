@@ -29,8 +29,6 @@ from ucm.solvers.out_of_core.active_set import LEAST, ActiveSetRun, ActiveSetWei
 from ucm.solvers.out_of_core.newton import over_rows
 from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
 
-__all__ = ["HullsRun", "refuse_hulls"]
-
 _TINY = float(np.finfo(float).tiny)
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # passes

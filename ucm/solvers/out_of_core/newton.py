@@ -21,10 +21,6 @@ from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, added, row_sums
 
-__all__ = [
-    "ProvenFunction", "RowFunction", "minimise", "newton_steps", "over_rows", "over_sample", "scaled_solve",
-]  # fmt: skip
-
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known
 _SHORTEST = 0.1  # least such factor

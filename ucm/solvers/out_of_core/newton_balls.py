@@ -32,8 +32,6 @@ from ucm.solvers.out_of_core.newton import (
 )
 from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
-__all__ = ["solve_balls"]
-
 _SHRINK = 0.5  # of t in one step, at most; below it w does not follow where t falls to 0
 _FAR = 1e150  # the largest v that is tried
 _NEAR = 1e-9  # relative to v: rounding

@@ -31,8 +31,6 @@ from ucm.solvers.out_of_core.newton_balls import solve_balls
 from ucm.solvers.out_of_core.passes import by_rounds
 from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
-__all__ = ["NewtonRows", "SmoothLosses"]
-
 _BIAS = 1e-12  # of the curvature in b
 
 

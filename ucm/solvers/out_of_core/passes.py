@@ -8,8 +8,6 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.native.functions import blas_threads
 
-__all__ = ["by_rounds"]
-
 
 def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
     """Return the answer of `run()`, after a first pass; on Ctrl-C the latest answer, `monitor.latest`."""

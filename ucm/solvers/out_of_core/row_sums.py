@@ -20,8 +20,6 @@ from ucm.data.source import RowSource, as_double
 from ucm.forms.objective import curvature
 from ucm.language.terms import ConvexLoss
 
-__all__ = ["ClassLoss", "RowSums", "RowWeights", "added", "row_sums"]
-
 
 class ClassLoss(NamedTuple):
     """A loss over the rows of one class.

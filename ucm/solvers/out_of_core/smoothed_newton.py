@@ -22,8 +22,6 @@ from ucm.language.losses import HuberHinge
 from ucm.solvers.out_of_core.newton import RowFunction, newton_steps
 from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums
 
-__all__ = ["smoothed_newton"]
-
 _FALL = 0.2  # ratio of successive widths
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
 _WIDTHS = 20  # that are tried

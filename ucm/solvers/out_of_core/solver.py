@@ -17,8 +17,6 @@ from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
 from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
 from ucm.solvers.out_of_core.passes import by_rounds
 
-__all__ = ["OutOfCoreActiveSet"]
-
 _INNER = OptionSpec(
     "a solver of MinNorm, or of composite problems",
     lambda x: isinstance(x, Solver) and (MinNorm in x.takes or Composite in x.takes),

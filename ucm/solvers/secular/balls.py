@@ -18,8 +18,6 @@ from ucm.data.spectrum import Spectrum
 from ucm.forms.monitor import Monitor
 from ucm.forms.trust_region import secular_root
 
-__all__ = ["one_ball", "several"]
-
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
 _POTRF: Any

@@ -40,8 +40,6 @@ from ucm.solvers.coordinates import columns, factoring, orthonormal_coordinates
 from ucm.solvers.secular.balls import one_ball, several
 from ucm.solvers.secular.sphere import least_on_surface, refused
 
-__all__ = ["TrustRegionSecular"]
-
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
 _SUBSPACE = 400  # its largest dimension

@@ -21,8 +21,6 @@ from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import secular_root
 from ucm.language.domains import NormBall
 
-__all__ = ["least_on_surface", "refused"]
-
 
 def refused(form: UnitNorm) -> str | None:
     """Return why a set is no ellipsoid, or p is not 2; None where it fits."""

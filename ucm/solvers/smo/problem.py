@@ -13,8 +13,6 @@ from ucm.data.linear_map import Vec
 from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.nearest import KernelHulls
 
-__all__ = ["Pairs"]
-
 _WIDER = 1.5  # free variables that a level begins with, against those of the coarser one
 _FEW = 20  # more of them
 _HALVINGS = 100  # of an interval for a threshold, at most

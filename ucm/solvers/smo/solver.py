@@ -27,8 +27,6 @@ from ucm.forms.nearest import KernelHulls, NearestPoint
 from ucm.solvers.smo.problem import Pairs
 from ucm.solvers.smo.state import DONE, INDEFINITE, LIMIT, State
 
-__all__ = ["SMO"]
-
 _COARSE_GAP = 1e-2  # of a level of some of the samples
 _INNER = 0.7  # of the tolerance: the gap of the pair updates, on rows that are rounded
 _REACHED = 0.9  # of the tolerance: the exact gap

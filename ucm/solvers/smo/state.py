@@ -14,8 +14,6 @@ from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
 from ucm.solvers.smo.problem import Pairs
 
-__all__ = ["DONE", "INDEFINITE", "LIMIT", "State"]
-
 DONE, LIMIT, INDEFINITE, _MISSING = range(4)
 _SECONDS = 0.03  # of one call: Ctrl-C, the time limit and callbacks wait for no more
 _FIRST = 64  # pair updates of the first call

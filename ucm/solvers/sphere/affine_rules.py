@@ -29,8 +29,6 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.forms.trust_region import least_on_sphere
 
-__all__ = ["AffineRule", "Hulls", "PointsAndBalls", "majorised", "quick_rule", "refused"]
-
 Mat = NDArray[np.float64]
 
 _QUICK = 1e8  # multiplications, of one set of moments

@@ -25,8 +25,6 @@ from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import accuracy, attempt
 from ucm.solvers.sphere.affine_rules import AffineRule, Hulls, PointsAndBalls, majorised, refused
 
-__all__ = ["best_rule", "long_rule"]
-
 _LONG = 5e6  # multiplications, of one set of moments; the program then takes 1.5 GB
 _ACCURACY = 1e-6  # relative to the bound of the quick rule
 _INWARD = (

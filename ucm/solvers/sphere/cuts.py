@@ -21,8 +21,6 @@ from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint
 
-__all__ = ["Cuts"]
-
 _INWARD = 0.2  # of the way from the best w of a face to that of its program: takes fewer points
 _OUTWARD = 10  # steps of which one goes all the way
 _KEPT = 5  # points kept from face to face, in units of the dimension

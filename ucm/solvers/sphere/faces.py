@@ -15,8 +15,6 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.cuts import Cuts
 from ucm.solvers.sphere.ray_shooting import Reach, radial
 
-__all__ = ["Faces"]
-
 
 @dataclass(frozen=True)
 class Faces(UnitSolver):

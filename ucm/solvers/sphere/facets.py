@@ -16,8 +16,6 @@ from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 
-__all__ = ["Facets"]
-
 _ROUNDS = 500
 _SAME = 1e-12  # of a distance
 _FLAT = 1e-9  # of the width of the polytope

@@ -16,8 +16,6 @@ from ucm.forms.solver import Solver, solver_of
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.ray_shooting import radial
 
-__all__ = ["Linearize"]
-
 _PROGRAMS = 500  # at most
 
 

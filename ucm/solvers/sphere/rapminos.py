@@ -19,8 +19,6 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.native.functions import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
-__all__ = ["Rapminos"]
-
 _STILL = 1e-12  # of the subgradient: no direction of descent is left
 _SAME = 1e-13  # of the objective
 _SLOW = 1e-9  # of the objective, gained in as many steps as there are ties to find

@@ -30,8 +30,6 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
 
-__all__ = ["PolyhedralRay", "RayPoint", "Reach", "radial"]
-
 
 class PolyhedralRay:
     """The linear program of a ray into the polytope `{fixed + sum_i q_i z_i}`, in HiGHS.
