@@ -103,3 +103,14 @@ def test_losses_with_kinks_go_by_their_size() -> None:
         ucm.compile(ucm.Hinge() + ucm.L1(), sparse.csr_matrix(X * (X > 1.0)), y).solver.name
         == "highs"
     )
+
+
+def test_wide_sparse_samples_are_solved_without_newton_systems() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(900) % 2, 1.0, -1.0)
+    X = sparse.random_array((900, 1200), density=0.01, rng=rng, format="csr")
+    X = X + sparse.csr_array(np.outer(y > 0.0, np.arange(1200) < 3).astype(float))
+    wide = ucm.compile(ucm.models.nu_svm(0.5), X, y)
+    dense = ucm.compile(ucm.models.nu_svm(0.5), X.toarray(), y)
+    assert (wide.solver.name, dense.solver.name) == ("apg", "active-set")
+    assert wide.solve().objective == pytest.approx(dense.solve().objective, rel=2e-6)

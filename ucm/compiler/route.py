@@ -22,6 +22,8 @@ from ucm.solvers.objective.with_fallback import WithFallback
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 
+_CUBES = 10_000  # largest order cubed of a Newton system, for each entry of the data
+
 _SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method
 
 
@@ -48,6 +50,16 @@ def _in_seconds(form: MinNorm | Composite) -> bool:
 def _small(form: MinNorm | Composite) -> bool:
     """True if all iterations of a splitting method take seconds; never for losses."""
     return isinstance(form, MinNorm) and _entries(form) <= _SPLITTING
+
+
+def _systems_pay(form: MinNorm) -> bool:
+    """True if the Newton systems of a solve cost less than the passes over the data that they save.
+
+    A system of order k takes k^3 operations. Of wide sparse samples they take ten times as long as the passes.
+    Coupled blocks have no such choice.
+    """
+    order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
+    return bool(form.couplings) or float(order) ** 3 <= _CUBES * _entries(form)
 
 
 def _without_hulls(form: MinNorm | UnitNorm) -> bool:
@@ -127,8 +139,14 @@ ROUTES = (
         _without_hulls,
         fallback="ssnal",
     ),
-    Route(solvers.ActiveSet(), "two hulls of samples: the active ones, from few samples to all"),
-    Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy"),
+    Route(
+        solvers.ActiveSet(),
+        "two hulls of samples: the active ones, from few samples to all",
+        _systems_pay,
+    ),
+    Route(
+        solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _systems_pay
+    ),
     Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
     Route(solvers.SSNAL(iterative=True), "systems of any order, by conjugate gradients"),
     Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG"),
