@@ -89,9 +89,7 @@ def source_hash(folder: Path = NATIVE) -> str:
 def run(command: list[str]) -> str | None:
     """None where the command succeeds, else its message."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     except OSError as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr + done.stdout
@@ -161,11 +159,7 @@ def generate(text: str, target: str) -> str:
     plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     parameters = {}
     for name, arguments in re.findall(r"(\w+)\(([^)]*)\);", plain):
-        pairs = [
-            re.fullmatch(r"\s*(.*?)(\w+)\s*", a)
-            for a in arguments.split(",")
-            if a.strip() != "void"
-        ]
+        pairs = [re.fullmatch(r"\s*(.*?)(\w+)\s*", a) for a in arguments.split(",") if a.strip() != "void"]
         parameters[name] = tuple((p[2], p[1].strip()) for p in pairs if p)
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", plain, flags=re.S):
         parameters[name] = tuple(
@@ -173,9 +167,7 @@ def generate(text: str, target: str) -> str:
             for words, fields in re.findall(r"([\w ]+?) (\*[^;]*);", body)
             for field in re.findall(r"\w+", fields)
         )
-    return (
-        f"{code}\nTARGET = {target!r}\nSOURCES = {source_hash()!r}\nPARAMETERS = {parameters!r}\n"
-    )
+    return f"{code}\nTARGET = {target!r}\nSOURCES = {source_hash()!r}\nPARAMETERS = {parameters!r}\n"
 
 
 def build(folder: Path = NATIVE) -> str:

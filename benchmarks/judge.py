@@ -87,7 +87,5 @@ def matched_C(X: Any, y: Vec, nu: float, x: Vec) -> float:
     scores = X @ x
     rank = int(1.0 / eta * (1.0 + 1e-12))
     low, high = scores[y > 0], -scores[y < 0]
-    alpha, beta = (
-        np.partition(s, min(rank, s.size - 1))[min(rank, s.size - 1)] for s in (low, high)
-    )
+    alpha, beta = (np.partition(s, min(rank, s.size - 1))[min(rank, s.size - 1)] for s in (low, high))
     return 2.0 * eta / float(alpha + beta)

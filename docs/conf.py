@@ -108,9 +108,7 @@ def _mathjax() -> None:
     """The parts of MathJax that a page loads, from the package `django-static-mathjax`."""
     for file in files("django-static-mathjax") or []:
         place = str(file).partition("static/mathjax/es5/")[2]
-        if place == "tex-chtml.js" or (
-            place.startswith("output/chtml/fonts") and file.suffix == ".woff"
-        ):
+        if place == "tex-chtml.js" or (place.startswith("output/chtml/fonts") and file.suffix == ".woff"):
             target = STATIC / "mathjax" / place
             if not target.exists():
                 target.write_bytes(file.read_binary())
@@ -166,9 +164,7 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
     """The formula of a declaration and its picture, after the first paragraph."""
     short = name.rsplit(".", 1)[-1]
     example = shown.instance(short)
-    made = what in ("class", "function", "method") and name.count(".") == 1 + name.startswith(
-        "ucm.models."
-    )
+    made = what in ("class", "function", "method") and name.count(".") == 1 + name.startswith("ucm.models.")
     if name.startswith("ucm.models.") and what in ("class", "function") and made:
         from ucm.cli.named_model import declare, defaults, model_names
 
@@ -219,9 +215,7 @@ def _literal(lines: list[str]) -> None:
             lines[k:k] = ["::", ""]
 
 
-def _signed(
-    app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, returned: Any
-) -> Any:
+def _signed(app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, returned: Any) -> Any:
     """A declaration is written with its fields, whatever `__new__` looks at first."""
     if what == "class" and issubclass(obj, Node) and not inspect.isabstract(obj):
         fields = inspect.signature(obj.__init__).parameters.values()

@@ -134,9 +134,7 @@ def _domain(ax: Any, name: str) -> None:
     blue, _, grey = _ink()
     corners = np.array([[-0.866, -0.5], [0.866, -0.5], [0.0, 1.0]])
     data = bind(np.vstack([corners, corners - 9.0]), np.repeat([1.0, -1.0], 3))
-    shape = projection_outline(
-        Projection(ucm.Hull(pos, weights=D), data, np.eye(2)), Frame.around(corners)
-    )
+    shape = projection_outline(Projection(ucm.Hull(pos, weights=D), data, np.eye(2)), Frame.around(corners))
     ax.plot(*np.vstack([corners, corners[:1]]).T, color=grey, lw=1)
     ax.fill(*shape.closed.T, color=blue, alpha=0.25)
     ax.plot(*shape.closed.T, color=blue)
@@ -193,7 +191,5 @@ def draw(name: str, folder: Path) -> None:
         with plt.style.context(style), plt.rc_context({"svg.hashsalt": name}):
             figure, ax = plt.subplots(figsize=(4.2, 3.0), layout="tight")
             drawn(ax, name)
-            figure.savefig(
-                folder / f"{name}-{shade}.svg", transparent=True, metadata={"Date": None}
-            )
+            figure.savefig(folder / f"{name}-{shade}.svg", transparent=True, metadata={"Date": None})
             plt.close(figure)

@@ -35,9 +35,7 @@ for (name, model), ax in zip(models.items(), axes):
     worst[name] = max(
         wrong[(group_test == g) & (y_test == c)].mean() for g in ("usual", "rare") for c in (-1, 1)
     )
-    ucm.plot.SetDisplay.from_model(
-        model, X, y, solution=found, subgroup=group, panels="classes", ax=ax
-    )
+    ucm.plot.SetDisplay.from_model(model, X, y, solution=found, subgroup=group, panels="classes", ax=ax)
     ax.set_title(f"{name}: worst group {worst[name]:.0%} wrong, all {wrong.mean():.0%}", loc="left")
     print(f"{name}: {wrong.mean():.1%} errors, {worst[name]:.1%} in the worst group of a class")
 assert worst["union over groups"] < worst["pooled"]

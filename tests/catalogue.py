@@ -175,9 +175,7 @@ SETS = [
     AffineImage(sparse.csr_matrix(_M.T), Box(-1.0, 0.5), center=pos.mean),
     AffineImage(_M.T, NormBall(0.7) & Box(-0.2, math.inf), center=_V),
     AffineImage(np.eye(3), KLBall(0.6), center=_V),
-    AffineImage(
-        np.eye(3), Box([-1.0, 0.0, -0.5], [0.0, 0.5, math.inf]) & NormBall(1.0), center=pos.mean
-    ),
+    AffineImage(np.eye(3), Box([-1.0, 0.0, -0.5], [0.0, 0.5, math.inf]) & NormBall(1.0), center=pos.mean),
     ChiSquare(pos, level=Param("level", 0.95)),
     SpectralRisk(neg, (0.2, 1.0), (Param("c", 0.4), 1 - Param("c", 0.4))),
     Wasserstein(pos, Param("eps", 0.2), beta=Param("beta", 0.4), norm=1) - TotalVariation(neg, 0.2),
@@ -202,10 +200,7 @@ SETS = [
     Hull(signed, weights=CappedSimplex(0.3)) | Hull(neg, weights=KLBall(0.6)) - Ball(0, 0.2, p=1),
     -0.5 * (_M @ (Hull(pos) | Hull(neg) + _V)),
     (_CLASS_BALL & Hull(pos)) | Point(0),
-    (
-        Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4))
-        | AffineImage(_M.T, NormBall(0.5, p=1.5))
-    )
+    (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) | AffineImage(_M.T, NormBall(0.5, p=1.5)))
     & Ball(pos.mean, 2.0),
 ]
 

@@ -27,8 +27,7 @@ def blocks(X: Any, y: Any, rows: int = 100, threads: int = 1) -> RowSource:
 MODELS = {
     "nu": ucm.models.nu_svm(0.4),
     "caps": ucm.ReducedHull(pos, eta=0.01) - ucm.ReducedHull(neg, eta=0.004),
-    "hull and reduced": ucm.Hull(pos, weights=ucm.CappedSimplex(0.006))
-    - ucm.ReducedHull(neg, nu=0.5),
+    "hull and reduced": ucm.Hull(pos, weights=ucm.CappedSimplex(0.006)) - ucm.ReducedHull(neg, nu=0.5),
     "signed": 2.0 * ucm.Hull(signed, weights=ucm.CappedSimplex(0.004)),
     "factors": 2.0 * ucm.ReducedHull(pos, nu=0.4) - 0.5 * ucm.ReducedHull(neg, nu=0.4),
     "relative cap": ucm.Hull(pos, weights=ucm.CappedSimplex(3.0, relative=True))

@@ -176,9 +176,7 @@ def test_no_assert_guards_against_a_user_error(file: Path) -> None:
 
 def test_importing_ucm_loads_nothing_heavy() -> None:
     code = "import sys, ucm; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not LAZY & set(done.stdout.split())
 
 
@@ -196,9 +194,7 @@ def test_no_path_of_one_machine() -> None:
             lines = file.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:
             continue
-        wrong += [
-            f"{file.relative_to(ROOT)}:{i}" for i, s in enumerate(lines, 1) if pattern.search(s)
-        ]
+        wrong += [f"{file.relative_to(ROOT)}:{i}" for i, s in enumerate(lines, 1) if pattern.search(s)]
     assert not wrong
 
 
@@ -213,8 +209,7 @@ def test_a_solver_takes_the_form_of_its_type() -> None:
 SOLVES = [
     (ucm.models.nu_svm(0.3), 34),
     (
-        (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos))
-        - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
+        (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
         45,
     ),
     (

@@ -44,9 +44,7 @@ def _interrupted(repeats: int = 1) -> Iterator[Row]:
     raise KeyboardInterrupt
 
 
-def test_each_row_is_printed_and_stored_at_once(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_each_row_is_printed_and_stored_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     parts: dict[str, harness.Part] = {"one": _table, "two": _interrupted}
     assert harness.main("What.", parts, ["one", "--sets", "a", "--save", str(file)]) == 0
@@ -272,9 +270,7 @@ def test_paths_of_any_set_have_figures() -> None:
 
 def test_out_of_core_benchmarks_yield_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "SHARES", {"none such": 0.5, "synthetic": 0.6})
-    monkeypatch.setattr(
-        rows, "drawn", lambda m, n, seed, kind="": (np.tile(X, (30, 1)), np.tile(Y, 30))
-    )
+    monkeypatch.setattr(rows, "drawn", lambda m, n, seed, kind="": (np.tile(X, (30, 1)), np.tile(Y, 30)))
     missing, drawn = rows.passes(("none such", "synthetic"), 1)
     assert missing["note"].startswith("not at hand") and drawn["within"] is True
     assert rows.local(1).__next__()["ratio"] > 0.0 and next(rows.growth())["reads"] >= 1

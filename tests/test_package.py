@@ -92,6 +92,4 @@ def test_ci_is_executable_and_takes_its_commands_from_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(ends) == 2
     for end in ends:
-        assert (
-            len(re.findall(rf"^python3 -m venv .* && {re.escape(end)}$", readme, re.MULTILINE)) == 1
-        )
+        assert len(re.findall(rf"^python3 -m venv .* && {re.escape(end)}$", readme, re.MULTILINE)) == 1

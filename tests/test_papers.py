@@ -58,9 +58,7 @@ def sections() -> dict[str, list[list[str]]]:
     found = {}
     for part in TEXT.split("\n## ")[1:]:
         table = part[part.index("| item |") :].split("\n\n")[0]
-        rows = [
-            [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
-        ]
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
         found[re.split(r"\W", part)[0]] = rows[2:]
     return found
 

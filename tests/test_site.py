@@ -87,9 +87,7 @@ def test_docstrings_are_complete(name: str) -> None:
     assert doc, "no docstring"
     if inspect.isclass(value) and "Attributes\n----------" in doc:
         # of a result: what it holds, not what it is made with
-        fields = set(
-            re.findall(r"^([\w, ]+)(?: :|$)", doc.split("Attributes\n----------")[1], re.M)
-        )
+        fields = set(re.findall(r"^([\w, ]+)(?: :|$)", doc.split("Attributes\n----------")[1], re.M))
         named = {word.strip() for line in fields for word in line.split(",")}
         errors = [e for e in errors if not (e[0] == "PR01" and _asked(e[1]) <= named)]
     assert not errors
@@ -180,8 +178,7 @@ def test_a_set_has_its_picture_in_both_shades(browser: Any, shade: str) -> None:
     page = seen.show(Path(SITE) / "generated/reference/names/ucm.Ellipsoid.html")
     page.wait_for_timeout(300)
     shown = page.evaluate(
-        "() => [...document.querySelectorAll('article img')].filter(i => i.offsetWidth > 0)"
-        ".map(i => i.src)"
+        "() => [...document.querySelectorAll('article img')].filter(i => i.offsetWidth > 0).map(i => i.src)"
     )
     assert len(shown) == 1 and shown[0].endswith(f"Ellipsoid-{shade}.svg")
 
@@ -194,9 +191,7 @@ def test_the_search_finds_a_name(browser: Any) -> None:
     page = seen.show(Path(SITE) / "search.html")
     page.goto(page.url + "?q=Ellipsoid")
     page.wait_for_selector("#search-results li a", timeout=20_000)
-    assert any(
-        "Ellipsoid" in a.inner_text() for a in page.query_selector_all("#search-results li a")
-    )
+    assert any("Ellipsoid" in a.inner_text() for a in page.query_selector_all("#search-results li a"))
     assert not seen.wrong
 
 
@@ -206,9 +201,7 @@ def test_the_slider_of_an_animation_moves(browser: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat([1.0, -1.0], 10)
     X = rng.normal(size=(20, 2)) + 2.0 * y[:, None]
-    animation = ucm.plot.SetAnimation.from_model(
-        ucm.models.mm_mpm(0.5), X, y, kappa=[0.3, 0.6, 0.9]
-    )
+    animation = ucm.plot.SetAnimation.from_model(ucm.models.mm_mpm(0.5), X, y, kappa=[0.3, 0.6, 0.9])
     animation.to_html(tmp_path / "animation.html")
     seen = Page(browser)
     page = seen.show(tmp_path / "animation.html")
@@ -227,9 +220,7 @@ def test_results_in_a_page_keep_its_colours(browser: Any, tmp_path: Path) -> Non
     """On a dark page: no ground of their own, and the ink of the page."""
     plan = ucm.compile(ucm.models.mm_mpm(0.3), *ucm.datasets.load("wine"))
     body = plan._repr_html_() + plan.solve()._repr_html_()
-    page_text = (
-        f"<!doctype html><meta charset=utf-8><body style='background:#111;color:#eee'>{body}"
-    )
+    page_text = f"<!doctype html><meta charset=utf-8><body style='background:#111;color:#eee'>{body}"
     (tmp_path / "result.html").write_text(page_text, encoding="utf-8")
     seen = Page(browser)
     page = seen.show(tmp_path / "result.html")

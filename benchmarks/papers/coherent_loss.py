@@ -67,11 +67,7 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
 def _risk(u: Vec, family: Any, k: float) -> float:
     """The largest mean of -u over the distributions at k."""
     domain = family(k) if callable(family) else family
-    if (
-        callable(family)
-        and isinstance(domain, Domain)
-        and domain.infeasibility_reason(u.size) is None
-    ):
+    if callable(family) and isinstance(domain, Domain) and domain.infeasibility_reason(u.size) is None:
         risk, q = domain.support(-u)
         if abs(q.sum() - 1.0) <= _ROUNDING and q.min() >= -_ROUNDING:
             return risk

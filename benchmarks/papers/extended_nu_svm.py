@@ -220,9 +220,7 @@ def _values(X: Any, y: Any) -> tuple[Any, Any]:
     return convex, np.linspace(low, 0.0, GRID + 1)[:-1] * (1.0 - 1e-3)
 
 
-def _best_nu(
-    train: Any, test: Any, values: Any, p: float, limit: float = 5.0
-) -> tuple[float, float, int]:
+def _best_nu(train: Any, test: Any, values: Any, p: float, limit: float = 5.0) -> tuple[float, float, int]:
     """(accuracy, nu, values tried), within the seconds allowed."""
     began, best, tried = time.process_time(), (0.0, 0.0), 0
     for nu in map(float, values):
@@ -243,9 +241,7 @@ def _no_worse(below: tuple[float, float, int], above: tuple[float, float, int]) 
     return below[0] >= above[0] if below[2] and above[2] else None
 
 
-def _row(
-    name: str, method: str, best: tuple[float, float, int], printed: float, size: int, side: str
-) -> Row:
+def _row(name: str, method: str, best: tuple[float, float, int], printed: float, size: int, side: str) -> Row:
     share = printed / 100.0
     error = 100.0 * float(np.sqrt(max(share * (1.0 - share), 0.0) / size))
     return {
@@ -324,9 +320,7 @@ def _figure_11(repeats: int, limit: float, name: str, X: Any, y: Any) -> Iterato
     best = min(below[1], low / BELOW) if below > above else low / BELOW
     for what, nu in {"as printed": best, "half of nu_min": 0.5 * low}.items():
         row = {"set": name, "nu": what, "nu / nu_min": nu / low}
-        yield row | _starts(
-            compile(models.enu_svm(nu), *train, solver="rapminos"), test, repeats, limit
-        )
+        yield row | _starts(compile(models.enu_svm(nu), *train, solver="rapminos"), test, repeats, limit)
 
 
 def _starts(plan: Any, test: Any, repeats: int, limit: float) -> Row:
@@ -381,8 +375,7 @@ def best_line(A: Any, y: Any) -> int:
         order = np.argsort(angle)
         twice = np.concatenate([angle[order], angle[order] + 2.0 * np.pi])
         left, line = (
-            np.concatenate([[0], np.cumsum(np.tile(np.delete(each, k)[order], 2))])
-            for each in (gain, free)
+            np.concatenate([[0], np.cumsum(np.tile(np.delete(each, k)[order], 2))]) for each in (gain, free)
         )
         # from each angle on a closed half turn, with the places at its two ends
         at = angle[order]

@@ -157,9 +157,7 @@ def _run(name: str, solver: Any, X: Any, y: Any, train: Any, test: Any) -> _Mean
     found = solve(U, X[train], y[train], tol=1e-9, **options)  # it stops by the paper's rule
     error = 100.0 * (1.0 - accuracy(found, X[test], y[test]))
     weights = np.zeros(0) if found.weights is None else found.weights
-    above, absolute, relative = (
-        int(np.count_nonzero(weights > small)) for small in (0.0, 1e-6, 1e-4 * eta)
-    )
+    above, absolute, relative = (int(np.count_nonzero(weights > small)) for small in (0.0, 1e-6, 1e-4 * eta))
     stats, gap = found.stats, found.certificate.relative_gap
     return _Means(error, above, absolute, relative, stats.iterations, stats.kernel_operations, gap)
 
@@ -236,8 +234,7 @@ def minkowski(sets: Sequence[str] = tuple(OF_MINKOWSKI), repeats: int = SPLITS) 
 
 def _minkowski(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     one, both = (
-        _means(name, GSK(stop="paper", minkowski=way), X, y, splits).operations
-        for way in (False, True)
+        _means(name, GSK(stop="paper", minkowski=way), X, y, splits).operations for way in (False, True)
     )
     row = {"set": name, "mu-GSK": one / 1e6, "Minkowski": both / 1e6, "ratio": one / both}
     yield {**row, "printed ratio": OF_MINKOWSKI[name], "within": None}

@@ -144,9 +144,7 @@ class _Problem:
             for i, C in enumerate(costs):
                 scores[i] += self._shares(K, self.y[a], p, C, across, self.y[b])[:2]
         best = np.argmax(np.round(scores, 9), axis=0)
-        exact, signs = (
-            self._shares(self.K, self.y, p, costs[i], self.across, self.truth) for i in best
-        )
+        exact, signs = (self._shares(self.K, self.y, p, costs[i], self.across, self.truth) for i in best)
         return 100.0 * np.array([exact[0], signs[1], signs[2]])
 
     @staticmethod
@@ -155,9 +153,7 @@ class _Problem:
         c: Any = found.coefficients
         support = np.abs(c) > 1e-5
         signs = float(np.mean(y[support] - np.sign(K[support] @ c)))
-        right = [
-            float(np.mean(np.where(across @ c + b > 0, 1, -1) == truth)) for b in (found.b, signs)
-        ]  # type: ignore[operator]
+        right = [float(np.mean(np.where(across @ c + b > 0, 1, -1) == truth)) for b in (found.b, signs)]  # type: ignore[operator]
         return [*right, float(np.mean(support))]
 
 
@@ -267,9 +263,7 @@ def _training(name: str, X: Any, y: Any) -> Iterator[Row]:
         part = train[: int(share * train.size)]
         K = _KERNELS["exp(-d)"](cdist(X[part], X[part]), gamma)
         for p in FEWER:
-            found = solve(
-                psvm(p, 0.5 if p > 1.0 else HARD), K, y[part], kernel="precomputed", tol=1e-4
-            )
+            found = solve(psvm(p, 0.5 if p > 1.0 else HARD), K, y[part], kernel="precomputed", tol=1e-4)
             c: Any = found.coefficients
             b = float(found.b or 0.0)
             row = {"table": "figure 2", "set": name, "share": share, "method": f"p = {p:g}"}

@@ -249,9 +249,7 @@ def _effort(data: str, X: Any, y: Any) -> Iterator[Row]:
             plan = compile(MODELS[name](lam=lam), X, y, solver=DCA(stop="paper"))
             found = plan.solve()
             count = found.stats.iterations
-            row = _row(
-                figures[0], data, f"{name}, lam = {lam:g}", "iterations, change < 1e-3", [count]
-            )
+            row = _row(figures[0], data, f"{name}, lam = {lam:g}", "iterations, change < 1e-3", [count])
             yield {**row, "within": count <= ITERATIONS}
             if lam != 1.0:
                 continue
@@ -260,9 +258,7 @@ def _effort(data: str, X: Any, y: Any) -> Iterator[Row]:
             if name == "RLSVM0":
                 heights = np.array([record["objective"] for record in found.history])
                 for k, height in enumerate(heights / heights[0]):
-                    row = _row(
-                        "figure 13", data, name, f"objective after {k}, of the first", [height]
-                    )
+                    row = _row("figure 13", data, name, f"objective after {k}, of the first", [height])
                     falls = k == 0 or heights[k] <= heights[k - 1] * (1.0 + 1e-9)
                     yield {**row, "within": bool(falls)}
 

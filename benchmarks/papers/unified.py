@@ -124,9 +124,7 @@ def _table_1(name: str, X: Any, y: Any) -> Iterator[Row]:
     row: Row = {"set": name}
     for what, here in zip(("m", "plus", "n", "density"), ours, strict=True):
         row |= {what: here, f"{what}, print": PRINTED[name][what]}
-    same = all(
-        abs(row[what] - row[f"{what}, print"]) < 6e-4 for what in ("m", "plus", "n", "density")
-    )
+    same = all(abs(row[what] - row[f"{what}, print"]) < 6e-4 for what in ("m", "plus", "n", "density"))
     yield {**row, "within": same}
 
 
@@ -166,9 +164,7 @@ def table_2(repeats: int = 20) -> Iterator[Row]:
             apart = max(apart, *(float(np.abs(q - found["ours"]).max()) for q in found.values()))
         means = {name: float(np.mean(each)) for name, each in seconds.items()}
         row: Row = {"m": m, "range": f"[0, {top}]"}
-        for name, printed in zip(
-            ("breakpoints", "bisection"), SIZES_OF_TABLE_2[m, top], strict=True
-        ):
+        for name, printed in zip(("breakpoints", "bisection"), SIZES_OF_TABLE_2[m, top], strict=True):
             row |= {f"{name}, ms": means[name], f"deviation, {name}": float(np.std(seconds[name]))}
             row |= {f"printed, {name}": printed}
         near = apart <= 1e-12 * top and means["ours"] <= means["bisection"]
@@ -241,11 +237,7 @@ def _ends(model: Any, ends: dict[str, str], name: str, X: Any, y: Any) -> Iterat
     for quantity, end in ends.items():
         printed, here = PRINTED[name][quantity], getattr(interval, end)
         target = CORRECTED.get((name, quantity), printed)
-        unit = (
-            0.0005
-            if quantity != "kappa_max"
-            else 0.5 * 10.0 ** (math.floor(math.log10(printed)) - 2)
-        )
+        unit = 0.0005 if quantity != "kappa_max" else 0.5 * 10.0 ** (math.floor(math.log10(printed)) - 2)
         within = here == target if math.isinf(target) else abs(here - target) <= unit * (1.0 + 1e-6)
         yield {
             "set": name, "quantity": quantity, "ours": here, "print": printed, "ours - print": here - printed,
@@ -325,9 +317,7 @@ def table_8(sets: Sequence[str] = SETS) -> Iterator[Row]:
 def _table_8(name: str, X: Any, y: Any) -> Iterator[Row]:
     yield from _ends(models.mm_mpm(0.5), {"kappa_max": "upper"}, name, X, y)
     printed = PRINTED[name]
-    found = compile(models.mm_mpm(printed["kappa"]), X, y, solver=AS_PRINTED).solve(
-        trace=1, tol=TIGHT
-    )
+    found = compile(models.mm_mpm(printed["kappa"]), X, y, solver=AS_PRINTED).solve(trace=1, tol=TIGHT)
     yield _constants(name, found, _both_covariances(X, y), "_mpm", "iter_mpm")
 
 
@@ -440,9 +430,7 @@ def figures_7_and_11(size: tuple[int, int] = MEDIUM) -> Iterator[Row]:
             found[words] = _traced(model, 10, size, solver, limit)
         fewest = min(s.stats.iterations for s in found.values())
         for words, s in found.items():
-            at = {
-                r["iteration"]: 0.5 * (_unit(name) * r["objective"]) ** 2 - least for r in s.history
-            }
+            at = {r["iteration"]: 0.5 * (_unit(name) * r["objective"]) ** 2 - least for r in s.history}
             last = s.history[-1]
             yield {
                 "model": name, "strategies": words, "iterations": s.stats.iterations,
@@ -599,12 +587,8 @@ def table_9(sets: Sequence[str] = SMALL, repeats: int = PARTITIONS) -> Iterator[
 def _table_9(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
     generator = np.random.default_rng(0)
     times = repeats if y.size <= FEW_SAMPLES else 1
-    parts = [
-        part for _ in range(times) for part in np.array_split(generator.permutation(y.size), FOLDS)
-    ]
-    for (model, (make, parameter)), (printed, given) in zip(
-        COMPARED.items(), ACCURACY[name], strict=True
-    ):
+    parts = [part for _ in range(times) for part in np.array_split(generator.permutation(y.size), FOLDS)]
+    for (model, (make, parameter)), (printed, given) in zip(COMPARED.items(), ACCURACY[name], strict=True):
         began = time.process_time()
         grid = _grid(make(given), parameter, X, y, given)
         scores = np.zeros((len(parts), len(grid)))

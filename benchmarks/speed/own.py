@@ -134,9 +134,7 @@ def _folds(repeats: int, name: str, most: float, set_name: str, X: Any, y: Any) 
     }
     works["folds"] = partial(works["folds"], X, y)
     if name == "mm_fda":
-        works["loo"] = partial(
-            ClassifierCV(Classifier(model), param_range=values, cv="loo").fit, X, y
-        )
+        works["loo"] = partial(ClassifierCV(Classifier(model), param_range=values, cv="loo").fit, X, y)
     runs = in_turns(works, min(repeats, 2), clock=time.process_time)
     fit = runs["fit"].least
     fits = runs["folds"].least / fit

@@ -205,9 +205,7 @@ def folds(repeats: int = 3) -> Iterator[Row]:
             X, y = drawn(m // FILES, n, part)
             columns = {f"x{j}": x for j, x in enumerate(np.asarray(X.T, dtype=np.float32))}
             labels = np.where(y > 0.0, "click", "none")
-            parquet.write_table(
-                pa.table({**columns, "label": labels}), Path(folder) / f"{part}.parquet"
-            )
+            parquet.write_table(pa.table({**columns, "label": labels}), Path(folder) / f"{part}.parquet")
         runs = [fresh(_SEARCH.format(folder=folder)) for _ in range(repeats)]
     one, every = (min(run[k] for run in runs) for k in (0, 1))
     peak = max(run[2] for run in runs)

@@ -28,17 +28,13 @@ SIZES = (2_000, 6_000, 15_000)  # samples
 WIDTHS = (0.2, 1.0, 5.0)  # gamma times the mean squared distance of two samples
 
 
-def linear(
-    sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 60.0
-) -> Iterator[Row]:
+def linear(sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 60.0) -> Iterator[Row]:
     """The linear nu-SVM at nu of Table 5 of Ito, Takeda and Toh (2015), beside other libraries."""
     problems = (Problem(name, "nu-SVM", NU[name]) for name in sets or present())
     return _table(problems, repeats, limit)
 
 
-def kernels(
-    sets: Sequence[str] = KERNEL_SETS, repeats: int = 3, limit: float = 600.0
-) -> Iterator[Row]:
+def kernels(sets: Sequence[str] = KERNEL_SETS, repeats: int = 3, limit: float = 600.0) -> Iterator[Row]:
     """The nu-SVM at half of the largest nu, and the SVM at C = 1, with RBF kernels of three widths.
 
     A set with fewer than 2,000 samples is used whole.
@@ -61,9 +57,7 @@ def _with_kernels(sets: Sequence[str]) -> Iterator[Problem]:
             yield Problem(name, "SVM", 1.0, gamma, y.size)
 
 
-def losses(
-    sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 60.0
-) -> Iterator[Row]:
+def losses(sets: Sequence[str] | None = None, repeats: int = 5, limit: float = 60.0) -> Iterator[Row]:
     """The logistic and the squared hinge loss with L1 and L2, at three weights of the penalty."""
     names = sets or [*present(), *TEXTS]
     grid = itertools.product(LOSSES, WEIGHTS, names)

@@ -149,9 +149,7 @@ plt.show()
 print(f"{'data':>14}  {'APG':>12}  {'Clarabel':>12}  {'difference':>10}  passes of APG")
 for name in ("wine", "breast_cancer", "digits"):
     A, t = ucm.datasets.load(name)
-    model = ucm.models.mm_mpm(
-        0.5 * min(1.0, ucm.admissible(ucm.models.mm_mpm(0.1), A, t)["kappa"].upper)
-    )
+    model = ucm.models.mm_mpm(0.5 * min(1.0, ucm.admissible(ucm.models.mm_mpm(0.1), A, t)["kappa"].upper))
     apg = ucm.solve(model, A, t, solver=ucm.solvers.APG(stop="paper", eps=1e-6), tol=1e-3)
     inner = ucm.solve(model, A, t, solver="clarabel")
     differ = abs(apg.objective - inner.objective) / abs(inner.objective)
@@ -179,9 +177,7 @@ assert round_set.status == "optimal" and round_set.stats.passes < 200
 
 # %% tags=["hide-cell"]
 # 2. About in proportion: the rate is O(1/k) where the nearest point lies on an edge.
-counts = [
-    ucm.solve(U, X, y, solver=FrankWolfe(), tol=tol).stats.passes for tol in (1e-2, 1e-3, 1e-4)
-]
+counts = [ucm.solve(U, X, y, solver=FrankWolfe(), tol=tol).stats.passes for tol in (1e-2, 1e-3, 1e-4)]
 print([round(c) for c in counts])
 assert counts[0] < counts[1] < counts[2]
 

@@ -42,9 +42,7 @@ qbar, cap, kappa = rng.normal(0.0, 0.5, 12), 0.12, 0.25
 theta = np.linspace(qbar.min() - 0.3, qbar.max() + 0.1, 400)
 cut = np.maximum(qbar - theta[:, None], 0.0)
 capped = np.minimum(cut, cap).sum(axis=1)
-scaled = (
-    np.minimum(1.0, kappa / np.maximum(np.linalg.norm(cut, axis=1), 1e-300))[:, None] * cut
-).sum(axis=1)
+scaled = (np.minimum(1.0, kappa / np.maximum(np.linalg.norm(cut, axis=1), 1e-300))[:, None] * cut).sum(axis=1)
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True, layout="constrained")
 for ax, h, title in zip(
@@ -65,9 +63,7 @@ assert (np.diff(capped) <= 1e-12).all() and (np.diff(scaled) <= 1e-12).all()
 domain = ucm.CappedSimplex(2 * cap)  # of mass 1: twice the above
 q = domain.project(2 * qbar)
 print("sum", q.sum().round(12), " largest", q.max().round(12), " cap", 2 * cap)
-worst = (
-    domain.support(2 * qbar - q)[0] - (2 * qbar - q) @ q
-)  # <= 0 for the nearest point, and only for it
+worst = domain.support(2 * qbar - q)[0] - (2 * qbar - q) @ q  # <= 0 for the nearest point, and only for it
 print(f"variational inequality: {worst:.1e}")
 assert abs(worst) < 1e-12
 ucm.testing.check_domain(domain)
@@ -90,12 +86,7 @@ print(U)
 solution = plan.solve(trace=1, tol=1e-3)
 last = solution.history[-1]
 print(solution.certificate)
-print(
-    {
-        name: last[name]
-        for name in ("iteration", "restarts", "gradients", "projections", "evaluations")
-    }
-)
+print({name: last[name] for name in ("iteration", "restarts", "gradients", "projections", "evaluations")})
 assert solution.status == "optimal" and last["gradients"] >= last["iteration"]
 
 # %% [markdown]
@@ -155,11 +146,7 @@ plt.show()
 # %%
 for name, s in traced.items():
     print(f"{name:>11}: {s.stats.iterations:5d} iterations, {s.history[-1]['restarts']} restarts")
-assert (
-    traced["all four"].stats.iterations
-    < traced["bt+re"].stats.iterations
-    < traced["bt"].stats.iterations
-)
+assert traced["all four"].stats.iterations < traced["bt+re"].stats.iterations < traced["bt"].stats.iterations
 
 # %% [markdown]
 # As in Figure 7, restarts have the largest effect, and decreasing $L$ the second largest.
@@ -183,8 +170,7 @@ assert fixed.stats.iterations > traced["all four"].stats.iterations
 # %% tags=["hide-cell"]
 # 2. The order is the same; all methods need fewer steps, as covariances are better conditioned than samples.
 ellipsoids = {
-    n: ucm.solve(ucm.models.mm_mpm(0.5), X, y, solver=s, trace=1, tol=1e-3)
-    for n, s in strategies.items()
+    n: ucm.solve(ucm.models.mm_mpm(0.5), X, y, solver=s, trace=1, tol=1e-3) for n, s in strategies.items()
 }
 ucm.plot.ConvergenceDisplay.from_solution(ellipsoids, x="iterations", y="residual")
 plt.show()

@@ -60,9 +60,7 @@ for model in (U, inside):
     s = ucm.solve(model, X, y, bias_rule="midpoint")
     plus = X[y > 0].T @ s.weights[y > 0]
     minus = X[y < 0].T @ s.weights[y < 0]
-    print(
-        f"w.x+ + b = {s.w @ plus + s.b:+.4f}   w.x- + b = {s.w @ minus + s.b:+.4f}   status {s.status}"
-    )
+    print(f"w.x+ + b = {s.w @ plus + s.b:+.4f}   w.x- + b = {s.w @ minus + s.b:+.4f}   status {s.status}")
 assert s.w @ plus + s.b < 0 < s.w @ minus + s.b  # of the second
 
 # %% [markdown]
@@ -135,9 +133,7 @@ for ax, r in zip(axes, (0.5, 1.0, 3.0)):
     ax.set(xlabel=r"$\nu$", title=f"r = {r:g}", ylabel="accuracy" if r == 0.5 else "")
     convex = [s for nu, s in zip(nus, scores) if nu >= limit]
     best, here = max(scores), max(convex, default=0.5)
-    print(
-        f"r = {r:g}: convex for nu > {limit:.3f}; best accuracy {best:.3f}, on that side {here:.3f}"
-    )
+    print(f"r = {r:g}: convex for nu > {limit:.3f}; best accuracy {best:.3f}, on that side {here:.3f}")
     gains.append(best - here)
 plt.show()
 assert gains[0] > 0.02 > 0.005 > gains[-1]
@@ -159,13 +155,9 @@ assert gains[0] > 0.02 > 0.005 > gains[-1]
 # %% tags=["hide-cell"]
 # 1. On the convex side one minimum lies below 0; beyond it several appear.
 for part in (1.05, 0.9, 0.6, 0.4):
-    seen = ucm.plot.LandscapeDisplay.from_model(
-        ucm.models.nu_svm(part * ends.lower), X, y, n_starts=0
-    )
+    seen = ucm.plot.LandscapeDisplay.from_model(ucm.models.nu_svm(part * ends.lower), X, y, n_starts=0)
     plt.close(seen.figure_)
-    print(
-        f"{part:4g} of the threshold: {len(seen.minima)} minima, {np.sum(seen.minima[:, 1] < 0)} below 0"
-    )
+    print(f"{part:4g} of the threshold: {len(seen.minima)} minima, {np.sum(seen.minima[:, 1] < 0)} below 0")
 assert np.sum(seen.minima[:, 1] < 0) == 0
 
 # %% tags=["hide-cell"]
@@ -194,7 +186,5 @@ W /= np.linalg.norm(W, axis=1)[:, None]
 for model, holds in ((U, False), (inside, True)):
     nu = model.params()["nu"]
     least = min(worst(w, nu) for w in W)
-    print(
-        f"nu = {nu:g}: least f {least:+.4f}, found by the solver {ucm.solve(model, X, y).objective:+.4f}"
-    )
+    print(f"nu = {nu:g}: least f {least:+.4f}, found by the solver {ucm.solve(model, X, y).objective:+.4f}")
     assert (least >= 0.0) == holds

@@ -102,13 +102,9 @@ for name, nu in (("iris", 0.3), ("wine", 0.15), ("breast_cancer", 0.1), ("digits
         "GSK": ucm.solvers.GSK(stop="paper"),
         "clip-MDM": ucm.solvers.ClipMDM(stop="paper"),
     }.items():
-        plan = ucm.compile(
-            ucm.models.nu_svm(nu), A, t, kernel="rbf", gamma=1.0 / A.shape[1], solver=solver
-        )
+        plan = ucm.compile(ucm.models.nu_svm(nu), A, t, kernel="rbf", gamma=1.0 / A.shape[1], solver=solver)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ucm.ConvergenceWarning
-            )  # their rule proves less than ours
+            warnings.simplefilter("ignore", ucm.ConvergenceWarning)  # their rule proves less than ours
             counts[label] = plan.solve(max_iter=20_000).stats
     gsk, mdm = counts["GSK"], counts["clip-MDM"]
     mu = 2 / (t.size * nu)

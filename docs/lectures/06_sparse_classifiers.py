@@ -133,9 +133,7 @@ for noise in noises:
 figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
 for (name, values), style in zip(fractions.items(), ["o-", "s-", "^-", "o--", "s--", "^--"]):
     ax.plot(noises, values, style, label=name)
-ax.plot(
-    noises, [10 / (10 + n) for n in noises], color="0.5", lw=6, alpha=0.3, label="true fraction"
-)
+ax.plot(noises, [10 / (10 + n) for n in noises], color="0.5", lw=6, alpha=0.3, label="true fraction")
 ax.set(xlabel="noise features", ylabel="features in use")
 ax.legend()
 plt.show()

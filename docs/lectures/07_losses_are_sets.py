@@ -166,9 +166,7 @@ for lam in (0.1, 1.0, 10.0):
     fitted = ucm.solve(ucm.Hinge() + lam * ucm.L2(), X, y, tol=1e-8)
     weights = ucm.solve(ucm.Hinge().to_set(fitted), X, y).weights
     caps.append(float(weights.max()))
-    print(
-        f"lam = {lam:g}: largest weight {caps[-1]:.5f}, samples with weight {np.sum(weights > 1e-8)}"
-    )
+    print(f"lam = {lam:g}: largest weight {caps[-1]:.5f}, samples with weight {np.sum(weights > 1e-8)}")
 assert caps[0] > caps[1] > caps[2]
 
 # %% tags=["hide-cell"]

@@ -45,9 +45,7 @@ for p in (1.0, 1.5, 2.0, 3.0):
     axes[0].plot(x, np.minimum(1.0, hinge), label=f"$p = {p:g}$")
     axes[1].plot(x, hinge, label=f"$p = {p:g}$")
     assert np.allclose(hinge, [ucm.Hinge(p).value(np.array([v])) for v in x])
-for ax, title in zip(
-    axes, (r"margin loss $\Phi_{p,1}$ (Figure 1)", "the hinge to the power p, above it")
-):
+for ax, title in zip(axes, (r"margin loss $\Phi_{p,1}$ (Figure 1)", "the hinge to the power p, above it")):
     ax.set(title=title, xlabel="margin", ylim=(0, 2))
     ax.legend()
 plt.show()
@@ -145,9 +143,7 @@ for name, loader in {"wine": load_wine, "digits": load_digits}.items():
 
 # %%
 X3, y3 = load_wine(return_X_y=True)
-clf = ucm.Classifier(ucm.models.psvm(2.0, 0.25), kernel="rbf").fit(
-    StandardScaler().fit_transform(X3), y3
-)
+clf = ucm.Classifier(ucm.models.psvm(2.0, 0.25), kernel="rbf").fit(StandardScaler().fit_transform(X3), y3)
 print(len(clf.solution_), "problems, one for each pair;", [s.status for s in clf.solution_])
 assert all(s.status == "optimal" for s in clf.solution_)
 

@@ -135,9 +135,7 @@ A, t = sets["noisy"]
 lower = ucm.admissible(ucm.models.nu_svm(0.5), A, t)["nu"].lower
 for nu in (0.05, 0.1, 0.3):
     convex = ucm.compile(ucm.models.nu_svm(nu), A, t).regime.convex
-    print(
-        f"nu = {nu:g}: {'convex' if convex else 'not convex'} (the interval begins at {lower:.3f})"
-    )
+    print(f"nu = {nu:g}: {'convex' if convex else 'not convex'} (the interval begins at {lower:.3f})")
     assert convex == (nu > lower)
 
 # %% tags=["hide-cell"]

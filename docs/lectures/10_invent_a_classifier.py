@@ -48,9 +48,7 @@ class Budget(Domain, Projectable):
 
     def support(self, g):
         worst = np.argsort(-np.abs(g))
-        share = np.clip(
-            value(self.gamma) - np.arange(g.size), 0.0, 1.0
-        )  # 1, ..., 1, the rest, 0, ...
+        share = np.clip(value(self.gamma) - np.arange(g.size), 0.0, 1.0)  # 1, ..., 1, the rest, 0, ...
         q = np.zeros(g.size)
         q[worst] = share * np.sign(g[worst])
         return float(g @ q), q
@@ -217,9 +215,7 @@ table = {
     "nu-SVM": ucm.models.nu_svm(0.5),
     "MM-MPM": ucm.models.mm_mpm(0.5),
     "MM-FDA": ucm.models.mm_fda(0.5),
-    "budget": ucm.AffineImage(
-        np.diag(2.0 * A.std(axis=0)), Budget(Param("gamma", 0.5)), pos.mean - neg.mean
-    ),
+    "budget": ucm.AffineImage(np.diag(2.0 * A.std(axis=0)), Budget(Param("gamma", 0.5)), pos.mean - neg.mean),
 }
 for name, model in table.items():
     ((parameter, interval),) = ucm.admissible(model, A, y).items()
@@ -244,9 +240,7 @@ for name, model in table.items():
 means = X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0)
 spread = 0.3 * X.std(axis=0)
 for size in (0.0, 30.0):
-    w = ucm.solve(
-        ucm.AffineImage(np.diag(spread), Budget(size), pos.mean - neg.mean), X, y, tol=1e-9
-    ).w
+    w = ucm.solve(ucm.AffineImage(np.diag(spread), Budget(size), pos.mean - neg.mean), X, y, tol=1e-9).w
     shrunk = np.sign(means) * np.maximum(np.abs(means) - (spread if size else 0.0), 0.0)
     print(size, w @ shrunk / np.linalg.norm(shrunk))
     assert w @ shrunk / np.linalg.norm(shrunk) > 1 - 1e-6

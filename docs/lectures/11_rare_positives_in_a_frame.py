@@ -49,9 +49,7 @@ print(y_train.value_counts().to_dict(), "in", X_train.shape)
 
 # %%
 svm = ucm.models.svm(0.5)  # the hinge loss and lam ||w||^2; SVC(kernel="linear", C=1)
-mpm = Ellipsoid(pos.mean, pos.cov, Param("kappa", 1.0)) - Ellipsoid(
-    neg.mean, neg.cov, Param("kappa", 1.0)
-)
+mpm = Ellipsoid(pos.mean, pos.cov, Param("kappa", 1.0)) - Ellipsoid(neg.mean, neg.cov, Param("kappa", 1.0))
 print(svm)
 print(mpm)
 

@@ -230,9 +230,7 @@ def test_admissible_lists_the_interval_of_each_parameter(run: Run, wine: Path) -
     assert answer["kappa"]["lower"] == interval.lower
     assert answer["kappa"]["upper"] == pytest.approx(interval.upper, rel=1e-6)
     assert answer["kappa"]["how"]
-    status, out, _ = run(
-        "admissible", wine, "--model", "biased_l2_nu_svm", "--param", "kappa_neg=1"
-    )
+    status, out, _ = run("admissible", wine, "--model", "biased_l2_nu_svm", "--param", "kappa_neg=1")
     assert status == 0
     assert "kappa_pos" in out and "0.5" not in out.partition("biased")[0]
 
@@ -274,9 +272,7 @@ def test_the_help_names_what_is_read_by_blocks_and_every_command() -> None:
 
 
 # --- predict ----------------------------------------------------------------------------------
-def test_a_saved_classifier_predicts(
-    run: Run, wine: Path, wine_libsvm: Path, tmp_path: Path
-) -> None:
+def test_a_saved_classifier_predicts(run: Run, wine: Path, wine_libsvm: Path, tmp_path: Path) -> None:
     X, y = ucm.datasets.load("wine")
     saved, bare = tmp_path / "saved.json", tmp_path / "bare.csv"
     np.savetxt(bare, X, delimiter=",")
@@ -563,9 +559,7 @@ def test_ctrl_c_ends_without_a_traceback() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "models", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen([*COMMAND, "models", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:
         known(process.stdout).close()
         err = known(process.stderr).read()
@@ -597,9 +591,7 @@ def test_saved_labels_are_two_strings(tmp_path: Path, labels: Any) -> None:
 
 
 def test_a_saved_bias_is_finite(tmp_path: Path) -> None:
-    path = Saved(ucm.models.nu_svm(0.5), np.ones(2), 0.5, ["a", "b"], None, None).write(
-        tmp_path / "saved"
-    )
+    path = Saved(ucm.models.nu_svm(0.5), np.ones(2), 0.5, ["a", "b"], None, None).write(tmp_path / "saved")
     path.write_text(path.read_text().replace('"b": 0.5', '"b": NaN'))
     with pytest.raises(ucm.DataError, match="its bias is no finite number"):
         Saved.read(path)

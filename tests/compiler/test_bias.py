@@ -32,9 +32,7 @@ def test_multipliers_rule_is_the_intercept_of_nu_svc(name: str, nu: float) -> No
     assert sol.status == "optimal" and sol.bias_rule == "multipliers"
     np.testing.assert_allclose(sol.w, svc.coef_[0] / size, atol=2e-4)
     assert sol.b == pytest.approx(svc.intercept_[0] / size, abs=5e-4)
-    joint = ucm.solve(
-        ucm.Hull(signed, weights=ucm.CappedSimplex(1 / (y.size * nu))), X, y, tol=1e-9
-    )
+    joint = ucm.solve(ucm.Hull(signed, weights=ucm.CappedSimplex(1 / (y.size * nu))), X, y, tol=1e-9)
     assert joint.b == pytest.approx(sol.b, abs=1e-5) and joint.bias_rule == "multipliers"
     assert joint.objective == pytest.approx(sol.objective / 2, rel=1e-7)
 
@@ -43,19 +41,13 @@ def test_at_the_largest_nu_one_bound_is_infinite() -> None:
     """All weights of the smaller class stand at the cap; sklearn fails here, a limit does not."""
     X, y = load("breast_cancer")
     top = 2 * min((y > 0).sum(), (y < 0).sum()) / y.size
-    at, before = (
-        ucm.solve(ucm.models.nu_svm(nu), X, y, tol=1e-9) for nu in (top, top * (1 - 1e-7))
-    )
+    at, before = (ucm.solve(ucm.models.nu_svm(nu), X, y, tol=1e-9) for nu in (top, top * (1 - 1e-7)))
     assert at.status == "optimal" and np.isfinite(known(at.b))
     smaller = X[y == (1 if (y > 0).sum() < (y < 0).sum() else -1)]
     scores = smaller @ at.w
     np.testing.assert_allclose(at.w, before.w, atol=1e-5)
     # the finite end of an unbounded interval: the smaller class lies on one side of the other's level
-    assert (
-        scores.min() - 1e-6
-        <= np.clip(-known(at.b), scores.min(), scores.max())
-        <= scores.max() + 1e-6
-    )
+    assert scores.min() - 1e-6 <= np.clip(-known(at.b), scores.min(), scores.max()) <= scores.max() + 1e-6
 
 
 def test_one_hull_per_class_by_hand() -> None:
@@ -111,9 +103,7 @@ def test_the_midpoint_is_half_way_between_the_class_points() -> None:
     sol = ucm.compile(ucm.models.mm_mpm(0.4), X, y).solve()
     assert sol.bias_rule == "midpoint"
     S = {c: np.cov(X[y == c].T, bias=True) for c in (1, -1)}
-    point = {
-        c: X[y == c].mean(0) - c * 0.4 * S[c] @ sol.w / np.sqrt(sol.w @ S[c] @ sol.w) for c in S
-    }
+    point = {c: X[y == c].mean(0) - c * 0.4 * S[c] @ sol.w / np.sqrt(sol.w @ S[c] @ sol.w) for c in S}
     np.testing.assert_allclose(point[1] - point[-1], sol.x, atol=1e-4)
     assert sol.b == pytest.approx(-0.5 * sol.w @ (point[1] + point[-1]), abs=1e-5)
     for U in (
@@ -187,9 +177,7 @@ def test_odds_move_b_as_priors_do_in_a_discriminant_analysis() -> None:
     assert plan.solve().bias_rule == "odds"
     plain = ucm.compile(ucm.Point([1.0]), X, y).solve(bias_rule="min_error")
     priors = np.array(weights[::-1]) / sum(weights)
-    heavy, even = (
-        LinearDiscriminantAnalysis(priors=p).fit(X, y) for p in (priors, np.array([0.5, 0.5]))
-    )
+    heavy, even = (LinearDiscriminantAnalysis(priors=p).fit(X, y) for p in (priors, np.array([0.5, 0.5])))
     shift = heavy.intercept_[0] / heavy.coef_[0, 0] - even.intercept_[0] / even.coef_[0, 0]
     moved = known(plan.solve().b) - known(plain.b)
     np.testing.assert_allclose(moved, shift, rtol=1e-2)
@@ -244,10 +232,7 @@ def test_the_midpoint_of_a_multiple_is_that_of_the_set() -> None:
     """`2 A - 2 B` has class points twice as far out as the samples are."""
     X, y = load("wine")
     A, B = ucm.ReducedHull(pos, nu=0.5), ucm.ReducedHull(neg, nu=0.5)
-    b = [
-        ucm.compile(U, X, y).solve(bias_rule="midpoint").b
-        for U in (A - B, 2 * A - 2 * B, 3 * (A - B))
-    ]
+    b = [ucm.compile(U, X, y).solve(bias_rule="midpoint").b for U in (A - B, 2 * A - 2 * B, 3 * (A - B))]
     np.testing.assert_allclose([known(x) for x in b], known(b[0]), rtol=1e-5)
     halves = 0.5 * pos.mean + 0.5 * ucm.Hull(pos) - (2 * neg.mean - ucm.Hull(neg))
     sol = ucm.compile(halves, X, y).solve(bias_rule="midpoint")

@@ -57,16 +57,12 @@ def test_one_plan_in_many_threads(case: str) -> None:
     plan = ucm.compile(model, X, y, **options)
     alone = _figures(plan.solve())
     with ThreadPoolExecutor(4) as pool:
-        found = list(
-            pool.map(lambda limit: _figures(plan.solve(time_limit=limit)), [None, 99.0] * 4)
-        )
+        found = list(pool.map(lambda limit: _figures(plan.solve(time_limit=limit)), [None, 99.0] * 4))
     assert all(_same(alone, each) for each in found)
 
 
 @pytest.mark.parametrize("memo", ["samples", "gram"])
-def test_a_kept_product_that_another_thread_replaces(
-    memo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kept_product_that_another_thread_replaces(memo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other thread multiplies between the comparison of the vector and the look at its product."""
     one, other = np.linspace(0.0, 1.0, 300), np.linspace(1.0, 0.0, 300)
     gram = Gram(Kernel("rbf", 0.2), X)

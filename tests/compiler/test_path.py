@@ -68,9 +68,7 @@ def test_bad_grids_are_refused() -> None:
             options: dict[str, Any] = {**values, misspelt: [0.3]}
             with pytest.raises(ParameterError, match=f"{misspelt}; did you mean {meant}[?]"):
                 ucm.path(model, X, y, **options)
-    with pytest.raises(
-        ParameterError, match="unknown option kappa; the model's parameters are nu;"
-    ):
+    with pytest.raises(ParameterError, match="unknown option kappa; the model's parameters are nu;"):
         ucm.path(model, X, y, kappa=[0.3])
     for grid in ([], "0.3", 0.3, ["a"], [[0.3]], None):
         with pytest.raises(ParameterError, match="nu takes one number or more"):
@@ -129,9 +127,7 @@ def test_bounds_on_a_path_equal_bounds_of_single_solves(monkeypatch: pytest.Monk
             for k, proof in enumerate(
                 certify_batch(model, data, Z, bad, -walls, walls, np.full(size, ridge))
             ):
-                alone = certify_objective(
-                    model, data, FeatureNormal(X, Z[k, :-1]), Z[k, -1], bad[k]
-                )
+                alone = certify_objective(model, data, FeatureNormal(X, Z[k, :-1]), Z[k, -1], bad[k])
                 assert proof.primal == pytest.approx(alone.primal, rel=1e-12)
                 assert proof.dual == pytest.approx(alone.dual, rel=1e-9, abs=1e-9)
 
@@ -154,8 +150,7 @@ PAIRS = {
     "caps of both": ucm.models.nu_svm(0.6),
     "beside a point": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
     - (ucm.ReducedHull(ucm.neg, nu=ucm.Param("nu", 0.6)) + 0.02 * ucm.Point(np.ones(6))),
-    "one cap": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
-    - ucm.ReducedHull(ucm.neg, eta=0.001),
+    "one cap": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6)) - ucm.ReducedHull(ucm.neg, eta=0.001),
 }
 
 

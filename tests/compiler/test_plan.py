@@ -172,9 +172,7 @@ def test_an_unscaled_reference_says_the_same_in_the_letters_of_the_formula(
 @pytest.mark.parametrize(
     ("name", "options"), [("clarabel", {"max_iter": 100}), ("scs", {"max_iters": 50_000})]
 )
-def test_a_conic_solver_takes_sets_and_losses_by_one_name(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_a_conic_solver_takes_sets_and_losses_by_one_name(name: str, options: dict[str, Any]) -> None:
     X, y = load("iris")
     for model in (ucm.models.nu_svm(0.8), ucm.models.mm_mpm(0.3), ucm.SquaredHinge() + ucm.L2()):
         known = ucm.solve(model, X, y)

@@ -99,10 +99,7 @@ def test_losses_with_kinks_go_by_their_size() -> None:
             assert other.status == "optimal"
             assert plan.solve().objective == pytest.approx(other.objective, rel=1e-6)
     assert ucm.compile(ucm.Hinge() + ucm.L1(), X, y).solver.name == "highs"
-    assert (
-        ucm.compile(ucm.Hinge() + ucm.L1(), sparse.csr_matrix(X * (X > 1.0)), y).solver.name
-        == "highs"
-    )
+    assert ucm.compile(ucm.Hinge() + ucm.L1(), sparse.csr_matrix(X * (X > 1.0)), y).solver.name == "highs"
 
 
 def test_wide_sparse_samples_are_solved_without_newton_systems() -> None:

@@ -23,8 +23,7 @@ WEIGHED = {
     "svm": ucm.models.psvm(1.0, 0.1),
     "losses": ucm.Hinge(2.0, on=pos) + 3.0 * ucm.HuberHinge(0.5) + 5.0 * ucm.L2(),
     "group and class": ucm.ReducedHull(A, eta=0.01) - ucm.ReducedHull(neg, nu=0.3),
-    "groups in balls": ucm.Hull(A, weights=ucm.ChiSquareBall(1.0))
-    - ucm.Hull(B, weights=ucm.KLBall(0.5)),
+    "groups in balls": ucm.Hull(A, weights=ucm.ChiSquareBall(1.0)) - ucm.Hull(B, weights=ucm.KLBall(0.5)),
     "signed group": ucm.Hull(signed.group("A"), weights=ucm.CappedSimplex(0.007)),
     "moments of groups": ucm.Ellipsoid(A.mean, A.cov, 0.5) - ucm.Ellipsoid(neg.mean, B.cov, 0.4),
     "svm of groups": ucm.Hinge(on=A) + 2.0 * ucm.Hinge(on=neg) + 5.0 * ucm.L2(),
@@ -69,9 +68,7 @@ def test_the_bias_of_least_error_counts_weights(name: str) -> None:
 def test_a_path_over_weighed_rows() -> None:
     X, y, tags = tagged_samples()
     weights = {"sample_weight": tags["sample_weight"]}
-    rows = ucm.path(
-        ucm.models.nu_svm(0.5), ucm.open_rows(X, y, block=100, **weights), nu=[0.4, 0.5]
-    )
+    rows = ucm.path(ucm.models.nu_svm(0.5), ucm.open_rows(X, y, block=100, **weights), nu=[0.4, 0.5])
     memory = ucm.path(ucm.models.nu_svm(0.5), X, y, nu=[0.4, 0.5], **weights)
     for ours, theirs in zip(rows, memory, strict=True):
         assert ours.objective == pytest.approx(theirs.objective, rel=2e-6)
@@ -125,9 +122,7 @@ def test_balls_that_bind_for_light_rows_only() -> None:
     X, y = samples(60)
     weights = np.where(np.arange(60) % 2, 1.0, 0.01)
     X[::2, 0] -= 3.0 * y[::2]
-    U = ucm.Hull(pos, weights=ucm.ChiSquareBall(30.0)) - ucm.Hull(
-        neg, weights=ucm.ChiSquareBall(30.0)
-    )
+    U = ucm.Hull(pos, weights=ucm.ChiSquareBall(30.0)) - ucm.Hull(neg, weights=ucm.ChiSquareBall(30.0))
     X[:, 0] += 20.0 * y
     rows = ucm.solve(U, ucm.open_rows(X, y, sample_weight=weights, block=20))
     memory = ucm.solve(U, X, y, sample_weight=weights)

@@ -144,9 +144,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("kind", "part", "spoil"), BROKEN, ids=lambda x: str(x)[:10])
-def test_malformed_sparse_matrices_are_refused(
-    kind: str, part: str, spoil: Callable[[Any], None]
-) -> None:
+def test_malformed_sparse_matrices_are_refused(kind: str, part: str, spoil: Callable[[Any], None]) -> None:
     X = sparse.csr_matrix(APART).asformat(kind).copy()
     spoil(getattr(X, part))
     solution, classifier = ucm.solve(NU, APART, Y), ucm.Classifier(NU).fit(APART, Y)
@@ -201,9 +199,7 @@ def test_decisions_of_other_samples() -> None:
         ):  # fmt: skip
             with pytest.raises(DataError, match=words):
                 solution.decision(wrong)
-        assert solution.decision(sparse.csr_matrix(APART)) == pytest.approx(
-            solution.decision(APART.tolist())
-        )
+        assert solution.decision(sparse.csr_matrix(APART)) == pytest.approx(solution.decision(APART.tolist()))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
@@ -418,9 +414,7 @@ def test_a_dual_vector_proves_nothing_by_its_length(length: float) -> None:
 
 
 def test_a_point_outside_of_the_set_does_not_prove_zero_inside() -> None:
-    nowhere = _solver(
-        MinNorm, lambda form: Answer([0.0 * v for v in form.centers()], status="max_iter")
-    )
+    nowhere = _solver(MinNorm, lambda form: Answer([0.0 * v for v in form.centers()], status="max_iter"))
     found = ucm.solve(HULLS, APART, Y, solver=nowhere)
     assert found.status == "max_iter" and found.certificate.violation == 1.0
 
@@ -518,9 +512,7 @@ def test_sparse_samples_have_the_references_of_dense_ones(shape: tuple[int, int]
         assert values == pytest.approx([values[0]] * len(values), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "model", [NU, models.mm_fda(0.3), models.svm(1.0), models.psvm(1.5, 1.0)], ids=repr
-)
+@pytest.mark.parametrize("model", [NU, models.mm_fda(0.3), models.svm(1.0), models.psvm(1.5, 1.0)], ids=repr)
 def test_verify_knows_the_tolerance_of_the_solve(model: Any) -> None:
     for tol in (0.3, 1e-2, 1e-3):
         plan = ucm.compile(model, MIXED + 0.8 * Y[:, None], Y)

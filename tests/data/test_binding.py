@@ -47,9 +47,7 @@ def test_samples_of_every_kind(make: Any) -> None:
 
 
 def test_integers_booleans_and_duplicated_sparse_entries() -> None:
-    np.testing.assert_array_equal(
-        bind(np.array([[1], [0]], dtype=np.uint8), [1, -1]).X, [[1.0], [0.0]]
-    )
+    np.testing.assert_array_equal(bind(np.array([[1], [0]], dtype=np.uint8), [1, -1]).X, [[1.0], [0.0]])
     np.testing.assert_array_equal(bind(np.array([[True], [False]]), [1, -1]).X, [[1.0], [0.0]])
     twice = sparse.csr_matrix(([1.0, 2.0, 5.0], [0, 0, 0], [0, 2, 3]), shape=(2, 1))
     data = bind(twice, [1, -1])

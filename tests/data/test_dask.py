@@ -39,9 +39,7 @@ def samples(m: int = 2000, n: int = 4, seed: int = 0) -> tuple[Any, Any]:
 
 
 # without a network the scheduler asks in vain for the own address, and takes the name of the machine
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Couldn't detect a suitable IP address:RuntimeWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address:RuntimeWarning")
 
 
 def lazy(X: Any, y: Any, rows: Any = 300) -> tuple[Any, Any]:
@@ -112,9 +110,7 @@ def test_folds_do_not_move_the_samples(client: Any, monkeypatch: pytest.MonkeyPa
     means = [s.cv_results_["mean_test_score"] for s in (search, memory)]
     assert means[0] == pytest.approx(means[1], abs=0.02)
     assert float(search.score(lazy_X, lazy_y)) == pytest.approx(memory.score(X, y), abs=0.01)
-    assert found[0].score == pytest.approx(
-        ucm.compare(svm, X, y, cv=3, progress=False)[0].score, abs=0.02
-    )
+    assert found[0].score == pytest.approx(ucm.compare(svm, X, y, cv=3, progress=False)[0].score, abs=0.02)
 
 
 def test_scores_of_frames_from_files(client: Any, tmp_path: Any) -> None:
@@ -138,9 +134,7 @@ def test_scores_of_frames_from_files(client: Any, tmp_path: Any) -> None:
         assert float(clf.score(X_of, y_of)) == right.mean()
     weighed = np.average(right, weights=table["w"])
     for w in ("w", frame["w"]):
-        assert float(clf.score(frame, "grade", sample_weight=w)) == pytest.approx(
-            weighed, rel=1e-12
-        )
+        assert float(clf.score(frame, "grade", sample_weight=w)) == pytest.approx(weighed, rel=1e-12)
     logistic = ucm.Classifier(ucm.Logistic() + ucm.L2()).fit(X, y)
     found: Any = logistic.predict_proba(lazy(X, y)[0])
     assert found.compute() == pytest.approx(logistic.predict_proba(X))
@@ -285,9 +279,7 @@ def test_the_classifier_answers_lazily(client: Any) -> None:
     lazy_X, lazy_y = lazy(X, y)
     classifier = ucm.Classifier(NU).fit(lazy_X, lazy_y)
     lazily: Any = classifier.predict(lazy_X), classifier.decision_function(lazy_X)
-    for own, plain in zip(
-        lazily, (classifier.predict(X), classifier.decision_function(X)), strict=True
-    ):
+    for own, plain in zip(lazily, (classifier.predict(X), classifier.decision_function(X)), strict=True):
         assert dask.is_dask_collection(own) and own.chunks == lazy_y.chunks
         assert np.asarray(own) == pytest.approx(plain, rel=1e-12)
     w = np.linspace(0.0, 1.0, y.size)
@@ -323,9 +315,7 @@ def test_a_pickle_leaves_the_samples_out(client: Any) -> None:
 
 def test_a_path_agrees_with_memory(client: Any) -> None:
     X, y = samples()
-    model = ucm.ReducedHull(pos, nu=ucm.Param("nu", 0.4)) - ucm.ReducedHull(
-        neg, nu=ucm.Param("nu", 0.4)
-    )
+    model = ucm.ReducedHull(pos, nu=ucm.Param("nu", 0.4)) - ucm.ReducedHull(neg, nu=ucm.Param("nu", 0.4))
     rows, memory = (ucm.path(model, *own, nu=[0.4, 0.5]) for own in (lazy(X, y), (X, y)))
     for one, other in zip(rows, memory, strict=True):
         assert one.status == "optimal"
@@ -454,9 +444,7 @@ def test_samples_that_cannot_be_computed_again(workers: Any) -> None:
         source.map_reduce(counted, states={})
 
 
-def test_limits_and_interrupts_end_between_rounds(
-    workers: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_and_interrupts_end_between_rounds(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     y = np.where(rng.random(20_000) < 0.5, 1.0, -1.0)
     X = rng.standard_normal((20_000, 4))

@@ -198,9 +198,7 @@ def test_points_is_its_points() -> None:
         assert plan.verify().agrees
     source = {"X": X, "y": y}
     exec(ucm.to_cvxpy_source(ucm.Hull(points) - neg.mean), source)
-    assert source["objective"] == pytest.approx(
-        ucm.solve(ucm.Hull(pos) - neg.mean, X, y).objective, rel=1e-5
-    )
+    assert source["objective"] == pytest.approx(ucm.solve(ucm.Hull(pos) - neg.mean, X, y).objective, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +228,7 @@ def test_a_loss_of_a_group_asks_for_labels() -> None:
 
 # --- every function that takes samples --------------------------------------------------------------
 WEIGHTS = 1.0 + (np.arange(Y.size) % 3 == 0)
-GROUPED = ucm.ReducedHull(pos.group("A"), nu=Param("nu", 0.4)) - ucm.ReducedHull(
-    neg, nu=Param("nu", 0.4)
-)
+GROUPED = ucm.ReducedHull(pos.group("A"), nu=Param("nu", 0.4)) - ucm.ReducedHull(neg, nu=Param("nu", 0.4))
 
 
 def takers() -> dict[str, Any]:
@@ -250,9 +246,9 @@ def takers() -> dict[str, Any]:
         "WeightsDisplay": lambda **k: (
             shown.WeightsDisplay.from_model(GROUPED, X, Y, **k).weights[""][1].max()
         ),
-        "PathDisplay": lambda **k: shown.PathDisplay.from_model(
-            GROUPED, X, Y, nu=[0.4, 0.5], **k
-        ).objective[0],
+        "PathDisplay": lambda **k: shown.PathDisplay.from_model(GROUPED, X, Y, nu=[0.4, 0.5], **k).objective[
+            0
+        ],
         "ConvergenceDisplay": lambda **k: shown.ConvergenceDisplay.from_model(
             GROUPED, X, Y, solvers=["apg"], **k
         ).runs["apg"][1][0],

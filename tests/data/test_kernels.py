@@ -49,10 +49,7 @@ def distance(name: str, K: np.ndarray, y: np.ndarray) -> float:
     kappa = dict(MODELS[name].params())
     if name in ("mm_mpm", "mm_fda"):
         radius = kappa["kappa"]
-        u = {
-            side: cp.Variable(int(side_rows.sum()))
-            for side, side_rows in (("+", plus), ("-", minus))
-        }
+        u = {side: cp.Variable(int(side_rows.sum())) for side, side_rows in (("+", plus), ("-", minus))}
         parts, constraints = [], []
         for side, rows, sign in (("+", plus, 1.0), ("-", minus, -1.0)):
             k = int(rows.sum())
@@ -105,9 +102,7 @@ def test_rbf_against_clarabel_on_the_gram(name: str) -> None:
 
 @pytest.mark.parametrize("dataset", ["heart", "ionosphere", "sonar"])
 @pytest.mark.parametrize("name", ["nu_svm", "mm_mpm", "l2_nu_svm"])
-def test_distances_on_the_papers_data_agree_with_cvxpy(
-    name: str, dataset: str, shared_data: Loader
-) -> None:
+def test_distances_on_the_papers_data_agree_with_cvxpy(name: str, dataset: str, shared_data: Loader) -> None:
     X, y = shared_data(dataset)
     X, y = np.asarray(X.todense() if sp.issparse(X) else X), y.astype(float)
     keep = np.random.default_rng(0).permutation(y.size)[:150]
@@ -154,9 +149,7 @@ def test_the_linear_kernel_of_a_psvm(p: float) -> None:
     assert_allclose(same.solve(tol=1e-12).decision(X), plain.decision(X), atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "model", [models.coherent_mm_mpm(0.5), models.coherent_mm_fda(0.5)], ids=repr
-)
+@pytest.mark.parametrize("model", [models.coherent_mm_mpm(0.5), models.coherent_mm_fda(0.5)], ids=repr)
 def test_ellipsoids_within_hulls_against_clarabel(model: Any) -> None:
     X, y = sample(30)
     plan = ucm.compile(model, X, y, kernel="rbf")
@@ -467,9 +460,7 @@ def test_features_in_place_of_a_kernel_over_rows_and_in_estimators() -> None:
     assert np.array_equal(here.predict(rows), here.predict(X))
     exact = ucm.Classifier(models.nu_svm(0.5), kernel="rbf", gamma=0.2).fit(X, y)
     assert np.array_equal(exact.predict(rows), exact.predict(X))
-    search = ucm.ClassifierCV(
-        ucm.Classifier(models.nu_svm(0.5), **options), param_range=3, cv=2
-    ).fit(X, y)
+    search = ucm.ClassifierCV(ucm.Classifier(models.nu_svm(0.5), **options), param_range=3, cv=2).fit(X, y)
     assert search.best_estimator_.kernel_approx == 20
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     Xi, yi = scikit.load_iris(return_X_y=True)
@@ -550,8 +541,7 @@ def test_a_set_that_holds_0_where_the_gram_matrix_does_not_fit() -> None:
 # --- balls and losses of every kind ---------------------------------------------------------------
 BALLS = {
     "hulls and a ball": models.nu_svm(0.5) + ucm.Ball(0, ucm.Param("r", 0.05)),
-    "a ball around a mean": ucm.Ball(ucm.pos.mean, 0.1)
-    - ucm.Hull(ucm.neg, weights=ucm.NormBall(0.3)),
+    "a ball around a mean": ucm.Ball(ucm.pos.mean, 0.1) - ucm.Hull(ucm.neg, weights=ucm.NormBall(0.3)),
     "Wasserstein": ucm.Wasserstein(ucm.pos, 0.1) - ucm.Wasserstein(ucm.neg, 0.1),
     "Gelbrich": ucm.Gelbrich(ucm.pos, 0.1, 0.3) - ucm.neg.mean,
     "intersection": (ucm.Hull(ucm.pos) & ucm.Ball(ucm.pos.mean, 0.3)) - ucm.neg.mean,

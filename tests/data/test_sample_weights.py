@@ -129,9 +129,7 @@ def test_relative_weights_are_what_a_divergence_counts(unit: float) -> None:
 @pytest.mark.parametrize("rows", [False, True])
 def test_a_cap_below_the_weights_is_named_as_declared(weights: np.ndarray, rows: bool) -> None:
     given: Any = (ucm.open_rows(X, Y, sample_weight=weights),) if rows else (X, Y)
-    with pytest.raises(
-        EmptySetError, match=r"CappedSimplex\(0.2\): empty.*by their weights"
-    ) as raised:
+    with pytest.raises(EmptySetError, match=r"CappedSimplex\(0.2\): empty.*by their weights") as raised:
         ucm.solve(
             ucm.Hull(signed, weights=ucm.CappedSimplex(0.2)),
             *given,
@@ -256,9 +254,7 @@ def test_one_dialect_of_class_weights() -> None:
     one = untyped.solve(model, X, Y, class_weight={-1: 3.0})
     assert one.objective == untyped.solve(model, X, Y, class_weight=(1.0, 3.0)).objective
     both = untyped.solve(model, X, Y, class_weight="balanced", sample_weight=COPIES)
-    assert both.objective == pytest.approx(
-        untyped.solve(model, X2, Y2, class_weight="balanced").objective
-    )
+    assert both.objective == pytest.approx(untyped.solve(model, X2, Y2, class_weight="balanced").objective)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMED if n not in ("signed moments",)])
@@ -281,9 +277,7 @@ def test_guarantees_with_weights_equal_repeated_samples(name: str) -> None:
 
 
 def test_the_path_takes_weights() -> None:
-    found = ucm.path(
-        models.nu_svm(0.6), X, Y, nu=[0.5, 0.6], sample_weight=COPIES, class_weight=(1, 2)
-    )
+    found = ucm.path(models.nu_svm(0.6), X, Y, nu=[0.5, 0.6], sample_weight=COPIES, class_weight=(1, 2))
     alone = untyped.solve(models.nu_svm(0.6), X, Y, sample_weight=COPIES, class_weight=(1, 2))
     assert found[1].objective == pytest.approx(alone.objective, rel=1e-6)
 
@@ -349,9 +343,7 @@ def test_the_weight_of_a_class_makes_no_more_samples(weights: Any) -> None:
         wanted = untyped.solve(U, X, Y, sample_weight=weights)
         assert found.objective == pytest.approx(wanted.objective, rel=1e-6)
         assert plan.verify().agrees
-    (told, _) = [
-        g for g in untyped.compile(level, X, Y, class_weight=(3, 1)).guarantees() if g.probability
-    ]
+    (told, _) = [g for g in untyped.compile(level, X, Y, class_weight=(3, 1)).guarantees() if g.probability]
     assert told.probability == pytest.approx(0.95)
 
 
@@ -378,9 +370,7 @@ def test_losses_of_one_class_keep_the_laws(loss: Any) -> None:
         loss.value([0.5])
 
 
-@pytest.mark.parametrize(
-    "penalty", [0.5 * ucm.L2(), 0.5 * ucm.L1(), 0.5 * ucm.CappedL1(1)], ids=repr
-)
+@pytest.mark.parametrize("penalty", [0.5 * ucm.L2(), 0.5 * ucm.L1(), 0.5 * ucm.CappedL1(1)], ids=repr)
 def test_two_losses_of_one_class_are_class_weights(penalty: Any) -> None:
     for base in (ucm.Hinge, ucm.Logistic, ucm.Ramp):
         apart = base(on=pos) + 3 * base(on=neg) + penalty
@@ -397,9 +387,7 @@ def test_two_hinges_of_one_class_each_are_one_of_pairs(options: dict[str, Any]) 
     apart = ucm.Hinge(on=pos) + 3 * ucm.Hinge(on=neg) + 0.5 * ucm.L2()
     plan = untyped.compile(apart, X, Y, solver="smo", sample_weight=GENERAL, **options)
     found = plan.solve()
-    wanted = untyped.solve(
-        models.psvm(1.0), X, Y, class_weight=(1, 3), sample_weight=GENERAL, **options
-    )
+    wanted = untyped.solve(models.psvm(1.0), X, Y, class_weight=(1, 3), sample_weight=GENERAL, **options)
     assert found.status == "optimal" and plan.verify().agrees
     assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
     with pytest.raises(ucm.UCMError, match=r"smo|kernel"):
@@ -423,9 +411,7 @@ def test_losses_of_groups_are_weights_of_samples(loss: Any, penalty: Any) -> Non
     found, wanted = plan.solve(), untyped.solve(loss() + penalty, X, Y, sample_weight=c)
     assert found.objective == pytest.approx(wanted.objective, rel=1e-6, abs=1e-7)
     assert plan.verify().agrees
-    assert (
-        ucm.from_json(ucm.to_json(model)) == model and eval(repr(model), dict(vars(ucm))) == model
-    )
+    assert ucm.from_json(ucm.to_json(model)) == model and eval(repr(model), dict(vars(ucm))) == model
     assert r"y_{i} = +1, g_{i} = \mathrm{A}" in model.problem_latex()
 
 
@@ -457,9 +443,7 @@ def test_the_largest_penalty_is_none_or_that_of_solves() -> None:
     for _ in range(12):
         kinds = rng.permutation(len(parts))[:2]
         own = [ucm.Hinge if rng.random() < 0.7 else ucm.SquaredHinge for _ in kinds]
-        extra = [
-            float(rng.integers(1, 4)) * of(on=parts[k]) for of, k in zip(own, kinds, strict=True)
-        ]
+        extra = [float(rng.integers(1, 4)) * of(on=parts[k]) for of, k in zip(own, kinds, strict=True)]
         losses.append(ucm.Hinge() + extra[0] + extra[1])
     for loss in losses:
         for penalty in (ucm.L1(), ucm.LInf()):
@@ -565,9 +549,7 @@ def test_weights_are_routed_to_the_folds() -> None:
     with sklearn.config_context(enable_metadata_routing=True):
         clf: Any = ucm.Classifier(models.psvm())
         clf.set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
-        found = cross_validate(
-            clf, X, Y, cv=2, params={"sample_weight": COPIES}, return_estimator=True
-        )
+        found = cross_validate(clf, X, Y, cv=2, params={"sample_weight": COPIES}, return_estimator=True)
     for fold, (train, _) in zip(found["estimator"], StratifiedKFold(2).split(X, Y), strict=True):
         wanted = ucm.Classifier(models.psvm()).fit(X[train], Y[train], sample_weight=COPIES[train])
         assert_array_equal(fold.coef_, wanted.coef_)

@@ -31,9 +31,7 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "fortran":
         return ucm.open_rows(np.asfortranarray(X), y, block=100), None
     if kind == "csr":
-        return ucm.open_rows(
-            sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0)), y, block=64
-        ), None
+        return ucm.open_rows(sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0)), y, block=64), None
     if kind in ("npy", "columns", "float32", "integers"):
         own = {
             "npy": X,
@@ -55,9 +53,7 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
         if kind == "feather":
             pytest.importorskip("pyarrow.feather").write_feather(table, folder / "X.feather")
             return folder / "X.feather", "label"
-        pytest.importorskip("pyarrow.parquet").write_table(
-            table, folder / "X.parquet", row_group_size=130
-        )
+        pytest.importorskip("pyarrow.parquet").write_table(table, folder / "X.parquet", row_group_size=130)
         return str(folder / "X.parquet"), None
     if kind == "csv":
         pytest.importorskip("pyarrow.csv")
@@ -326,9 +322,7 @@ def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["npy", "hdf5", "zarr"])
-def test_a_file_is_looked_at_once(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_looked_at_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source: Any = ucm.open_rows(*written(kind, tmp_path, *samples(30)))
     seen: list[Path] = []
 
@@ -404,8 +398,7 @@ def table_of(m: int = 300) -> Any:
     pyarrow: Any = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
     X, y = samples(m)
     return pyarrow.table(
-        {f"x{j}": X[:, j] for j in range(X.shape[1])}
-        | {"grade": y, "id": np.arange(m), "weight": np.ones(m)}
+        {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"grade": y, "id": np.arange(m), "weight": np.ones(m)}
     )
 
 

@@ -55,9 +55,7 @@ def mixed() -> tuple[np.ndarray, np.ndarray]:
 
 # --- scikit-learn's checks ----------------------------------------------------------------------
 @parametrize_with_checks(ESTIMATORS)
-def test_estimators_pass_the_checks_of_scikit_learn(
-    estimator: Any, check: Callable[[Any], None]
-) -> None:
+def test_estimators_pass_the_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
 
@@ -72,9 +70,7 @@ def test_the_check_of_the_array_api() -> None:
         "    check_array_api_input('Classifier', clf, array_namespace='numpy')\n"
     )
     environment = os.environ | {"SCIPY_ARRAY_API": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     if "array_api_compat is not installed" in done.stderr:
         pytest.skip("scikit-learn before 1.7 needs array_api_compat")
     assert done.returncode == 0, done.stderr
@@ -223,9 +219,7 @@ def test_data_frames_name_the_features(apart: tuple) -> None:
     ],
     ids=["fortran", "strided", "list", "csr", "csc", "coo", "csr_array"],
 )
-def test_the_memory_layout_does_not_change_the_classifier(
-    apart: tuple, model: Any, layout: Callable
-) -> None:
+def test_the_memory_layout_does_not_change_the_classifier(apart: tuple, model: Any, layout: Callable) -> None:
     X, y = apart
     X = np.where(np.abs(X) < 0.3, 0.0, X)
     expected = ucm.Classifier(model).fit(X, y)
@@ -282,9 +276,7 @@ def test_constant_and_duplicated_features(apart: tuple, model: Any) -> None:
     assert_allclose(clf.coef_[0, 0], clf.coef_[0, 5], atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "model", [mm_fda(0.1), mm_mpm(0.1), nu_svm(0.03), l2_nu_svm(0.9)], ids=repr
-)
+@pytest.mark.parametrize("model", [mm_fda(0.1), mm_mpm(0.1), nu_svm(0.03), l2_nu_svm(0.9)], ids=repr)
 def test_a_class_of_one_sample(apart: tuple, model: Any) -> None:
     X = np.vstack([apart[0][:20], [[9.0, 9.0, 9.0, 9.0]]])
     y = np.repeat([0, 1], [20, 1])
@@ -517,9 +509,7 @@ def test_class_weight_in_the_bias(mixed: tuple, model: Any) -> None:
     assert_array_equal(costly.coef_, plain.coef_)
     assert (costly.predict(X)[y == 1] == 1).all()
     scores = X @ plain.coef_[0]
-    best = min(
-        (50.0 * (scores[y == 1] <= t)).sum() + (scores[y == 0] > t).sum() for t in scores - 1e-9
-    )
+    best = min((50.0 * (scores[y == 1] <= t)).sum() + (scores[y == 0] > t).sum() for t in scores - 1e-9)
     assert (costly.predict(X) != y).sum() == best
 
 
@@ -667,9 +657,7 @@ BAD_MODELS = {
 
 
 @pytest.mark.parametrize(("model", "error", "message"), BAD_MODELS.values(), ids=BAD_MODELS.keys())
-def test_fit_refuses_bad_models(
-    mixed: tuple, model: Any, error: type[Exception], message: str
-) -> None:
+def test_fit_refuses_bad_models(mixed: tuple, model: Any, error: type[Exception], message: str) -> None:
     """`set_params` takes any model, as a search needs; `fit` refuses it."""
     clf = ucm.Classifier().set_params(model=model)
     with pytest.raises(error, match=message):
@@ -684,9 +672,7 @@ def test_fit_refuses_bad_models(
     ],
     ids=["nu below", "kappa above"],
 )
-def test_a_convex_solver_by_name_where_zero_lies_in_the_set(
-    mixed: tuple, model: Any, message: str
-) -> None:
+def test_a_convex_solver_by_name_where_zero_lies_in_the_set(mixed: tuple, model: Any, message: str) -> None:
     """By name it ends there; "auto" goes over to the non-convex side."""
     with pytest.raises(ucm.SolverError, match=message):
         ucm.Classifier(model, solver="ssnal").fit(*mixed)
@@ -760,18 +746,14 @@ def test_side_says_through_which_map_a_sample_is_read() -> None:
     rng = np.random.default_rng(0)
     M1 = np.eye(3)[:2]
     M2 = M1 + 0.1 * rng.standard_normal((2, 3))
-    U = M1 @ ucm.Hull(pos, weights=ucm.NormBall(0.2)) - M2 @ ucm.Hull(
-        neg, weights=ucm.NormBall(0.2)
-    )
+    U = M1 @ ucm.Hull(pos, weights=ucm.NormBall(0.2)) - M2 @ ucm.Hull(neg, weights=ucm.NormBall(0.2))
     with pytest.raises(ucm.CompositionError, match='read_as="pos" or read_as="neg"'):
         ucm.Classifier(U).fit(X, y)
     w = ucm.solve(U, X, y).w
     for side, M in (("pos", M1), ("neg", M2)):
         clf = ucm.Classifier(U, read_as=side).fit(X, y)
         np.testing.assert_allclose(clf.coef_[0], M.T @ w, atol=1e-8)
-        np.testing.assert_allclose(
-            clf.decision_function(X), (X @ M.T) @ w + clf.intercept_[0], atol=1e-12
-        )
+        np.testing.assert_allclose(clf.decision_function(X), (X @ M.T) @ w + clf.intercept_[0], atol=1e-12)
         assert clf.solution_.bias_rule == "min_error" and clf.get_params()["read_as"] == side
         errors = min(int(((X @ M.T @ w + b) * y <= 0).sum()) for b in -(X @ M.T @ w) + 1e-9)
         assert int((clf.predict(X) != y).sum()) <= errors
@@ -796,9 +778,7 @@ def test_side_of_one_map_or_several_classes() -> None:
         ucm.Classifier(U, read_as="left").fit(X, y)
     # a square matrix too, where w would fit the samples
     for N in (M, np.diag(np.arange(1.0, 1.0 + M.shape[1]))):
-        V = N @ (
-            ucm.Hull(pos, weights=ucm.NormBall(0.2)) - ucm.Hull(neg, weights=ucm.NormBall(0.2))
-        )
+        V = N @ (ucm.Hull(pos, weights=ucm.NormBall(0.2)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)))
         alone, fitted = ucm.solve(V, X, y), ucm.Classifier(V).fit(X, y)
         np.testing.assert_allclose(alone.decision(X), fitted.decision_function(X))
         images = np.asarray(X) @ N.T

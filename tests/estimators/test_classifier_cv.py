@@ -75,9 +75,7 @@ def best_of(search: ucm.ClassifierCV) -> float:
 @parametrize_with_checks(
     [ucm.ClassifierCV(param_range=2, cv=2), ucm.ClassifierCV(mm_fda(0.05), param_range=2, cv=2)]
 )
-def test_searches_pass_the_checks_of_scikit_learn(
-    estimator: Any, check: Callable[[Any], None]
-) -> None:
+def test_searches_pass_the_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
 
 
@@ -101,9 +99,7 @@ def test_scores_equal_separate_fits(model: Any, cancer: Table) -> None:
     X, y = cancer
     search = ucm.ClassifierCV(model, param_range=4, cv=3).fit(X, y)
     assert scores_of(search).shape == (4, 3)
-    assert np.array_equal(
-        scores_of(search), one_by_one(model, values_of(search), X, y, StratifiedKFold(3))
-    )
+    assert np.array_equal(scores_of(search), one_by_one(model, values_of(search), X, y, StratifiedKFold(3)))
     assert best_of(search) == values_of(search)[search.best_index_]
     assert search.best_score_ == scores_of(search).mean(axis=1).max()
     (name,) = model.params()
@@ -114,13 +110,9 @@ def test_scores_equal_separate_fits(model: Any, cancer: Table) -> None:
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 @pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.3)], ids=repr)
-def test_scores_of_several_classes_equal_separate_fits(
-    model: Any, scheme: str, wine: Table
-) -> None:
+def test_scores_of_several_classes_equal_separate_fits(model: Any, scheme: str, wine: Table) -> None:
     X, y = wine
-    search = ucm.ClassifierCV(ucm.Classifier(model, multi_class=scheme), param_range=3, cv=3).fit(
-        X, y
-    )
+    search = ucm.ClassifierCV(ucm.Classifier(model, multi_class=scheme), param_range=3, cv=3).fit(X, y)
     expected = one_by_one(model, values_of(search), X, y, StratifiedKFold(3), multi_class=scheme)
     assert np.array_equal(scores_of(search), expected, equal_nan=True)
 
@@ -150,9 +142,7 @@ def test_other_folds_and_scores(model: Any, cancer: Table) -> None:
     found = ucm.ClassifierCV(model, param_range=3, cv=folds, scoring="roc_auc").fit(X, y)
     (name,) = model.params()
     expected = [
-        cross_val_score(
-            ucm.Classifier(model.with_params(**{name: v})), X, y, cv=folds, scoring="roc_auc"
-        )
+        cross_val_score(ucm.Classifier(model.with_params(**{name: v})), X, y, cv=folds, scoring="roc_auc")
         for v in values_of(found)
     ]
     assert np.allclose(scores_of(found), expected, atol=1e-12)
@@ -174,9 +164,7 @@ def test_sparse_samples_choose_the_value_of_dense_samples(cancer: Table) -> None
     X, y = cancer
     for model in (mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4)):
         dense = ucm.ClassifierCV(model, param_range=3, cv=3).fit(X, y)
-        thin = ucm.ClassifierCV(model, param_range=values_of(dense), cv=3).fit(
-            sparse.csr_array(X), y
-        )
+        thin = ucm.ClassifierCV(model, param_range=values_of(dense), cv=3).fit(sparse.csr_array(X), y)
         assert np.array_equal(scores_of(dense), scores_of(thin))
 
 
@@ -199,15 +187,11 @@ def test_a_weight_is_a_repetition(model: Any, cancer: Table) -> None:
 def test_scores_with_a_kernel_equal_separate_fits(cancer: Table) -> None:
     X, y = cancer[0][:80], cancer[1][:80]
     model, values = nu_svm(0.3), [0.2, 0.3]
-    rbf = ucm.ClassifierCV(
-        ucm.Classifier(model, kernel="rbf", gamma=0.1), param_range=values, cv=3
-    ).fit(X, y)
+    rbf = ucm.ClassifierCV(ucm.Classifier(model, kernel="rbf", gamma=0.1), param_range=values, cv=3).fit(X, y)
     expected = one_by_one(model, values, X, y, StratifiedKFold(3), kernel="rbf", gamma=0.1)
     assert np.array_equal(scores_of(rbf), expected)
     K = np.exp(-0.1 * ((X[:, None] - X) ** 2).sum(axis=2))
-    given = ucm.ClassifierCV(
-        ucm.Classifier(model, kernel="precomputed"), param_range=values, cv=3
-    ).fit(K, y)
+    given = ucm.ClassifierCV(ucm.Classifier(model, kernel="precomputed"), param_range=values, cv=3).fit(K, y)
     assert np.array_equal(scores_of(given), expected)
     two = ucm.ClassifierCV(ucm.Classifier(model, kernel="rbf"), param_range=2, cv=3).fit(X, y)
     assert values_of(two).size == 2
@@ -306,9 +290,7 @@ def test_grid_search_finds_the_same(cancer: Table) -> None:
     assert slow.best_params_["model__kappa"] == best_of(fast)
     nested = ucm.ClassifierCV(ucm.Classifier(mm_mpm(0.5))).set_params(estimator__model__kappa=0.4)
     assert nested.get_params()["estimator__model__kappa"] == 0.4
-    assert (
-        slow.cv_results_["rank_test_score"].tolist() == fast.cv_results_["rank_test_score"].tolist()
-    )
+    assert slow.cv_results_["rank_test_score"].tolist() == fast.cv_results_["rank_test_score"].tolist()
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -359,9 +341,7 @@ def test_folds_that_cannot_train(cancer: Table) -> None:
 
 def test_which_parameter_is_not_clear(cancer: Table) -> None:
     model = ucm.models.biased_l2_nu_svm(0.2, 0.2)
-    with pytest.raises(
-        ucm.ParameterError, match=r"kappa_pos, kappa_neg; name it, as param_name=.kappa_pos"
-    ):
+    with pytest.raises(ucm.ParameterError, match=r"kappa_pos, kappa_neg; name it, as param_name=.kappa_pos"):
         ucm.ClassifierCV(model).fit(*cancer)
     assert ucm.ClassifierCV(param_range=2, cv=2).fit(*cancer).best_params_.keys() == {"model__C"}
 

@@ -106,15 +106,9 @@ def test_sizes_are_chosen_inside_the_folds(model: Any) -> None:
     relative = with_relative_sizes(ucm.RobustMargin(model) if isinstance(model, ucm.extend.UncertaintySet)
                                    else model, bind(X, Y))  # fmt: skip
     (name,) = relative.relative_names()
-    values = (
-        np.geomspace(1e-3, 1, 5)[:-1]
-        if isinstance(model, ucm.Objective)
-        else (np.arange(4) + 0.5) / 4
-    )
+    values = np.geomspace(1e-3, 1, 5)[:-1] if isinstance(model, ucm.Objective) else (np.arange(4) + 0.5) / 4
     for fold, (train, test) in enumerate(StratifiedKFold(2).split(X, Y)):
-        search = GridSearchCV(
-            ucm.Classifier(relative), {f"model__{name}": values}, cv=StratifiedKFold(3)
-        )
+        search = GridSearchCV(ucm.Classifier(relative), {f"model__{name}": values}, cv=StratifiedKFold(3))
         search.fit(X[train], Y[train])
         fraction = one.fractions[fold][name]
         mean = search.cv_results_["mean_test_score"]
@@ -128,11 +122,7 @@ def test_which_sizes_are_made_relative() -> None:
     data = bind(X, Y)
     numbers = Ball(pos.mean, 0.3) - Ball(neg.mean, 0.2)
     found = with_relative_sizes(ucm.RobustMargin(numbers), data)
-    assert (
-        found.params()
-        == {"radius": 0.5, "radius_2": 0.5}
-        == dict.fromkeys(found.relative_names(), 0.5)
-    )
+    assert found.params() == {"radius": 0.5, "radius_2": 0.5} == dict.fromkeys(found.relative_names(), 0.5)
     hulls = ucm.ReducedHull(pos, nu=0.5) - ucm.ReducedHull(neg, nu=0.5)
     assert with_relative_sizes(ucm.RobustMargin(hulls), data).relative_names() == ("nu",)
     assert with_relative_sizes(ucm.Hinge() + ucm.L1(), data).relative_names() == ("lam",)
@@ -220,9 +210,7 @@ def test_features_of_different_scale_are_said_once_for_all_folds(model: Any, war
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         ucm.compare([model], X * np.array([1.0, 30.0, 3e5]), Y, cv=3, progress=False)
-    assert [str(w.message).startswith("compare: ranges of features") for w in found] == [
-        True
-    ] * warned
+    assert [str(w.message).startswith("compare: ranges of features") for w in found] == [True] * warned
 
 
 def test_the_default_has_its_own_name() -> None:

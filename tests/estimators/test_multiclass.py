@@ -110,9 +110,7 @@ def test_a_precomputed_kernel_equals_the_kernel() -> None:
         ucm.Classifier(psvm(1.5, 1.0), kernel="precomputed").fit(K[:, :-1], Y)
 
 
-@pytest.mark.parametrize(
-    "model", [models.nu_svm(0.1), models.mm_mpm(0.1), models.kl_svm(0.9)], ids=repr
-)
+@pytest.mark.parametrize("model", [models.nu_svm(0.1), models.mm_mpm(0.1), models.kl_svm(0.9)], ids=repr)
 def test_every_model_takes_several_classes_and_threads(model: Any) -> None:
     alone = ucm.Classifier(model, kernel="rbf").fit(X, Y)
     threads = ucm.Classifier(model, kernel="rbf", n_jobs=2).fit(X, Y)

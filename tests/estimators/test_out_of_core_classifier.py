@@ -48,9 +48,7 @@ def test_the_classifier_reads_and_predicts_block_by_block(tmp_path: Path) -> Non
         ucm.Classifier(MODELS["nu"], class_weight="balanced").fit(*given)
         for given in ((X, words), (blocks(X, words),))
     ]
-    assert balanced[1].solution_.objective == pytest.approx(
-        balanced[0].solution_.objective, rel=2e-6
-    )
+    assert balanced[1].solution_.objective == pytest.approx(balanced[0].solution_.objective, rel=2e-6)
     with pytest.raises(ucm.DataError, match="4 features"):
         rows.predict(blocks(X[:, :2], words))
     X[7, 1] = np.nan
@@ -127,9 +125,7 @@ def test_the_default_classifier_reads_rows() -> None:
 @pytest.mark.parametrize("name", ["nu", "lam", "kappa", "words", "weights"])
 def test_a_search_over_rows_scores_as_one_in_memory(name: str) -> None:
     X, y = samples(1200)
-    model: Any = {"nu": MODELS["nu"], "kappa": ucm.models.mm_mpm(0.3)}.get(
-        name, ucm.models.svm(1.0)
-    )
+    model: Any = {"nu": MODELS["nu"], "kappa": ucm.models.mm_mpm(0.3)}.get(name, ucm.models.svm(1.0))
     values = {"nu": [0.3, 0.5], "kappa": [0.1, 0.4]}.get(name, [1e-3, 1.0, 1e4])
     of_samples: Any = {}
     if name == "words":

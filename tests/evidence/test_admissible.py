@@ -65,9 +65,7 @@ def test_kappa_on_four_points() -> None:
     found = one(ucm.models.mm_mpm(0.2), LINE_X, LINE_Y)
     assert (found.lower, found.lower_closed) == (0.0, True)
     assert found.upper == pytest.approx(0.5, abs=1e-7) and not found.upper_closed
-    assert one(ucm.models.mm_fda(0.2), LINE_X, LINE_Y).upper == pytest.approx(
-        1 / math.sqrt(2), abs=1e-7
-    )
+    assert one(ucm.models.mm_fda(0.2), LINE_X, LINE_Y).upper == pytest.approx(1 / math.sqrt(2), abs=1e-7)
     ball = ucm.Ball(pos.mean - neg.mean, Param("r", 0.1))
     assert one(ball, LINE_X, LINE_Y).upper == pytest.approx(1.0, abs=1e-7)
 
@@ -300,9 +298,7 @@ def test_parameters_that_set_no_size_say_so() -> None:
     X, y = load("iris")
     scaled = ucm.admissible(Param("c", 2.0) * ucm.Hull(signed), X, y)["c"]
     assert (scaled.lower, scaled.upper) == (-math.inf, math.inf) and "scales a set" in scaled.how
-    mixed = ucm.Hull(pos, weights=ucm.NormBall(Param("k", 0.3))) - ucm.Ball(
-        neg.mean, Param("k", 0.3)
-    )
+    mixed = ucm.Hull(pos, weights=ucm.NormBall(Param("k", 0.3))) - ucm.Ball(neg.mean, Param("k", 0.3))
     assert "k" in ucm.admissible(mixed, X, y)
     assert ucm.admissible(ucm.Hull(pos) - ucm.Hull(neg), X, y) == {}
     with pytest.raises(CompositionError, match="expected an uncertainty set"):
@@ -401,9 +397,7 @@ def test_a_root_of_many_orders_below_the_bracket() -> None:
     X = np.array([0.125, 0.125, 1.0, -0.875, -1.375, 0.5, 0.5, -2.125, -1.625, 1.75])[:, None]
     y = np.repeat([1.0, -1.0], 5)
     model = ucm.models.kl_svm(Param("alpha", 0.5, relative=True))
-    interval = ucm.admissible(ucm.Hull(signed, weights=ucm.KLBall(Param("alpha", 0.6))), X, y)[
-        "alpha"
-    ]
+    interval = ucm.admissible(ucm.Hull(signed, weights=ucm.KLBall(Param("alpha", 0.6))), X, y)["alpha"]
     assert interval.lower == pytest.approx(1.0) == interval.upper
     assert untyped.solve(model, X, y).params["alpha"] == pytest.approx(1.0)
 
@@ -451,9 +445,7 @@ MEANS = np.array([1.0, -3.0, 2.0])
     ],
     ids=repr,
 )
-def test_a_box_about_the_difference_of_the_means_reaches_0_at_the_largest_ratio(
-    box: ucm.Box, r: Any
-) -> None:
+def test_a_box_about_the_difference_of_the_means_reaches_0_at_the_largest_ratio(box: ucm.Box, r: Any) -> None:
     X, y = np.array([MEANS / 2, -MEANS / 2]), np.array([1.0, -1.0])
     U = ucm.AffineImage(np.eye(3), box, pos.mean - neg.mean)
     found = one(U, X, y)

@@ -196,9 +196,7 @@ class Bent(ucm.extend.UncertaintySet):
 def test_a_wrong_lowering_is_caught(solver: str) -> None:
     X, y = load("wine")
     difference = ucm.Hull(pos) - ucm.Hull(neg)
-    with pytest.raises(
-        SolverError, match=r"contradicts the answer .* lowering of this set is wrong"
-    ):
+    with pytest.raises(SolverError, match=r"contradicts the answer .* lowering of this set is wrong"):
         ucm.solve(Bent(difference, 0.9), X, y, solver=solver)
     with pytest.warns(ConvergenceWarning):  # too far away: the gap stays open
         assert ucm.solve(Bent(difference, 1.1), X, y, solver=solver).status != "optimal"
@@ -281,9 +279,7 @@ def test_no_gap_below_rounding_is_printed(violation: float) -> None:
     if violation <= 1e-9:
         rounded = interval(-1.0 - 1e-7, 1.0, violation, 1e8)
         assert rounded.relative_gap >= 0.0 and rounded.dual < -1.0 - 1e-7 < rounded.primal + 1e-7
-        with pytest.raises(
-            SolverError, match=r"contradicts the answer .* is wrong: please report it"
-        ):
+        with pytest.raises(SolverError, match=r"contradicts the answer .* is wrong: please report it"):
             interval(-1.1, 1.0, violation, 1.0)
 
 
@@ -316,9 +312,7 @@ def test_sets_that_do_not_meet() -> None:
     X, y = load("iris")
     apart = ucm.Ball([0.0, 0.0], 1.0) & ucm.Ball([3.0, 0.0], 1.0)
     for solver in ("auto", "alm", "clarabel"):
-        with pytest.raises(
-            EmptySetError, match=r"Ball\(.*empty, .* Make one of the sets that meet larger"
-        ):
+        with pytest.raises(EmptySetError, match=r"Ball\(.*empty, .* Make one of the sets that meet larger"):
             ucm.solve(apart + ucm.Hull(pos), X, y, solver=solver)
     points = ucm.Point([1.0, 0.0]) & ucm.Point([1.0, 0.5])
     with pytest.raises(EmptySetError, match=r"its points lie 0\.5 apart"):

@@ -101,9 +101,7 @@ def test_affine_expressions_and_numbers() -> None:
         (ucm.Hinge(), cp.Variable(3), ucm.CompositionError, "loss"),
     ],
 )  # fmt: skip
-def test_worst_case_refuses_invalid_normals(
-    U: Any, w: Any, error: type[Exception], words: str
-) -> None:
+def test_worst_case_refuses_invalid_normals(U: Any, w: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         ucm.worst_case(U, X, Y, w)
 
@@ -135,9 +133,7 @@ def a_number(q: Any) -> Any:
     return cp.sum(q)
 
 
-@pytest.mark.parametrize(
-    "D", [ucm.CvxpyDomain(budget, Param("gamma", 1.5)), ucm.CvxpyDomain(lifted)]
-)
+@pytest.mark.parametrize("D", [ucm.CvxpyDomain(budget, Param("gamma", 1.5)), ucm.CvxpyDomain(lifted)])
 def test_a_domain_obeys_its_laws(D: ucm.extend.Domain) -> None:
     check_domain(D, dims=(3,), tol=1e-6)
     for U in (ucm.AffineImage(np.eye(3), D, [1.0, 2.0, 3.0]), ucm.Hull(pos, weights=D)):
@@ -160,9 +156,7 @@ def test_a_domain_written_in_cvxpy_equals_the_built_in_domain() -> None:
     spread = np.diag([1.0, 2.0, 0.5])
     center = pos.mean - neg.mean
     r = Param("r", 0.2)
-    mine, same = (
-        ucm.AffineImage(spread, D, center) for D in (ucm.CvxpyDomain(ball, r), ucm.NormBall(r))
-    )
+    mine, same = (ucm.AffineImage(spread, D, center) for D in (ucm.CvxpyDomain(ball, r), ucm.NormBall(r)))
     plan = ucm.compile(mine, X, Y)
     solution = plan.solve()
     assert solution.status == "optimal" and plan.verify()
@@ -229,9 +223,7 @@ def test_json_takes_functions_of_imported_modules_only(tmp_path: Any) -> None:
         (ordered, ucm.EmptySetError, "unbounded, .*; bound"),
     ],
 )
-def test_invalid_domains_are_refused_before_any_solve(
-    build: Any, error: type[Exception], words: str
-) -> None:
+def test_invalid_domains_are_refused_before_any_solve(build: Any, error: type[Exception], words: str) -> None:
     U = ucm.AffineImage(np.eye(3), ucm.CvxpyDomain(build), center=pos.mean)
     for work in (ucm.compile, ucm.solve, lambda U, X, y: ucm.worst_case(U, X, y, cp.Variable(3))):
         with pytest.raises(error, match=words):

@@ -361,9 +361,7 @@ def test_expressions_are_written_with_the_needed_parentheses(expression: Any, te
     assert str(found) == text
     numbers = {"a": np.array([0.5, 2.0]), "b": np.array([1.0, 1.0]), "np": np}
     if "a[b]" not in text:
-        np.testing.assert_allclose(
-            eval(str(found), numbers), expression(numbers["a"], numbers["b"])
-        )
+        np.testing.assert_allclose(eval(str(found), numbers), expression(numbers["a"], numbers["b"]))
 
 
 def test_text_is_neither_true_nor_false() -> None:

@@ -63,9 +63,7 @@ def test_support_of_an_intersection_is_below_that_of_its_operands() -> None:
         (ucm.L1(), np.ones(4), ucm.CompositionError, "penalty"),
     ],
 )  # fmt: skip
-def test_support_refuses_invalid_directions(
-    U: Any, d: Any, error: type[Exception], words: str
-) -> None:
+def test_support_refuses_invalid_directions(U: Any, d: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         ucm.support(U, SMALL, LABELS, d)
 
@@ -89,9 +87,7 @@ def test_computed_parts_survive_a_pickle() -> None:
     solution = ucm.solve(ucm.models.mm_mpm(0.2), SMALL, LABELS)
     assert pickle.loads(pickle.dumps(solution)).summand_points is None
     plus, _ = known(solution.summand_points)
-    np.testing.assert_array_equal(
-        known(pickle.loads(pickle.dumps(solution)).summand_points)[0], plus
-    )
+    np.testing.assert_array_equal(known(pickle.loads(pickle.dumps(solution)).summand_points)[0], plus)
     assert ucm.solve(ucm.Logistic() + ucm.L2(), SMALL, LABELS).summand_points is None
 
 
@@ -145,9 +141,7 @@ def test_samples_of_weight_0_have_no_part_in_an_answer() -> None:
     moved[3] = 0.1
     for plan in (set_, loss):
         b = {} if plan is set_ else {"b": 0.0}
-        with pytest.raises(
-            ucm.DataError, match=r"0 for the samples of weight 0.*got 0.1 for sample 3"
-        ):
+        with pytest.raises(ucm.DataError, match=r"0 for the samples of weight 0.*got 0.1 for sample 3"):
             plan.certify(w=solution.w, weights=moved, **b)
 
 
@@ -179,9 +173,7 @@ def test_the_rule_that_an_answer_from_outside_breaks() -> None:
         assert f"(violation {found.violation:.3g})" in text
         assert text.count("of class +1") == text.count("of class -1") or words.endswith("-0.25")
     assert "the largest weight of class -1 in" in str(plan.certify(w=w, weights=heavy))
-    found = ucm.compile(2 * ucm.Hull(signed, weights=ucm.KLBall(0.5)), Z, y).certify(
-        w=w, weights=heavy
-    )
+    found = ucm.compile(2 * ucm.Hull(signed, weights=ucm.KLBall(0.5)), Z, y).certify(w=w, weights=heavy)
     assert "as the weights break " in str(found) and "above" not in str(found)
     found = plan.certify(w=w, x=2.0 * known(plan.solve().x) + 9.0)
     assert f"as x is {found.violation:.3g} of its length away from U" in str(found)
@@ -262,9 +254,7 @@ def test_a_nonconvex_objective_has_a_local_certificate() -> None:
         (ucm.Hinge() + ucm.L2(), {"w": np.ones(4), "b": np.nan}, ucm.DataError, "finite"),
     ],
 )
-def test_certify_refuses_invalid_answers(
-    model: Any, given: Any, error: type[Exception], words: str
-) -> None:
+def test_certify_refuses_invalid_answers(model: Any, given: Any, error: type[Exception], words: str) -> None:
     plan = ucm.compile(model, SMALL, LABELS)
     with pytest.raises(error, match=words):
         plan.certify(**given)

@@ -100,9 +100,7 @@ def test_reduced_hulls_are_tail_means() -> None:
         tail = margins[:whole].sum() + (beta * margins.size - whole) * margins[whole]
         worst = of(found, "worst mean of minus the margin", label)[0]
         assert worst.value == pytest.approx(-tail / (beta * margins.size))
-        assert (worst.value < 0) == bool(
-            of(found, "part of the samples without a positive margin", label)
-        )
+        assert (worst.value < 0) == bool(of(found, "part of the samples without a positive margin", label))
         if worst.value < 0:
             assert np.mean(margins <= 0) < beta
 
@@ -138,9 +136,7 @@ def test_the_area_under_the_curve() -> None:
     assert area.lower and 0.5 < area.value <= pairs.mean()
 
 
-@pytest.mark.parametrize(
-    "model", [ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.9)], ids=["mpm", "nu"]
-)
+@pytest.mark.parametrize("model", [ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.9)], ids=["mpm", "nu"])
 def test_guarantees_with_a_linear_kernel_equal_those_without(model: Any) -> None:
     _, plain = rows(model)
     _, hidden = rows(model, kernel="linear")
@@ -243,9 +239,7 @@ def test_the_coherent_loss_by_its_sets_and_conditions(seed: int) -> None:
     assert coherent_loss(0.5 * (u + v)) <= max(found, coherent_loss(v))
 
 
-@pytest.mark.parametrize(
-    "wrong", [[np.nan, 1.0], [[1.0, -2.0]], [np.inf], 3.0, ["a"], [[1.0], [1.0, 2.0]]]
-)
+@pytest.mark.parametrize("wrong", [[np.nan, 1.0], [[1.0, -2.0]], [np.inf], 3.0, ["a"], [[1.0], [1.0, 2.0]]])
 def test_a_coherent_loss_is_of_a_vector(wrong: Any) -> None:
     with pytest.raises(ucm.DataError, match="coherent_loss: margins: expected a vector"):
         coherent_loss(wrong)
@@ -259,9 +253,7 @@ def test_a_coherent_loss_is_of_a_vector(wrong: Any) -> None:
     ],
 )  # fmt: skip
 def test_the_domains_of_a_family_hold_distributions(family: Any) -> None:
-    with pytest.raises(
-        ucm.ParameterError, match="family: expected a function from k to domains of dist"
-    ):
+    with pytest.raises(ucm.ParameterError, match="family: expected a function from k to domains of dist"):
         coherent_loss(np.array([1.0, -1.0, 3.0]), family)
 
 

@@ -82,9 +82,7 @@ def test_the_least_value_of_a_quadratic_over_the_sphere(n: int) -> None:
         assert found <= values.min() + 1e-12
         t = cp.Variable()  # the dual of the trust region problem
         r = cp.Variable()
-        M = cp.bmat(
-            [[A - t * np.eye(n), b[:, None] / 2], [b[None, :] / 2, cp.reshape(t - r, (1, 1), "C")]]
-        )
+        M = cp.bmat([[A - t * np.eye(n), b[:, None] / 2], [b[None, :] / 2, cp.reshape(t - r, (1, 1), "C")]])
         problem = cp.Problem(cp.Maximize(r), [M + M.T >> 0])
         problem.solve(solver="CLARABEL")
         assert_allclose(found, problem.value, rtol=1e-5, atol=1e-5)
@@ -104,9 +102,7 @@ def affine(X: np.ndarray, y: np.ndarray, eta: float) -> float:
         lin, quad = lin + Z.T @ q, quad + Z.T @ V
     t, r = cp.Variable(), cp.Variable()
     half = cp.reshape(lin / 2, (n, 1), "C")
-    M = cp.bmat(
-        [[(quad + quad.T) / 2 - t * np.eye(n), half], [half.T, cp.reshape(t - r, (1, 1), "C")]]
-    )
+    M = cp.bmat([[(quad + quad.T) / 2 - t * np.eye(n), half], [half.T, cp.reshape(t - r, (1, 1), "C")]])
     problem = cp.Problem(cp.Maximize(r), [*constraints, M + M.T >> 0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -116,9 +112,7 @@ def affine(X: np.ndarray, y: np.ndarray, eta: float) -> float:
     return float(known(problem.value))
 
 
-@pytest.mark.parametrize(
-    ("seed", "n", "eta"), [(0, 2, 0.3), (1, 3, 0.4), (2, 5, 0.25), (3, 4, 0.9)]
-)
+@pytest.mark.parametrize(("seed", "n", "eta"), [(0, 2, 0.3), (1, 3, 0.4), (2, 5, 0.25), (3, 4, 0.9)])
 def test_the_best_rule_is_that_of_the_program(seed: int, n: int, eta: float) -> None:
     X, y = drawn(seed, 40, n, 0.1)
     found = sphere_of(hulls(eta), X, y)
@@ -195,9 +189,7 @@ def test_copies_of_samples_have_caps_of_their_own() -> None:
     weights = 1.0 + np.arange(24) % 3
     plain = ucm.solve(ucm.models.nu_svm(0.2), np.repeat(X, weights.astype(int), axis=0),
                       np.repeat(y, weights.astype(int)), solver="rapminos")  # fmt: skip
-    sol = ucm.compile(
-        ucm.models.nu_svm(0.2), X, y, sample_weight=weights, solver="linearize"
-    ).solve()
+    sol = ucm.compile(ucm.models.nu_svm(0.2), X, y, sample_weight=weights, solver="linearize").solve()
     assert_allclose(sol.objective, plain.objective, rtol=1e-6)
     assert sol.certificate.kind == "global" and 0.0 < sol.certificate.dual <= sol.objective
 
@@ -308,18 +300,14 @@ def farthest(found: SphereLowering, w: np.ndarray) -> list[np.ndarray]:
 def test_where_0_lies_outside_nothing_is_claimed(kind: str) -> None:
     X, y = drawn(0, 60, 2, apart=4.0)
     model: Any = (
-        hulls(0.2)
-        if kind == "points"
-        else ucm.RobustMargin(ucm.Ellipsoid(pos.mean, pos.cov, 0.2) - neg.mean)
+        hulls(0.2) if kind == "points" else ucm.RobustMargin(ucm.Ellipsoid(pos.mean, pos.cov, 0.2) - neg.mean)
     )
     found = sphere_of(model, X, y)
     least = ucm.solve(model, X, y).objective
     assert least < -1.0
     blocks = [farthest(found, w) for w in CIRCLE[::2000]]
     witness = (
-        LowerBoundProof("points", blocks)
-        if kind == "points"
-        else LowerBoundProof("sphere", multiplier=-0.1)
+        LowerBoundProof("points", blocks) if kind == "points" else LowerBoundProof("sphere", multiplier=-0.1)
     )
     assert proven(found, witness) <= least
 

@@ -53,9 +53,7 @@ def test_half_is_the_middle_of_the_interval(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*SETS, "biased_l2_nu_svm"])
 @pytest.mark.parametrize("data", ["wine", "breast_cancer"])
-def test_the_interval_takes_ten_solves_at_most(
-    name: str, data: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_interval_takes_ten_solves_at_most(name: str, data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = load(data)
     solves = []
 
@@ -143,9 +141,7 @@ def test_several_of_any_direction(word: str) -> None:
 def test_kappa_of_moments_in_two_sizes() -> None:
     """0 lies outside just before the end, and inside just behind it."""
     X, y = load("iris")
-    model = ucm.Gelbrich(pos, 0.05, Param("kappa", 0.3)) - ucm.Gelbrich(
-        neg, 0.05, Param("kappa", 0.3)
-    )
+    model = ucm.Gelbrich(pos, 0.05, Param("kappa", 0.3)) - ucm.Gelbrich(neg, 0.05, Param("kappa", 0.3))
     interval = ucm.admissible(model, X, y)["kappa"]
     assert interval.gap <= 1e-4 * interval.upper
     for c, inside in ((0.9999, False), (1.0001, True)):
@@ -360,9 +356,7 @@ def test_paths_that_are_not_clear() -> None:
     ):
         with pytest.raises(ParameterError, match=words):
             ucm.path(model, X, y, **options)  # type: ignore[arg-type]
-    with pytest.raises(
-        ParameterError, match="with one parameter, got the parameters kappa_pos, kappa_neg"
-    ):
+    with pytest.raises(ParameterError, match="with one parameter, got the parameters kappa_pos, kappa_neg"):
         ucm.path(ucm.models.biased_l2_nu_svm(0.3, 0.3), X, y, n_values=3)
     with pytest.raises(ParameterError, match="needs an admissible interval"):
         ucm.path(Param("c", 1.0) * Hull(signed), X, y, n_values=3)
@@ -406,9 +400,7 @@ def test_the_time_limit_reaches_the_intervals() -> None:
     X = rng.standard_normal((800, 30)) + 0.2 * y[:, None]
     one = ucm.models.nu_svm(ucm.Param("nu", 0.5, relative=True))
     k = [ucm.Param(name, 0.5, relative=True) for name in ("a", "b")]
-    two = ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, k[0]) - ucm.Hull(
-        ucm.neg, weights=ucm.NormBall(k[1])
-    )
+    two = ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, k[0]) - ucm.Hull(ucm.neg, weights=ucm.NormBall(k[1]))
     for model in (one, two):
         with pytest.raises(ucm.SolverError, match=r"within 1e-06 s"):
             ucm.solve(model, X, y, time_limit=1e-6)

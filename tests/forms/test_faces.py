@@ -39,8 +39,6 @@ def test_the_least_support_along_a_line(n: int) -> None:
         d = -d
     for first in (1e-3, 1.0, 1e3):
         t = hulls.line_minimum(hulls.scores(w), w, d, first)
-        best: Any = minimize_scalar(
-            value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10}
-        )
+        best: Any = minimize_scalar(value, bounds=(0.0, 100.0), method="bounded", options={"xatol": 1e-10})
         assert t > 0.0
         assert value(t) <= best.fun + 1e-9 * (1.0 + abs(best.fun))

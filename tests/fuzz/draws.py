@@ -68,8 +68,7 @@ class Case:
 
     def __repr__(self) -> str:
         given = "".join(
-            f"\n{k} = {v.tolist() if isinstance(v, np.ndarray) else v!r}"
-            for k, v in self.options.items()
+            f"\n{k} = {v.tolist() if isinstance(v, np.ndarray) else v!r}" for k, v in self.options.items()
         )
         return f"{self.model!r}\nX = {self.X.tolist()}\ny = {self.y.astype(int).tolist()}{given}"
 
@@ -173,11 +172,7 @@ def weights(s: Source, deep: bool = True) -> Any:
         return ucm.CappedSimplex(1 / size, relative=True)
     if kind == 6:
         if s.integer(0, 1):
-            return (
-                ucm.ChiSquareBall(rho=size)
-                if s.integer(0, 1)
-                else ucm.ChiSquareBall(level=0.5 + t / 2.1)
-            )
+            return ucm.ChiSquareBall(rho=size) if s.integer(0, 1) else ucm.ChiSquareBall(level=0.5 + t / 2.1)
         return ucm.NormBall(size, s.pick([1.0, 1.0, 1.5, 2.0, 3.0, math.inf]), "uniform")
     if kind == 0:
         return ucm.Simplex()
@@ -185,9 +180,7 @@ def weights(s: Source, deep: bool = True) -> Any:
         return ucm.CappedSimplex(s.pick([size, size, 1.5, 8.0]), relative=not s.often(4))
     if kind == 2:
         p = s.pick(EXPONENTS)
-        return ucm.NormBall(
-            size if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p
-        )
+        return ucm.NormBall(size if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p)
     if kind == 3:
         return ucm.KLBall(size)
     if kind == 4:

@@ -69,9 +69,7 @@ class Tally:
 
     def __str__(self) -> str:
         said = ", ".join(f"{word}: {count}" for word, count in self.said.most_common())
-        return (
-            f"{self.said.total()} cases ({said}); {len(self.unproven)} of {self.convex} not proven"
-        )
+        return f"{self.said.total()} cases ({said}); {len(self.unproven)} of {self.convex} not proven"
 
 
 def fuzz(

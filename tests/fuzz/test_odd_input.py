@@ -99,14 +99,10 @@ def call(s: Source) -> Call:
     elif kind == 3:
         how, data = "zeros", X * 0.0
     elif kind == 4:
-        rows = s.pick(
-            [X[0], X[:0], X[:, :0], X[None], X[:-1], [*X.tolist()[:-1], []], 3, None, "x", {}]
-        )
+        rows = s.pick([X[0], X[:0], X[:, :0], X[None], X[:-1], [*X.tolist()[:-1], []], 3, None, "x", {}])
         how, data = "shape", rows
     elif kind == 5:
-        dtype = s.pick(
-            [np.float32, np.float16, np.int64, np.uint8, bool, object, complex, "U8", "M8[s]"]
-        )
+        dtype = s.pick([np.float32, np.float16, np.int64, np.uint8, bool, object, complex, "U8", "M8[s]"])
         with np.errstate(all="ignore"):
             how, data = f"dtype {dtype}", np.clip(X, -1e6, 1e6).astype(np.int64).astype(dtype)
     elif kind == 6:
@@ -175,14 +171,8 @@ def judge(c: Call, tally: Tally) -> str:
         assert abs(proof.relative_gap) <= tol and proof.violation <= tol, told
         assert sol.w is None or np.isfinite(sol.w).all(), told
     if isinstance(c.model, ucm.Objective) and sol.w is not None and "class_weight" not in c.options:
-        plain = (
-            isinstance(c.X, np.ndarray) and c.X.dtype == np.float64 and isinstance(c.y, np.ndarray)
-        )
-        if (
-            plain
-            and sol.status in ("optimal", "converged", "max_iter", "local")
-            and sol.b is not None
-        ):
+        plain = isinstance(c.X, np.ndarray) and c.X.dtype == np.float64 and isinstance(c.y, np.ndarray)
+        if plain and sol.status in ("optimal", "converged", "max_iter", "local") and sol.b is not None:
             data = twins.Bound.of(np.asarray(c.X), np.asarray(c.y, float).ravel(), {})
             here = twins.objective(c.model, data, sol.w, sol.b)
             assert abs(here - sol.objective) <= 1e-7 * abs(here), f"{told}; it is {here:.10g}"

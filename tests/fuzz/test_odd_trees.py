@@ -67,9 +67,7 @@ def at(tree: Any, path: tuple[Any, ...]) -> Any:
 
 def tree(s: Source) -> Tree:
     kind = s.integer(0, 3)
-    node: Any = (
-        expression(s, 2, 2, 3) if kind < 2 else domain(s) if kind == 2 else objective(s).model
-    )
+    node: Any = expression(s, 2, 2, 3) if kind < 2 else domain(s) if kind == 2 else objective(s).model
     document = json.loads(ucm.to_json(ucm.RobustMargin(node, 1.5) if kind == 1 else node))
     for _ in range(s.pick([1, 1, 1, 1, 2, 3])):
         paths = places(document)
@@ -94,9 +92,7 @@ def tree(s: Source) -> Tree:
             break
     text = json.dumps(document)
     if not s.often(8):
-        text = text[: s.integer(0, len(text))] + s.pick(
-            ["", "}", "NaN", "Infinity", '"', "\x00", "[" * 2000]
-        )
+        text = text[: s.integer(0, len(text))] + s.pick(["", "}", "NaN", "Infinity", '"', "\x00", "[" * 2000])
     return Tree(text)
 
 

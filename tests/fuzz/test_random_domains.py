@@ -69,32 +69,20 @@ def outside(declared: Any, q: np.ndarray) -> float:
         q = q if declared.around is None else q - 1.0 / N
         top = np.abs(q).max()
         p = declared.p
-        length = (
-            top
-            if top == 0 or math.isinf(p)
-            else float(top * (np.abs(q / top) ** p).sum() ** (1.0 / p))
-        )
+        length = top if top == 0 or math.isinf(p) else float(top * (np.abs(q / top) ** p).sum() ** (1.0 / p))
         return (length - value(declared.radius)) / max(value(declared.radius), 1e-9)
     if kind == "Box":
         return float(max((value(declared.lower) - q).max(), (q - value(declared.upper)).max()))
     if kind == "KLBall":
         safe = np.where(q > 0, q, 1.0)
-        return float(
-            (safe * np.log(np.where(q > 0, N * q, 1.0))).sum() + math.log(value(declared.alpha))
-        )
+        return float((safe * np.log(np.where(q > 0, N * q, 1.0))).sum() + math.log(value(declared.alpha)))
     if kind == "LossBall":
         total, inside = twins.conjugate(declared.loss, cp.Constant(N * np.maximum(q, 0.0)))
         within = max((float(np.max(c.violation())) for c in inside), default=0.0)
         mean = float(total.value) / N
-        return max(
-            (mean - value(declared.radius)) if math.isfinite(mean) else 0.0, within, float(-q.min())
-        )
+        return max((mean - value(declared.radius)) if math.isfinite(mean) else 0.0, within, float(-q.min()))
     simplex = max(float(-q.min()), abs(float(q.sum()) - 1.0))
-    return (
-        max(simplex, float(q.max()) - twins.cap(declared, N))
-        if kind == "CappedSimplex"
-        else simplex
-    )
+    return max(simplex, float(q.max()) - twins.cap(declared, N)) if kind == "CappedSimplex" else simplex
 
 
 def judge(h: Held, tally: Tally) -> str:
@@ -131,9 +119,7 @@ def judge(h: Held, tally: Tally) -> str:
     assert D.violation(at) <= (1e-4 if conic else 1e-9), "violation of its own point"
     if on_simplex:
         masses = [at] if y is None else [at[y > 0], at[y < 0]]
-        assert all(
-            abs(part.sum() * len(masses) - 1.0) <= (1e-5 if conic else 1e-9) for part in masses
-        )
+        assert all(abs(part.sum() * len(masses) - 1.0) <= (1e-5 if conic else 1e-9) for part in masses)
         assert at.min() >= (-1e-6 if conic else 0.0)
     if said == "optimal":
         best = h.size * float(problem.value)  # type: ignore[arg-type]

@@ -85,9 +85,7 @@ def compare(c: Case, tally: Tally) -> str:
             tally.convex += 1
             tally.doubt(c, f"SolverError: {error}")
         return "solver error"
-    told = (
-        f"{sol.stats.solver}: {sol.status} {sol.objective:.10g}, the reference is {nearest.said} "
-    )
+    told = f"{sol.stats.solver}: {sol.status} {sol.objective:.10g}, the reference is {nearest.said} "
     if nearest.said == "failed":
         return "reference failed"
     if nearest.said == "empty":
@@ -111,9 +109,7 @@ def compare(c: Case, tally: Tally) -> str:
         if tol > 1e-6:
             other = guarded(lambda: ucm.solve(c.model, c.X, c.y, **{**c.options, "tol": 1e-6}))
             far = apart(sol, other)
-            assert far <= 1e-9 * (abs(value) + size), (
-                f"{told}; another proof is {other.certificate}"
-            )
+            assert far <= 1e-9 * (abs(value) + size), f"{told}; another proof is {other.certificate}"
         if claimed and off > TOUCH * (abs(value) + size):
             # a set without interior, as one of a size that is just admissible, is known to less
             assert off <= rooted(c) * size and nearest.touching(), told

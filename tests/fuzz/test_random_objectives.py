@@ -40,9 +40,7 @@ def others(c: Case, data: twins.Bound, sol: Any) -> list[tuple[np.ndarray, float
 
 def compare(c: Case, tally: Tally) -> str:
     convex, data = twins.convex(c.model), twins.Bound.of(c.X, c.y, c.options)
-    said, best, w, b = (
-        twins.minimum(c.model, data) if convex else ("failed", np.inf, np.zeros(0), 0.0)
-    )
+    said, best, w, b = twins.minimum(c.model, data) if convex else ("failed", np.inf, np.zeros(0), 0.0)
     if convex and said == "optimal":
         tally.convex += 1
     try:
@@ -55,9 +53,7 @@ def compare(c: Case, tally: Tally) -> str:
         if said == "optimal":
             tally.doubt(c, f"SolverError: {error}")
         return "solver error"
-    told = (
-        f"{sol.stats.solver}: {sol.status} {sol.objective:.10g}, {sol.certificate}: {sol.message}"
-    )
+    told = f"{sol.stats.solver}: {sol.status} {sol.objective:.10g}, {sol.certificate}: {sol.message}"
     assert sol.status in NAMED, told
     tol = c.options.get("tol", 1e-6)
     held(sol, tol)
@@ -68,9 +64,7 @@ def compare(c: Case, tally: Tally) -> str:
     zero = np.zeros(c.X.shape[1])
     least = twins.intercept(c.model, data, zero)[1]
     off = abs(here - sol.objective)
-    far = (
-        1e-26 * float(sol.w @ sol.w) if "Quadratic" in repr(c.model) else 0.0
-    )  # along a flat direction
+    far = 1e-26 * float(sol.w @ sol.w) if "Quadratic" in repr(c.model) else 0.0  # along a flat direction
     assert off <= 1e-8 * abs(here) + 1e-14 * least + far, f"{told}; its value is {here:.10g}"
     # --- a point below what is called optimal, or below the trivial ones
     assert here * (1 - tol) <= least * (1 + CLOSE) + 1e-12, f"{told}; w = 0 has {least:.10g}"
@@ -81,17 +75,13 @@ def compare(c: Case, tally: Tally) -> str:
         bound = sol.certificate.dual
         assert bound <= lowest * (1 + CLOSE) + 1e-12, f"{told}; one has {lowest:.10g}"
         if sol.status == "optimal":
-            assert here * (1 - tol) <= lowest * (1 + CLOSE) + 1e-12, (
-                f"{told}; one has {lowest:.10g}"
-            )
+            assert here * (1 - tol) <= lowest * (1 + CLOSE) + 1e-12, f"{told}; one has {lowest:.10g}"
     # below 1e-9 of the losses at w = 0, and above the answer, Clarabel has none either
     known = said == "optimal" and 1e-9 * least < best <= here * (1 + 1e-6)
     if convex and tol > 1e-6:
         other = guarded(lambda: ucm.solve(c.model, c.X, c.y, **{**c.options, "tol": 1e-6}))
         far = apart(sol, other)
-        assert far <= 1e-9 * abs(here) + 1e-13 * least, (
-            f"{told}; another proof is {other.certificate}"
-        )
+        assert far <= 1e-9 * abs(here) + 1e-13 * least, f"{told}; another proof is {other.certificate}"
     if known and sol.status != "optimal":
         tally.doubt(c, f"{told}, Clarabel has {best:.10g}")
     return f"{'convex' if convex else 'not convex'}, {sol.status}"

@@ -180,9 +180,7 @@ def judge(p: Pair, tally: Tally) -> str:
         assert off <= tol, f"both optimal: {told}"
         return f"{p.relation}: optimal"
     sizes = (size, size * p.factor)
-    decided = [
-        a for a, of in zip((one, two), sizes) if a.status == "optimal" and a.objective < -1e-6 * of
-    ]
+    decided = [a for a, of in zip((one, two), sizes) if a.status == "optimal" and a.objective < -1e-6 * of]
     if decided:
         tally.convex += 1
         tally.doubt(p, told)

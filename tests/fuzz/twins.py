@@ -166,11 +166,7 @@ def confined(
         return [norm(cp.multiply(shares, each - middle * t), p) <= value(domain.radius) * t]
     if kind == "ChiSquareBall":
         at = domain.level
-        rho = (
-            value(domain.rho)
-            if at is None
-            else NormalDist().inv_cdf(value(at)) ** 2 / (number or N)
-        )
+        rho = value(domain.rho) if at is None else NormalDist().inv_cdf(value(at)) ** 2 / (number or N)
         return [cp.norm(cp.multiply(np.sqrt(c), N * each - 1), 2) <= math.sqrt(rho * N)]
     if kind == "Box":
         return [each >= value(domain.lower), each <= value(domain.upper)]
@@ -372,9 +368,7 @@ def intercept(model: Any, data: Bound, w: np.ndarray) -> tuple[float, float]:
     if not math.isfinite(objective(model, data, w, best)):
         return best, math.inf
     with np.errstate(all="ignore"):
-        near: Any = minimize_scalar(
-            lambda b: objective(model, data, w, b), bracket=(best - 0.1, best + 0.1)
-        )
+        near: Any = minimize_scalar(lambda b: objective(model, data, w, b), bracket=(best - 0.1, best + 0.1))
     candidates = [(objective(model, data, w, b), b) for b in (best, float(near.x))]
     least = min(c for c in candidates if math.isfinite(c[0]))
     return least[1], least[0]

@@ -255,9 +255,7 @@ def test_the_named_models_are_lines_of_the_language() -> None:
     m = untyped.models
     hulls = ucm.ReducedHull(pos, nu=nu) - ucm.ReducedHull(neg, nu=nu)
     assert hulls == m.nu_svm(0.3)
-    assert m.mm_mpm(0.5) == ucm.Ellipsoid(pos.mean, pos.cov, kappa) - ucm.Ellipsoid(
-        neg.mean, neg.cov, kappa
-    )
+    assert m.mm_mpm(0.5) == ucm.Ellipsoid(pos.mean, pos.cov, kappa) - ucm.Ellipsoid(neg.mean, neg.cov, kappa)
     assert m.mm_fda(0.5) == ucm.Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, kappa)
     assert m.l2_nu_svm(0.5) == ucm.Hull(signed, weights=ucm.NormBall(kappa))
     assert m.kl_svm(0.3) == ucm.Hull(signed, weights=ucm.KLBall(Param("alpha", 0.3)))

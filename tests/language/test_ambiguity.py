@@ -28,9 +28,7 @@ TIGHT: dict[str, Any] = {
 
 
 def solved(problem: cp.Problem) -> float:
-    with (
-        warnings.catch_warnings()
-    ):  # an end at reduced accuracy: the comparison says whether it serves
+    with warnings.catch_warnings():  # an end at reduced accuracy: the comparison says whether it serves
         warnings.simplefilter("ignore")
         problem.solve(**TIGHT)
     return float(problem.value)

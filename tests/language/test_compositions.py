@@ -104,9 +104,7 @@ KERNEL = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "kernel"), [(t, None) for t in LINEAR] + [(t, "rbf") for t in KERNEL]
-)
+@pytest.mark.parametrize(("text", "kernel"), [(t, None) for t in LINEAR] + [(t, "rbf") for t in KERNEL])
 def test_a_composition_is_proven_and_verified(text: str, kernel: str | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ucm.ConvergenceWarning)

@@ -73,9 +73,7 @@ def test_a_support_scales_with_its_direction(domain: Domain) -> None:
             np.testing.assert_allclose(p, q, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "classes", [None, np.where(np.arange(60) % 3, 1.0, -1.0)], ids=["one", "two"]
-)
+@pytest.mark.parametrize("classes", [None, np.where(np.arange(60) % 3, 1.0, -1.0)], ids=["one", "two"])
 def test_the_entropy_projection_against_nested_roots(classes: np.ndarray | None) -> None:
     rng = np.random.default_rng(4)
     samples = SampleWeights(60, None, classes)
@@ -242,9 +240,7 @@ def test_the_hinge_ball_is_a_capped_simplex(r: float, classes: np.ndarray | None
     same(ball, CappedSimplex(1.0 / (6 * nu)), 6, classes)
     g = np.random.default_rng(0).standard_normal(6)
     capped = CappedSimplex(1.0 / (6 * nu))
-    assert over(ball, 6, classes).mass_multipliers(g) == over(capped, 6, classes).mass_multipliers(
-        g
-    )
+    assert over(ball, 6, classes).mass_multipliers(g) == over(capped, 6, classes).mass_multipliers(g)
 
 
 @pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
@@ -301,9 +297,7 @@ def test_levels_are_multipliers_of_the_masses(domain: Domain, classes: np.ndarra
     price = np.full(6, theta[0]) if classes is None else np.where(classes > 0, *theta)
     x = cp.Variable(6, nonneg=True)
     inside = [
-        c
-        for c in D.own_constraints(x)
-        if not isinstance(c, cp.constraints.Equality | cp.constraints.Zero)
+        c for c in D.own_constraints(x) if not isinstance(c, cp.constraints.Equality | cp.constraints.Zero)
     ]
     problem = cp.Problem(cp.Maximize((g - price) @ x), inside)
     problem.solve(solver="CLARABEL")
@@ -330,9 +324,7 @@ def test_losses_keep_their_contract(loss: ConvexLoss) -> None:
     finite = loss.conjugate(grid)
     value = np.array([np.max(np.where(np.isfinite(finite), grid * x - finite, -np.inf)) for x in u])
     assert s * u - loss.conjugate(s) == pytest.approx(value, abs=1e-6)
-    assert (
-        np.isinf(loss.conjugate(np.array([loss.lowest() - 1e-9]))).all() or loss.lowest() == -np.inf
-    )
+    assert np.isinf(loss.conjugate(np.array([loss.lowest() - 1e-9]))).all() or loss.lowest() == -np.inf
     for t in (0.0, 1e-9, 0.3, 1e3):
         x = np.array([-2.0, 0.4, 0.9, 7.0])
         prox = loss.conjugate_prox(x, t)
@@ -357,9 +349,7 @@ class HalfSpaceBox(Domain, SemiSmooth):
         return np.maximum(v, self.level)
 
     def jacobian(self, v: Vec) -> Jacobian:
-        return Jacobian(
-            (np.asarray(v) > self.level).astype(float), np.zeros((len(v), 0)), np.eye(0)
-        )
+        return Jacobian((np.asarray(v) > self.level).astype(float), np.zeros((len(v), 0)), np.eye(0))
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         q = self.center(len(g))
@@ -455,9 +445,7 @@ def test_a_loss_too_flat_for_the_simplex_names_a_sufficient_factor() -> None:
 
     X, y = np.arange(6.0)[:, None], np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
     flat = ucm.Hull(ucm.signed, weights=LossBall(ucm.Logistic() / 1.2, 0.5))
-    with pytest.raises(
-        EmptySetError, match=r"LossBall\(.*multiply the loss by more than 1\.8"
-    ) as caught:
+    with pytest.raises(EmptySetError, match=r"LossBall\(.*multiply the loss by more than 1\.8") as caught:
         ucm.compile(flat, X, y)
     assert "Simplex" not in str(caught.value)
     steep = ucm.Hull(ucm.signed, weights=LossBall(1.81 * (ucm.Logistic() / 1.2), 0.5))

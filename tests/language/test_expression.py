@@ -88,9 +88,7 @@ class Slab(ucm.extend.Domain):
         return notation.scalar(self.bound) + notation.array(self.weights)
 
 
-SLAB = Slab(
-    Param("b", inf), np.array([[1.0, -0.0], [2.5, 1e-300]]), (ucm.Simplex(), ucm.NormBall(2))
-)
+SLAB = Slab(Param("b", inf), np.array([[1.0, -0.0], [2.5, 1e-300]]), (ucm.Simplex(), ucm.NormBall(2)))
 
 
 # --- identity -----------------------------------------------------------------------------------
@@ -348,9 +346,7 @@ def test_json_of_nodes_defined_by_a_reader() -> None:
     assert pickle.loads(pickle.dumps(SLAB)) == SLAB
     np.testing.assert_array_equal(again.weights, SLAB.weights)
     unknown = ucm.to_json(SLAB).replace('"Slab"', '"Slob"')
-    with pytest.raises(
-        CompositionError, match=r"no declaration is named 'Slob'; import the module"
-    ):
+    with pytest.raises(CompositionError, match=r"no declaration is named 'Slob'; import the module"):
         ucm.from_json(unknown)
 
 
@@ -657,9 +653,7 @@ def test_printed_conjugates_equal_those_of_the_losses(loss: Any) -> None:
             f, g = loss.value([p]) + a * p, loss.value([q]) + a * q
             low, high = (low, q) if f <= g else (p, high)
         least = loss.value([low]) + a * low
-        assert _evaluate(loss_dual(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(
-            least, abs=1e-6
-        )
+        assert _evaluate(loss_dual(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(least, abs=1e-6)
 
 
 def test_printed_support_functions_equal_those_of_the_sets() -> None:
@@ -685,10 +679,7 @@ def test_problem_latex_writes_primal_and_dual_out() -> None:
     mpm = ucm.models.mm_mpm(0.5).problem_latex()
     assert r"w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w}" in mpm and r"\kappa = 0.5" in mpm
     nu = ucm.models.nu_svm(0.3).problem_latex()
-    assert (
-        r"\left(\rho_{-} + \frac{2}{m \nu} \sum_{y_{i} = -1} \max(0, w'x_{i} - \rho_{-})\right)"
-        in nu
-    )
+    assert r"\left(\rho_{-} + \frac{2}{m \nu} \sum_{y_{i} = -1} \max(0, w'x_{i} - \rho_{-})\right)" in nu
     assert r"\text{dual} \quad & \max_{x \in U} -\lVert x \rVert_{2}" in nu
     svm = ucm.models.svm(0.5).problem_latex()
     assert r"\frac{1}{4 \cdot \lambda} \left\lVert \sum_{i} a_{i} y_{i} x_{i}" in svm
@@ -714,8 +705,6 @@ def test_every_model_has_a_written_problem(model: Any) -> None:
 def test_a_parameter_shows_its_value() -> None:
     nu = Param("nu", 0.3)
     assert nu._repr_latex_() == r"$\nu = 0.3$"
-    assert ucm.Ball(0, nu).to_latex() == (
-        r"\left\{ u : \lVert u \rVert_{2} \le \nu \right\},\quad \nu = 0.3"
-    )
+    assert ucm.Ball(0, nu).to_latex() == (r"\left\{ u : \lVert u \rVert_{2} \le \nu \right\},\quad \nu = 0.3")
     assert (1 - nu)._repr_latex_() == r"$(1 - \nu),\quad \nu = 0.3$"
     assert Param("kappa_pos", 2)._repr_latex_() == r"$\kappa_{\mathrm{pos}} = 2$"

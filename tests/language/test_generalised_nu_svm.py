@@ -172,9 +172,7 @@ def test_the_problem_where_the_ball_of_w_is_inactive(name: str) -> None:
     assert found.objective == pytest.approx(least, abs=1e-7)
     assert found.certificate.dual <= least + 1e-8
     assert 0.001 < np.linalg.norm(found.w) < 0.999 * lam
-    np.testing.assert_allclose(
-        found.w, variables[0].value, atol=1e-3 * float(np.linalg.norm(found.w))
-    )
+    np.testing.assert_allclose(found.w, variables[0].value, atol=1e-3 * float(np.linalg.norm(found.w)))
     for variable, x in zip(variables, (found.w, found.b, found.rho), strict=True):
         variable.value = x
     assert problem.objective.value == pytest.approx(least, abs=1e-7)

@@ -79,12 +79,8 @@ CASES = {
         lambda n: Quadratic(chain(n)) + L1(),
         lambda w, n: cp.sum_squares(cp.diff(w)) + cp.norm1(w),
     ),
-    "signs": Case(
-        lambda n: NonNegative() + L2(), lambda w, n: cp.sum_squares(w), lambda w: [w >= 0]
-    ),
-    "signs, groups": Case(
-        lambda n: NonNegative() + GroupLasso(groups(n)), by_group, lambda w: [w >= 0]
-    ),
+    "signs": Case(lambda n: NonNegative() + L2(), lambda w, n: cp.sum_squares(w), lambda w: [w >= 0]),
+    "signs, groups": Case(lambda n: NonNegative() + GroupLasso(groups(n)), by_group, lambda w: [w >= 0]),
 }
 
 LOSSES = {
@@ -96,9 +92,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("case", CASES)
-def test_penalties_are_their_definitions(
-    case: str, name: str, shared_data: Callable[[str], tuple]
-) -> None:
+def test_penalties_are_their_definitions(case: str, name: str, shared_data: Callable[[str], tuple]) -> None:
     X, y = samples(name, shared_data)
     n = X.shape[1]
     penalty = CASES[case].penalty(n)
@@ -125,9 +119,7 @@ NEW_LOSSES = {
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("loss", NEW_LOSSES, ids=repr)
-def test_losses_are_their_definitions(
-    loss: Any, name: str, shared_data: Callable[[str], tuple]
-) -> None:
+def test_losses_are_their_definitions(loss: Any, name: str, shared_data: Callable[[str], tuple]) -> None:
     X, y = samples(name, shared_data)
     for penalty in (0.5 * L2(), L1()):
         for up, down in ((1.0, 1.0), (3.0, 0.5)):
@@ -207,9 +199,7 @@ def test_groups_of_one_are_the_penalty_of_each_weight() -> None:
     assert GroupLasso(each).value(w) == pytest.approx(L1().value(w))
     assert GroupMCP(each, 0.5, 3.0).value(w) == pytest.approx(ucm.MCP(0.5, 3.0).value(w))
     grouped = ucm.solve(Hinge() + GroupMCP(each, 2.0, 1.0), X, y)
-    assert grouped.objective == pytest.approx(
-        ucm.solve(Hinge() + ucm.MCP(2.0, 1.0), X, y).objective
-    )
+    assert grouped.objective == pytest.approx(ucm.solve(Hinge() + ucm.MCP(2.0, 1.0), X, y).objective)
 
 
 def test_shares_of_a_quadratic_form() -> None:
@@ -290,10 +280,7 @@ def test_a_form_is_not_negative_far_along_a_flat_direction(seed: int) -> None:
 
 def test_a_power_beside_a_form_proves_small_weights() -> None:
     """Slopes of |w|^3 near 0 hardly say what a solver missed: its conjugate is finite and takes the rest."""
-    Q = (
-        np.array([[197, -32, -13, 38], [-32, 6, -1, -14], [-13, -1, 14, 17], [38, -14, 17, 194]])
-        / 64
-    )
+    Q = np.array([[197, -32, -13, 38], [-32, 6, -1, -14], [-13, -1, 14, 17], [38, -14, 17, 194]]) / 64
     X = np.array([
         [16, 0, 22, 19], [-22, -1, -7, -15], [-29, -14, -8, -31], [-28, -8, -10, -17],
         [-28, -25, -10, -11], [-2, -14, -3, -25], [-15, -28, -18, -14],
@@ -497,9 +484,7 @@ def test_problems_of_dca_end_at_the_last_digit(shared_data: Callable[[str], tupl
     ],
     ids=lambda penalty: type(penalty).__name__,
 )
-def test_features_that_outnumber_the_samples(
-    loss: ucm.extend.Loss, penalty: ucm.extend.Penalty
-) -> None:
+def test_features_that_outnumber_the_samples(loss: ucm.extend.Loss, penalty: ucm.extend.Penalty) -> None:
     """Quadratic functions with a penalty that joins features are solved in the samples: an interior-point
     method finds the same."""
     rng = np.random.default_rng(5)
@@ -623,9 +608,7 @@ BESIDE_A_MARGIN: dict[str, Callable[[Any], Any]] = {
     "0.5 * (GroupLasso(GROUPS, weights=[0, 1, 2]) + 0 * L1())": lambda w: (
         0.5 * sum(k * cp.norm(w[k == GROUPS]) for k in (1, 2))
     ),
-    "ucm.ElasticNet(0.1) + 0.1 * Quadratic(np.eye(13))": lambda w: (
-        0.1 * cp.norm1(w) + 1.0 * cp.norm(w)
-    ),
+    "ucm.ElasticNet(0.1) + 0.1 * Quadratic(np.eye(13))": lambda w: 0.1 * cp.norm1(w) + 1.0 * cp.norm(w),
 }
 
 

@@ -73,9 +73,7 @@ def test_the_printed_searches_of_the_root(seed: int) -> None:
     cap = mass / n * float(rng.uniform(1.001, 1.5 * n))
     wanted = CappedSimplex(cap / mass).project(v / mass) * mass
     for theta in (bisected(v, cap, mass), by_breakpoints(v, cap, mass, seed)):
-        assert_allclose(
-            np.clip(v - theta, 0.0, cap), wanted, atol=1e-12 * max(1.0, np.abs(v).max())
-        )
+        assert_allclose(np.clip(v - theta, 0.0, cap), wanted, atol=1e-12 * max(1.0, np.abs(v).max()))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -85,9 +83,7 @@ def test_the_printed_bisection_in_a_ball(seed: int) -> None:
     radius = n**-0.5 * float(rng.choice([1.0, 1.0 + 1e-6, 1.01, rng.uniform(1.0, 1.5 * n**0.5)]))
     q = np.maximum(v - bisected_ball(v, radius, 1.0), 0.0)
     q *= min(1.0, radius / float(np.linalg.norm(q)))
-    assert_allclose(
-        q, over(NormBall(radius), v.size).project(v), atol=3e-7 * max(1.0, np.abs(v).max())
-    )
+    assert_allclose(q, over(NormBall(radius), v.size).project(v), atol=3e-7 * max(1.0, np.abs(v).max()))
 
 
 PRINTED = {
@@ -109,9 +105,7 @@ def test_printed_projections_to_choose(name: str) -> None:
     found = plan.solve(tol=1e-5)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(wanted.objective, rel=3e-5)
-    assert plan.solve(tol=1e-5, warm_start=found).objective == pytest.approx(
-        wanted.objective, rel=3e-5
-    )
+    assert plan.solve(tol=1e-5, warm_start=found).objective == pytest.approx(wanted.objective, rel=3e-5)
 
 
 def test_printed_projections_where_there_are_none() -> None:
@@ -172,9 +166,7 @@ def test_one_sample_in_a_class() -> None:
 
 @pytest.mark.parametrize("kind", ["normal", "sorted", "ties", "huge", "tiny", "outlier"])
 @pytest.mark.parametrize("cap", [math.inf, 1e-3, 2e-5, 1.0000001e-5])
-def test_projections_of_many_entries_satisfy_the_optimality_conditions(
-    kind: str, cap: float
-) -> None:
+def test_projections_of_many_entries_satisfy_the_optimality_conditions(kind: str, cap: float) -> None:
     n = 100_000
     v = np.random.default_rng(2).standard_normal(n)
     v = {

@@ -37,9 +37,7 @@ def direction(rng: np.random.Generator, n: int) -> Vec:
         lambda: 1.0 + 1e-10 * rng.standard_normal(n),
         lambda: rng.standard_normal(n) + 1e6,
     )
-    return np.clip(
-        rng.choice(SCALES) * kinds[rng.integers(len(kinds))](), -1e307, 1e307, dtype=float
-    )
+    return np.clip(rng.choice(SCALES) * kinds[rng.integers(len(kinds))](), -1e307, 1e307, dtype=float)
 
 
 def split(rng: np.random.Generator, n: int) -> Vec | None:

@@ -53,12 +53,8 @@ def test_sparse_and_wide_samples(U: UncertaintySet) -> None:
     image, other = U.lower(dense), U.lower(thin)
     blocks = [rng.random(b.map.shape[1]) for b in image.blocks]
     if [b.map.shape for b in image.blocks] == [b.map.shape for b in other.blocks]:
-        point = sum(
-            (b.map.matvec(q) for b, q in zip(image.blocks, blocks, strict=True)), image.center
-        )
-        same = sum(
-            (b.map.matvec(q) for b, q in zip(other.blocks, blocks, strict=True)), other.center
-        )
+        point = sum((b.map.matvec(q) for b, q in zip(image.blocks, blocks, strict=True)), image.center)
+        same = sum((b.map.matvec(q) for b, q in zip(other.blocks, blocks, strict=True)), other.center)
         np.testing.assert_allclose(point, same, atol=1e-12)
 
 
@@ -82,9 +78,7 @@ def test_supports_by_brute_force() -> None:
     assert support(ellipsoid, d) == pytest.approx(P.mean(0) @ d + 0.8 * math.sqrt(d @ S @ d))
     for p, dual in ((1, np.inf), (2, 2), (np.inf, 1), (1.5, 3)):
         ball = ucm.Ball([1.0, 2.0, 3.0], 0.5, p=p)
-        assert support(ball, d) == pytest.approx(
-            np.dot([1, 2, 3], d) + 0.5 * np.linalg.norm(d, dual)
-        )
+        assert support(ball, d) == pytest.approx(np.dot([1, 2, 3], d) + 0.5 * np.linalg.norm(d, dual))
     M = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]])
     assert support(M @ ucm.Hull(pos), [0.2, 0.5]) == pytest.approx((P @ M.T @ [0.2, 0.5]).max())
 

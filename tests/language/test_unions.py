@@ -150,9 +150,7 @@ def test_the_worst_group_has_the_margin() -> None:
     g = groups(y)
     U = UNIONS["ellipsoids"]
     solution = ucm.solve(U, X, y, subgroup=g)
-    each = [
-        ucm.support(V, X, y, -solution.w, subgroup=g).value for V in (ball(A), ball(B), ball(C))
-    ]
+    each = [ucm.support(V, X, y, -solution.w, subgroup=g).value for V in (ball(A), ball(B), ball(C))]
     other = ucm.support(U.terms()[1][0], X, y, -solution.w, subgroup=g).value  # type: ignore[attr-defined]
     assert solution.objective == pytest.approx(max(each) + other, rel=1e-6)
 
@@ -213,9 +211,7 @@ def test_a_weight_of_a_sample_is_as_many_copies(eta: float) -> None:
     X, y = load("wine")
     times = 1 + np.arange(len(y)) % 3
     g = np.array(groups(y))
-    U = (ucm.ReducedHull(A, eta=eta) | ucm.ReducedHull(B, eta=eta) | C.mean) - ucm.ReducedHull(
-        neg, eta=eta
-    )
+    U = (ucm.ReducedHull(A, eta=eta) | ucm.ReducedHull(B, eta=eta) | C.mean) - ucm.ReducedHull(neg, eta=eta)
     weighted = ucm.compile(U, X, y, subgroup=g, sample_weight=times)
     every = np.repeat(np.arange(len(y)), times)
     copies = ucm.solve(U, X[every], y[every], subgroup=g[every])
@@ -368,9 +364,7 @@ def test_a_size_in_a_union_has_no_program() -> None:
     assert math.isinf(both["r"].lower) and re.search(words, both["r"].how)
     assert both["s"] == interval_of(as_model(U, ""), bind(X, y), "s")
     with pytest.raises(CompositionError, match=words):
-        ucm.admissible(
-            ((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(pos.mean, 3.0)) - neg.mean, X, y
-        )
+        ucm.admissible(((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(pos.mean, 3.0)) - neg.mean, X, y)
     part = ucm.Ball(pos.mean, Param("r", 0.5, relative=True)) | pos.mean
     relative = (part & ucm.Ball(pos.mean, 3.0)) - neg.mean
     with pytest.raises(CompositionError, match=words):

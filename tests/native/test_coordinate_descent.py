@@ -70,17 +70,13 @@ def test_small_steps_of_the_whole_method_take_the_same_course(
 def test_columns_in_place_of_a_matrix(n: int, form: Any) -> None:
     X, h, mean, H, r0, lower, upper = _problem(n, n)
     x = np.zeros(n)
-    boxed_columns(
-        form(X), h, mean, float(h.sum()), r0, x, lower, upper, 0.5, 1e-10, 500, lambda: False
-    )
+    boxed_columns(form(X), h, mean, float(h.sum()), r0, x, lower, upper, 0.5, 1e-10, 500, lambda: False)
     assert _missed(H, r0, x, lower, upper, 0.5) <= 1e-8
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("loss", [ucm.Logistic(), ucm.SquaredHinge()], ids=repr)
-def test_many_features_without_a_matrix(
-    loss: Any, form: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_features_without_a_matrix(loss: Any, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elastic nets with thousands of weights that are not 0 were left unproven."""
     rng = np.random.default_rng(1)
     X = np.where(rng.random((300, 150)) < 0.2, rng.standard_normal((300, 150)), 0.0)

@@ -39,9 +39,7 @@ def _tilted(seed: int) -> tuple[Any, ...]:
     )
 
 
-def _form(
-    X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTerm | None = None
-) -> Composite:
+def _form(X: Any, y: Any, tops: Any, c: float, offset: float, tilt: LinearTerm | None = None) -> Composite:
     """`sum tops max(0, offset - t) + c ||w||^2` less a linear term."""
     losses, penalties = ucm.Ramp(offset).split()[0], (c * ucm.L2(),)
     return Composite(X, y, losses, penalties, (offset * tops,), tilt=tilt)
@@ -71,9 +69,7 @@ def test_boxes_of_each_sample_and_linear_terms(seed: int) -> None:
     assert (alpha >= 0.0).all() and (alpha <= tops * (1.0 + 1e-12)).all()
     assert y @ (alpha + tilt.margin) == pytest.approx(0.0, abs=1e-9 * tops.sum())
     pull = X.T @ (y * (alpha + tilt.margin)) + tilt.normal
-    assert offset * alpha.sum() - pull @ pull / (4.0 * c) == pytest.approx(
-        value, rel=1e-7, abs=1e-7
-    )
+    assert offset * alpha.sum() - pull @ pull / (4.0 * c) == pytest.approx(value, rel=1e-7, abs=1e-7)
 
 
 @pytest.mark.parametrize("near", [0.0, 1e-3, 10.0])
@@ -106,9 +102,7 @@ def test_small_steps_take_the_same_course(name: str, monkeypatch: pytest.MonkeyP
         done: int = whole(state, count, log, 0.0)
         return done
 
-    monkeypatch.setattr(
-        sample_layout, "library", type("Library", (), {"solve_hulls": staticmethod(counted)})
-    )
+    monkeypatch.setattr(sample_layout, "library", type("Library", (), {"solve_hulls": staticmethod(counted)}))
     stepwise = ucm.solve(model, X, y)
     assert len(calls) > at_once.stats.systems
     assert stepwise.objective == at_once.objective

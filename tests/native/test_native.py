@@ -223,9 +223,7 @@ def test_entropy_balls_of_nothing_and_of_nan() -> None:
     for v in (NONE, np.array([np.nan, 1.0]), np.array([np.inf, 1.0])):
         native.project_entropy(v, NONE, 0.1, 0.0, 0.5, np.empty(v.size))
         native.support_entropy(v, NONE, 0.1, 0.0, np.empty(v.size))
-    assert (
-        native.project_entropy(np.array([np.nan, 1.0]), NONE, 0.1, 0.0, 0.5, np.empty(2))[3] == 0.0
-    )
+    assert native.project_entropy(np.array([np.nan, 1.0]), NONE, 0.1, 0.0, 0.5, np.empty(2))[3] == 0.0
 
 
 # --- checksums -------------------------------------------------------------------------------------
@@ -287,9 +285,7 @@ def test_every_sample_left_out_against_the_nearest_point_itself() -> None:
             x = point(s)
             assert out[i, k] == pytest.approx(x @ (own * v + h) / np.linalg.norm(x), rel=1e-8)
     assert np.isnan(out[:, 3]).all()
-    native.leave_one_out(
-        np.empty((0, n)), e, d, h, shift, rho, own, radii, starts, np.empty((0, 4))
-    )
+    native.leave_one_out(np.empty((0, n)), e, d, h, shift, rho, own, radii, starts, np.empty((0, 4)))
 
 
 # --- building and loading --------------------------------------------------------------------------
@@ -311,9 +307,7 @@ def imported_from(folder: Path, **environment: str) -> str:
     """What a fresh process says that imports the binding from a copy: nothing where it loads."""
     code = "import ucm.native.binding"
     env = {**os.environ, "PYTHONPATH": str(folder), **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
     return done.stderr.strip().rpartition("\n")[2]
 
 

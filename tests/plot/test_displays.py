@@ -308,8 +308,7 @@ def test_other_norms_show_their_ball() -> None:
         balls = [
             line
             for line in shown.ax_.lines
-            if len(line.get_xdata()) > 100
-            and np.allclose(np.linalg.norm(line.get_xydata(), q, axis=1), dist)
+            if len(line.get_xdata()) > 100 and np.allclose(np.linalg.norm(line.get_xydata(), q, axis=1), dist)
         ]
         assert len(balls) == 1
 
@@ -325,9 +324,7 @@ def test_the_plane_of_the_normal() -> None:
     w = shown.solution.w
     Z = Z - np.outer(Z @ w, w)
     widest = np.linalg.svd(Z, full_matrices=False)[2][0]
-    np.testing.assert_allclose(
-        np.abs(np.corrcoef(Z @ widest, shown.points[:, 1])[0, 1]), 1.0, atol=1e-3
-    )
+    np.testing.assert_allclose(np.abs(np.corrcoef(Z @ widest, shown.points[:, 1])[0, 1]), 1.0, atol=1e-3)
     assert "of the remaining variance" in shown.labels[1]
     for ax in shown.axes_:
         check_names(ax)
@@ -340,9 +337,7 @@ def test_a_plane_that_w_leaves_shows_no_line() -> None:
     )
     np.testing.assert_allclose(shown.points, A[:, [3, 7]], atol=1e-12)  # made orthonormal
     assert shown.labels == ("$x_{4}$", "$x_{8}$")
-    assert not any(
-        line.get_gid() in ("hyperplane", "support") for ax in shown.axes_ for line in ax.lines
-    )
+    assert not any(line.get_gid() in ("hyperplane", "support") for ax in shown.axes_ for line in ax.lines)
     assert "no line" in words(shown.axes_[0])
     assert "projection" in words(shown.axes_[1])
 
@@ -370,9 +365,7 @@ def test_estimators_and_names_of_features() -> None:
     np.testing.assert_allclose(shown.normal, clf.coef_[0])
     other = SetDisplay.from_model(models.nu_svm(0.35), X, Y)
     np.testing.assert_allclose(shown.outline.vertices, other.outline.vertices)
-    weighted = ucm.Classifier(models.nu_svm(0.35), class_weight={"yes": 2.0, "no": 1.0}).fit(
-        frame, labels
-    )
+    weighted = ucm.Classifier(models.nu_svm(0.35), class_weight={"yes": 2.0, "no": 1.0}).fit(frame, labels)
     more = SetDisplay.from_estimator(weighted, frame, labels)
     assert more.classes[1].size > 1.05 * shown.classes[1].size
     with pytest.raises(ucm.ParameterError, match="not fitted"):
@@ -689,9 +682,7 @@ def test_each_start_of_a_descent_is_a_curve_that_never_goes_up() -> None:
     found = ucm.compile(models.rlsvm2(0.02), CLOSE, Y).solve(n_starts=4)
     shown = plot.ConvergenceDisplay.from_solution(found, x="iterations", y="objective")
     ends = [h[-1] for _, h in shown.runs.values()]
-    assert len(shown.runs) == len(found.start_objectives) and min(ends) == pytest.approx(
-        found.objective
-    )
+    assert len(shown.runs) == len(found.start_objectives) and min(ends) == pytest.approx(found.objective)
     for steps, h in shown.runs.values():
         assert (np.diff(h) <= 1e-9 * np.abs(h[:-1])).all()
         np.testing.assert_array_equal(steps, np.arange(1, h.size + 1))
@@ -701,9 +692,7 @@ def test_each_start_of_a_descent_is_a_curve_that_never_goes_up() -> None:
 
 # --- animations -----------------------------------------------------------------------------------------
 def test_an_animation_has_a_slider_over_its_values() -> None:
-    animation = plot.SetAnimation.from_model(
-        models.mm_mpm(0.3), X, Y, kappa=[0.2, 1.0, 3.0], n_frames=2
-    )
+    animation = plot.SetAnimation.from_model(models.mm_mpm(0.3), X, Y, kappa=[0.2, 1.0, 3.0], n_frames=2)
     assert animation.axes_.shape == (2, 2)
     assert animation.displays[-1].zero_inside and not animation.displays[0].zero_inside
     assert "0 \\in U" in animation.axes_[1, 1].get_title("left")

@@ -41,8 +41,7 @@ def test_a_cap_that_divides_the_mass_gives_the_hull_of_averages(k: int) -> None:
     y = np.where(np.arange(12) < 6, 1.0, -1.0)
     ours = certified(ucm.models.nu_svm(2.0 * k / 12), X, y, tol=1e-9)
     means = [
-        [part[list(c)].mean(axis=0) for c in itertools.combinations(range(6), k)]
-        for part in (X[:6], X[6:])
+        [part[list(c)].mean(axis=0) for c in itertools.combinations(range(6), k)] for part in (X[:6], X[6:])
     ]
     points = np.vstack(means)
     labels = np.repeat([1.0, -1.0], [len(group) for group in means])
@@ -82,9 +81,7 @@ def test_factors_caps_and_classes() -> None:
     ]
     for model in models:
         ours = certified(ucm.RobustMargin(model), X, y, tol=1e-8)
-        assert ours.objective == pytest.approx(
-            ucm.solve(model, X, y, solver="clarabel").objective, rel=1e-6
-        )
+        assert ours.objective == pytest.approx(ucm.solve(model, X, y, solver="clarabel").objective, rel=1e-6)
     weighted = ucm.compile(ucm.models.nu_svm(0.6), X, y, class_weight=(1.0, 0.8))
     assert isinstance(weighted.solver, ActiveSet) and weighted.verify().agrees
 

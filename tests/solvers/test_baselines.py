@@ -162,8 +162,7 @@ def test_pairs_against_newton_in_coordinates(kernel: str, share: float) -> None:
         if kernel in ("poly", "callable") and scale != 1.0:
             continue  # these do not scale with the features
         rows, coordinates = (
-            ucm.solve(model, scale * X, y, solver=name, tol=1e-9, **options)
-            for name in ("smo", "ssnal")
+            ucm.solve(model, scale * X, y, solver=name, tol=1e-9, **options) for name in ("smo", "ssnal")
         )
         assert rows.status == coordinates.status == "optimal"
         assert rows.objective == pytest.approx(coordinates.objective, rel=1e-8)
@@ -174,8 +173,7 @@ def test_levels_need_fewer_rows_and_steps_over_all_samples() -> None:
     X, y = blobs(1500, 1, 2.0)
     model = ucm.models.nu_svm(0.3)
     several, one = (
-        ucm.solve(model, X, y, kernel="rbf", solver=SMO(coarse=coarse), tol=1e-8)
-        for coarse in (200, 10_000)
+        ucm.solve(model, X, y, kernel="rbf", solver=SMO(coarse=coarse), tol=1e-8) for coarse in (200, 10_000)
     )
     assert several.objective == pytest.approx(one.objective, rel=1e-8)
     assert several.stats.kernel_operations < 0.7 * one.stats.kernel_operations
@@ -233,9 +231,7 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
             v = np.sort(scores[own])
             cap = float(hulls.cap[own][0])
             count = int(1.0 / cap + 1e-12)
-            least = cap * v[:count].sum() + (1.0 - cap * count) * (
-                v[count] if count < v.size else 0.0
-            )
+            least = cap * v[:count].sum() + (1.0 - cap * count) * (v[count] if count < v.size else 0.0)
             assert sign * (a[own] @ scores[own] - least) * sign <= 1.0001e-4 * -sol.objective
         if solver.name == "clip-mdm":
             assert sol.stats.kernel_operations == 2 * y.size * sol.stats.iterations
@@ -292,9 +288,7 @@ def test_ties_duplicates_and_points(name: str) -> None:
     apart = np.repeat([[1.0, 0.0], [0.0, 0.0]], 3, axis=0)  # two points, three times each
     sol = quietly(ucm.models.nu_svm(0.5), apart, y, solver=name)
     assert sol.status == "optimal" and sol.objective == pytest.approx(-1.0)
-    touching = np.array(
-        [[0.0, 1.0], [0.0, -1.0], [2.0, 0.0], [0.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]
-    )
+    touching = np.array([[0.0, 1.0], [0.0, -1.0], [2.0, 0.0], [0.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]])
     sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), touching, y, solver=name, max_iter=2000)
     assert sol.status in ("zero_in_set", "stalled", "max_iter")
     assert sol.status == "zero_in_set" or name in NAMES[:4]
@@ -343,8 +337,6 @@ def test_newton_starts_where_the_samples_cancel_to_rounding(cap: float) -> None:
 def test_an_operand_of_an_intersection_is_a_multiple_of_zero() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 3)), np.repeat([1.0, -1.0], 6)
-    U = (0 * ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Ball(0, 1.0)) - ucm.Ball(
-        [3.0, 0.0, 0.0], 1.0
-    )
+    U = (0 * ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Ball(0, 1.0)) - ucm.Ball([3.0, 0.0, 0.0], 1.0)
     solution = ucm.solve(U, X, y)
     assert solution.status == "optimal" and solution.objective == pytest.approx(-2.0, rel=1e-6)

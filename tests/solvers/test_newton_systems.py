@@ -95,9 +95,7 @@ MODELS = {
     "l2": ucm.models.l2_nu_svm(0.2),
     "kl": ucm.models.kl_svm(0.7),
     "biased": ucm.models.biased_l2_nu_svm(0.3, 0.2),
-    "hulls and ball": ucm.ReducedHull(ucm.pos, 0.05)
-    - ucm.ReducedHull(ucm.neg, 0.04)
-    + ucm.Ball(0, 0.1),
+    "hulls and ball": ucm.ReducedHull(ucm.pos, 0.05) - ucm.ReducedHull(ucm.neg, 0.04) + ucm.Ball(0, 0.1),
 }
 
 

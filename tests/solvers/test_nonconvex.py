@@ -54,9 +54,7 @@ def support(X: np.ndarray, y: np.ndarray, eta: float, w: np.ndarray) -> float:
 def rays(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """All directions orthogonal to n - 1 differences of samples of one class; n = 1, 2 or 3."""
     n = X.shape[1]
-    pairs = [
-        X[i] - X[j] for c in (1, -1) for i, j in itertools.combinations(np.flatnonzero(y == c), 2)
-    ]
+    pairs = [X[i] - X[j] for c in (1, -1) for i, j in itertools.combinations(np.flatnonzero(y == c), 2)]
     d = np.array(pairs)
     if n == 1:
         w = np.ones((1, 1))
@@ -467,9 +465,7 @@ def test_data_that_do_not_span_the_space() -> None:
 @pytest.mark.parametrize("model", [ucm.models.mm_fda(2.0), ucm.models.mm_mpm(2.0)])
 def test_a_constant_feature_is_no_direction(model: Any, constant: float) -> None:
     rng = np.random.default_rng(2)
-    X = rng.standard_normal((13, 2)) @ rng.standard_normal(
-        (2, 29)
-    )  # few samples: centred implicitly
+    X = rng.standard_normal((13, 2)) @ rng.standard_normal((2, 29))  # few samples: centred implicitly
     y = np.where(np.arange(13) < 5, 1, -1)
     plain = ucm.solve(model, X, y)
     beside = ucm.solve(model, np.column_stack([X, np.full(13, constant)]), y)

@@ -115,13 +115,9 @@ def test_zero_empty_and_equal(norm: float) -> None:
     apart = ucm.Ball(pos.mean, 0.1, p=1) & ucm.Ball(neg.mean, 0.1, p=np.inf)
     with pytest.raises(ucm.EmptySetError, match="empty, "):
         ucm.solve(ucm.RobustMargin(apart, norm), X, y)
-    same = ucm.solve(
-        ucm.RobustMargin(ucm.models.nu_svm(0.6), norm), np.ones((6, 2)), [1, 1, 1, -1, -1, -1]
-    )
+    same = ucm.solve(ucm.RobustMargin(ucm.models.nu_svm(0.6), norm), np.ones((6, 2)), [1, 1, 1, -1, -1, -1])
     assert same.status == "zero_in_set"
-    one = ucm.solve(
-        ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), norm), [[3.0, 4.0], [0.0, 0.0]], [1, -1]
-    )
+    one = ucm.solve(ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), norm), [[3.0, 4.0], [0.0, 0.0]], [1, -1])
     q = {1.0: np.inf, np.inf: 1.0}.get(norm) or norm / (norm - 1.0)
     assert one.objective == pytest.approx(-np.linalg.norm([3.0, 4.0], q), rel=1e-9)
     zeros = np.hstack([X, np.zeros((X.shape[0], 2))])  # constant features change nothing
@@ -251,8 +247,7 @@ def test_empty_intersections_raise_an_error(norm: float) -> None:
     empty = (
         ucm.Ball(np.ones(4), 0.5) & ucm.Ball(-np.ones(4), 0.5),  # centres that cancel
         ucm.Hull(pos) & ucm.Ball(1e3 * np.ones(4), 1.0),
-        (ucm.Hull(pos) - ucm.Hull(pos))
-        & (ucm.Ball(9 * np.ones(4), 1.0) & ucm.Ball(-9 * np.ones(4), 1.0)),
+        (ucm.Hull(pos) - ucm.Hull(pos)) & (ucm.Ball(9 * np.ones(4), 1.0) & ucm.Ball(-9 * np.ones(4), 1.0)),
     )
     for U in empty:
         with pytest.raises(ucm.EmptySetError, match="empty, "):
@@ -261,9 +256,7 @@ def test_empty_intersections_raise_an_error(norm: float) -> None:
 
 def test_a_centre_that_misses_the_couplings_is_no_point_of_the_set() -> None:
     """The centre of the image lies beyond 0, and {0.375} is all that the operands share."""
-    wide = ucm.AffineImage(
-        [[1.75, -1.625, -2.0]], ucm.LossBall(2 * ucm.Exponential(), 1.5), center=[0.75]
-    )
+    wide = ucm.AffineImage([[1.75, -1.625, -2.0]], ucm.LossBall(2 * ucm.Exponential(), 1.5), center=[0.75])
     X, y = np.array([[0.0], [1.0]]), np.array([-1.0, 1.0])
     for norm in (1.0, 2.0, 3.0, np.inf):
         sol = ucm.solve(ucm.RobustMargin(wide & ucm.Point([0.375]), norm), X, y)

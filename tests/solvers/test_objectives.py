@@ -206,9 +206,7 @@ def test_newton_for_losses_counts_passes_and_reports_gaps() -> None:
 def test_generation_finds_the_optimum_of_the_whole_program(m: int, n: int) -> None:
     X, y = noisy(m, n, seed=3)
     for X_k in (X, sparse.csr_matrix(X)):
-        whole = ucm.solve(
-            models.one_norm_svm(0.3), X_k, y, solver=HiGHS(samples=None, features=None)
-        )
+        whole = ucm.solve(models.one_norm_svm(0.3), X_k, y, solver=HiGHS(samples=None, features=None))
         taken = ucm.solve(
             models.one_norm_svm(0.3),
             X_k,
@@ -277,9 +275,7 @@ def test_sparse_data_float32_and_order(name: str) -> None:
     assert np.array_equal(fortran, before)
     if model.convex:
         turn = np.random.default_rng(0).permutation(40)
-        assert ucm.solve(model, X[turn], y[turn]).objective == pytest.approx(
-            dense.objective, rel=1e-7
-        )
+        assert ucm.solve(model, X[turn], y[turn]).objective == pytest.approx(dense.objective, rel=1e-7)
 
 
 def test_the_svm_is_that_of_libsvm() -> None:
@@ -338,9 +334,7 @@ def test_linear_programs_take_the_largest_weight(seed: int) -> None:
             assert found.objective == pytest.approx(best, rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("seed", "penalty"), [(25, 100.0 * LInf()), (48, 3.0 * LInf()), (89, 3.0 * L1())]
-)
+@pytest.mark.parametrize(("seed", "penalty"), [(25, 100.0 * LInf()), (48, 3.0 * LInf()), (89, 3.0 * L1())])
 def test_programs_of_whole_numbers_whose_kinks_meet(seed: int, penalty: Any) -> None:
     rng = np.random.default_rng(seed)
     X = rng.integers(-3, 4, (60, 25)) * (rng.random(25) < 0.5) * 1.0
@@ -432,8 +426,7 @@ def test_the_printed_stop_of_dca() -> None:
     certified = ucm.solve(model, X, y).stats.iterations
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         counts = [
-            ucm.solve(model, X, y, solver=DCA(stop="paper", eps=eps)).stats.iterations
-            for eps in (1e9, 1e-3)
+            ucm.solve(model, X, y, solver=DCA(stop="paper", eps=eps)).stats.iterations for eps in (1e9, 1e-3)
         ]
     assert counts[0] == 1 <= counts[1] <= certified
     assert certified > 1
@@ -491,9 +484,7 @@ def shifted(form: Composite) -> Composite:
 
 
 WRONG = {
-    "class weight": lambda form: replace(
-        form, weights=(np.where(form.y > 0, 1.0, 1.2),) * len(form.losses)
-    ),
+    "class weight": lambda form: replace(form, weights=(np.where(form.y > 0, 1.0, 1.2),) * len(form.losses)),
     "penalty weight": lambda form: replace(
         form, penalties=tuple(1.1 * penalty for penalty in form.penalties)
     ),
@@ -619,15 +610,11 @@ class Failing(Solver[Composite]):
         inner, outer, count = HiGHS().session(form), self, itertools.count()
 
         class Part(Session[Composite]):
-            def solve(
-                self, form: Composite, monitor: Monitor, start: Answer | None = None
-            ) -> Answer:
+            def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
                 point = inner.solve(form, monitor, start)
                 if next(count) < outer.k:
                     return point
-                return Answer(
-                    w=np.full(form.n, 7.0), b=7.0, status=outer.status, message="it ended early"
-                )
+                return Answer(w=np.full(form.n, 7.0), b=7.0, status=outer.status, message="it ended early")
 
         return Part(self)
 
@@ -660,9 +647,7 @@ def test_the_last_good_iterate_comes_back_when_a_program_fails(status: str) -> N
 def test_an_unbounded_program_is_named(solver: Any) -> None:
     X, y = noisy(30, 3)
     form = Composite(X, y, (ucm.Hinge(),), (0.5 * ucm.L1(),))
-    tilt = LinearTerm(
-        np.zeros(30), np.full(3, 200.0)
-    )  # no subgradient of any H: it outweighs the loss
+    tilt = LinearTerm(np.zeros(30), np.full(3, 200.0))  # no subgradient of any H: it outweighs the loss
     point = solver.solve(form.tilted(tilt), Monitor(1e-8))
     assert point.status == "unbounded"
     assert "scale the features" in point.message
@@ -966,9 +951,7 @@ def test_optima_far_below_one_are_proven(model: ucm.Objective, scale: float) -> 
     assert sol.status == "optimal", sol.message
 
 
-@pytest.mark.parametrize(
-    "loss", [ucm.SquaredHinge(), ucm.HuberHinge(0.5), ucm.LeastSquares()], ids=repr
-)
+@pytest.mark.parametrize("loss", [ucm.SquaredHinge(), ucm.HuberHinge(0.5), ucm.LeastSquares()], ids=repr)
 def test_features_of_different_scales_under_a_penalty_that_joins_them(loss: Any) -> None:
     """Proximal steps end without proof, and an interior-point method goes on with features of size one."""
     X, y = ucm.datasets.load("breast_cancer")

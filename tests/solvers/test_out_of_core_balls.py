@@ -66,8 +66,7 @@ BALLS = {
     - 0.5 * ucm.Hull(neg, weights=ucm.NormBall(0.02, around="uniform")),
     "losses": ucm.Hull(pos, weights=ucm.LossBall(ucm.Hinge(3) / 0.5, 1.2))
     - ucm.Hull(neg, weights=ucm.LossBall(ucm.Logistic() * 4, -1.7)),
-    "mixed": ucm.Hull(pos, weights=ucm.NormBall(0.2, p=1.5))
-    - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
+    "mixed": ucm.Hull(pos, weights=ucm.NormBall(0.2, p=1.5)) - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
 }
 
 

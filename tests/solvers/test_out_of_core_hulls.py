@@ -211,9 +211,7 @@ def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> N
     found = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500), solver=solver)
     assert found.status == "optimal" and found.stats.reads <= 8
     assert found.objective == pytest.approx(wide.objective, rel=2e-6)
-    assert (
-        found.answer.rows.rows.active.nbytes <= solver.budget < wide.answer.rows.rows.active.nbytes
-    )
+    assert found.answer.rows.rows.active.nbytes <= solver.budget < wide.answer.rows.rows.active.nbytes
 
 
 @pytest.mark.parametrize(("nu", "rows", "n"), [(0.6, 62, 4), (0.6, 300, 4), (0.6, 300, 30)])

@@ -35,9 +35,7 @@ def problem(seed: int) -> tuple[Matrix, Matrix, Matrix, Matrix]:
 
 
 def by_scipy(cost: Matrix, A: Matrix, least: Matrix, most: Matrix) -> Any:
-    return linprog(
-        cost, A_ub=np.vstack([A, -A]), b_ub=np.r_[most, -least], bounds=(0.0, 1.0), method="highs"
-    )
+    return linprog(cost, A_ub=np.vstack([A, -A]), b_ub=np.r_[most, -least], bounds=(0.0, 1.0), method="highs")
 
 
 def test_a_linear_program_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

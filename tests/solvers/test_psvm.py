@@ -76,9 +76,7 @@ def test_the_update_minimises_the_dual_along_its_line(p: float) -> None:
             ai: float = ai, aj: float = aj, ci: float = ci, cj: float = cj, yi: float = yi,
             yj: float = yj, xi: float = xi, xj: float = xj, d: float = d, eta: float = eta,
         ) -> float:  # fmt: skip
-            powers = power_term(max(ai + yi * s, 0.0), ci, p) + power_term(
-                max(aj - yj * s, 0.0), cj, p
-            )
+            powers = power_term(max(ai + yi * s, 0.0), ci, p) + power_term(max(aj - yj * s, 0.0), cj, p)
             return 0.5 * eta * s * s - (d + yi * xi - yj * xj) * s + powers
 
         end = top if np.isfinite(top) else max(4.0 * t, 10.0)
@@ -92,9 +90,7 @@ def test_the_update_minimises_the_dual_along_its_line(p: float) -> None:
 def problem_9(X: np.ndarray, y: np.ndarray, p: float, C: np.ndarray) -> cp.Problem:
     w, b, xi = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(y.size, nonneg=True)
     loss = C @ (xi if p == 1.0 else cp.power(xi, p, approx=False))
-    return cp.Problem(
-        cp.Minimize(0.5 * cp.sum_squares(w) + loss), [cp.multiply(y, X @ w + b) >= 1 - xi]
-    )
+    return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + loss), [cp.multiply(y, X @ w + b) >= 1 - xi])
 
 
 def problem_17(K: np.ndarray, y: np.ndarray, p: float, C: float) -> cp.Problem:
@@ -201,9 +197,7 @@ def test_the_certificate_of_a_kernel_equals_that_in_feature_space() -> None:
             c = slopes * y / (2.0 * lam) + away * rng.standard_normal(y.size)
             behind = certify_objective(model, data, KernelNormal(gram, c), 0.1, slopes)
             plain = certify_objective(model, data, FeatureNormal(root, root @ c), 0.1, slopes)
-            assert_allclose(
-                [behind.primal, behind.dual], [plain.primal, plain.dual], rtol=1e-9, atol=1e-9
-            )
+            assert_allclose([behind.primal, behind.dual], [plain.primal, plain.dual], rtol=1e-9, atol=1e-9)
 
 
 def test_a_certificate_with_a_kernel_needs_the_squared_norm() -> None:
@@ -276,9 +270,7 @@ def test_p_2_is_linear_svc() -> None:
 
 
 # --- the solver itself -----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "options", [{"coarse": 50}, {"coarse": 10_000}, {"coarse": 50, "stride": 3}]
-)
+@pytest.mark.parametrize("options", [{"coarse": 50}, {"coarse": 10_000}, {"coarse": 50, "stride": 3}])
 @pytest.mark.parametrize("p", [1.0, 1.5])
 def test_options_do_not_change_the_answer(options: dict, p: float) -> None:
     X, y = sample(400, seed=2)

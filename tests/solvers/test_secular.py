@@ -89,9 +89,7 @@ def test_zero_in_the_set(make: Callable[[float], Any], forming: float) -> None:
     for data in (samples(60, 5), samples(200, 60)):
         top = ucm.admissible(make(1.0), *data)["kappa"].upper
         for factor in (1.01, 1.5, 10.0):
-            sol = ucm.solve(
-                make(factor * top), *data, solver=TrustRegionSecular(max_forming=forming)
-            )
+            sol = ucm.solve(make(factor * top), *data, solver=TrustRegionSecular(max_forming=forming))
             # of one ellipsoid the method goes on to the global minimum over the unit sphere
             if make is FDA:
                 assert sol.status == "optimal" and sol.objective > 0.0, factor
@@ -173,8 +171,6 @@ def test_the_rank_of_a_matrix_is_not_that_of_its_rounding() -> None:
                   [-1.0, 1.625, 0.625], [-0.125, -0.625, 1.625], [1.5, 0.875, 1.125],
                   [1.375, 0.375, 1.625], [-2.375, -1.5, 0.625]])  # fmt: skip
     y = np.array([1.0] * 7 + [-1.0] * 2)
-    found = [
-        ucm.solve(ucm.models.mm_mpm(0.5), Z, y) for Z in (X, X[:, ::-1], np.c_[X, np.zeros(9)])
-    ]
+    found = [ucm.solve(ucm.models.mm_mpm(0.5), Z, y) for Z in (X, X[:, ::-1], np.c_[X, np.zeros(9)])]
     assert {s.status for s in found} == {"optimal"}
     assert np.ptp([s.objective for s in found]) <= 1e-6

@@ -19,9 +19,7 @@ from ucm.solvers import SMO
 SMALL = {"coarse": 30, "stride": 3}
 
 
-def samples(
-    m: int = 300, n: int = 4, seed: int = 0, shift: float = 0.6
-) -> tuple[np.ndarray, np.ndarray]:
+def samples(m: int = 300, n: int = 4, seed: int = 0, shift: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(m) < 0.4, 1.0, -1.0)
     return rng.standard_normal((m, n)) + shift * y[:, None], y
@@ -251,9 +249,7 @@ def test_exponentials_at_every_exponent_and_beyond() -> None:
 )
 @pytest.mark.parametrize("zeros", [0.0, 0.9])
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (700, 30), (1030, 5)], ids=str)
-def test_sums_are_the_kernel_written_out(
-    kernel: Kernel, zeros: float, shape: tuple[int, int]
-) -> None:
+def test_sums_are_the_kernel_written_out(kernel: Kernel, zeros: float, shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal(shape)
     X[rng.random(shape) < zeros] = 0.0

@@ -116,10 +116,7 @@ def apg_without(strategy: str) -> APG:
 
 def test_strategies_change_the_run() -> None:
     model, X, y = prepared("nu-SVM", "wine")
-    runs = {
-        off: ucm.solve(model, X, y, solver=apg_without(off), tol=1e-5).stats
-        for off in ("", *STRATEGIES)
-    }
+    runs = {off: ucm.solve(model, X, y, solver=apg_without(off), tol=1e-5).stats for off in ("", *STRATEGIES)}
     assert len({(s.iterations, round(s.passes, 6)) for s in runs.values()}) >= 4
     assert runs["restart"].iterations > runs[""].iterations
 
@@ -350,9 +347,7 @@ def test_a_warm_start_takes_no_more_iterations(solver: str) -> None:
     assert warm.status == "optimal" and warm.objective == pytest.approx(cold.objective, rel=1e-6)
     assert warm.stats.iterations <= cold.stats.iterations
     (name,) = model.params()
-    near = ucm.compile(
-        model.with_params(**{name: 1.02 * model.params()[name]}), X, y, solver=solver
-    )
+    near = ucm.compile(model.with_params(**{name: 1.02 * model.params()[name]}), X, y, solver=solver)
     started = near.solve(warm_start=cold)
     assert started.status == "optimal" and near.verify().agrees
     other = ucm.solve(ucm.models.mm_fda(0.1), X, y)
@@ -507,9 +502,7 @@ def test_the_route_table_and_its_refusals() -> None:
     for name in names:
         assert f"\n  {name}" in text
     assert "refused: the blocks are coupled by an intersection" in text and "chosen: " in text
-    assert (
-        ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="clarabel").explain().count("chosen") == 1
-    )
+    assert ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="clarabel").explain().count("chosen") == 1
     wide = np.random.default_rng(0).standard_normal((20, 4000))
     labels = np.where(np.arange(20) < 9, 1.0, -1.0)
     assert ucm.compile(ucm.models.mm_mpm(0.3), wide, labels).solver.name == "secular"

@@ -86,17 +86,13 @@ def test_a_growing_ball_passes_the_time_on() -> None:
         def refuse(self, form: ucm.extend.MinNorm) -> str | None:
             return ucm.solvers.SSNAL().refuse(form)
 
-        def solve(
-            self, form: ucm.extend.MinNorm, monitor: Monitor, start: Any = None
-        ) -> ucm.extend.Answer:
+        def solve(self, form: ucm.extend.MinNorm, monitor: Monitor, start: Any = None) -> ucm.extend.Answer:
             limits.add(monitor.time_limit)
             return ucm.solvers.SSNAL().solve(form, monitor, start)
 
     limits: set[float | None] = set()
     model = ucm.RobustMargin(ucm.models.mm_mpm(0.1), norm=1.5)
-    solution = ucm.compile(model, X, y, solver=ucm.solvers.LevelSetNewton((Watched(),))).solve(
-        time_limit=1e3
-    )
+    solution = ucm.compile(model, X, y, solver=ucm.solvers.LevelSetNewton((Watched(),))).solve(time_limit=1e3)
     assert solution.status == "optimal" and limits == {1e3}
 
 
@@ -122,9 +118,7 @@ def test_every_solver_ends_at_once_where_the_time_is_over(case: str) -> None:
     assert certificate.dual <= certificate.primal + slack or np.isnan(certificate.dual)
 
 
-LONG: dict[
-    str, tuple[Any, int, float]
-] = {  # a model, how many features, how far the classes are apart
+LONG: dict[str, tuple[Any, int, float]] = {  # a model, how many features, how far the classes are apart
     "smo": (ucm.models.psvm(1.0, 1e6), 5, 0.0),
     "active-set": (ucm.models.nu_svm(0.9), 1500, 1.0),
     "gsk": (ucm.models.nu_svm(0.5), 9, 1.0),
@@ -173,9 +167,7 @@ class _Soon(Monitor):
         return 1e-3
 
 
-@pytest.mark.parametrize(
-    ("solver", "status"), [("CLARABEL", "user_limit"), ("SCS", "optimal_inaccurate")]
-)
+@pytest.mark.parametrize(("solver", "status"), [("CLARABEL", "user_limit"), ("SCS", "optimal_inaccurate")])
 def test_an_external_solver_gets_the_remaining_time(solver: str, status: str) -> None:
     import cvxpy as cp
 
@@ -247,9 +239,7 @@ def test_any_limit_gives_an_interval(
     assert np.isfinite([low, high]).all() and solution.certificate.violation <= 1e-9
     best = ucm.solve(ANYWHERE[name], X, y) if where != "features" else solution
     slack = 1e-5 * max(1.0, abs(best.objective))
-    if (
-        best.certificate.kind == "global"
-    ):  # of a non-convex model the interval is of the last convex problem
+    if best.certificate.kind == "global":  # of a non-convex model the interval is of the last convex problem
         assert low <= best.objective + slack and best.objective <= high + slack
     assert classifier.predict(X).shape == y.shape
     if solution.status == "time_limit":
@@ -287,9 +277,7 @@ def test_any_time_limit_gives_an_interval_with_a_kernel(name: str, limit: float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = ucm.solve(ANYWHERE[name], FEW, OF_FEW, kernel="rbf", time_limit=limit)
-        newton = ucm.solve(
-            ANYWHERE["nu"], FEW, OF_FEW, kernel="rbf", solver="smo", time_limit=limit
-        )
+        newton = ucm.solve(ANYWHERE["nu"], FEW, OF_FEW, kernel="rbf", solver="smo", time_limit=limit)
     for solution in (found, newton):
         bounds = solution.certificate.dual, solution.certificate.primal
         assert np.isfinite(bounds).all() and bounds[0] <= bounds[1] + 1e-12

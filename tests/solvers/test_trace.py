@@ -75,9 +75,7 @@ def test_a_record_has_the_numbers_of_an_iterate() -> None:
         v, L = q - A.T @ (A @ q) / record["L"], record["L"]
         sizes = int((y > 0).sum())
         after = np.concatenate([_project(v[:sizes], cap), _project(v[sizes:], cap)])
-        assert record["residual"] == pytest.approx(
-            L * np.linalg.norm(after - q), rel=1e-4, abs=1e-6
-        )
+        assert record["residual"] == pytest.approx(L * np.linalg.norm(after - q), rel=1e-4, abs=1e-6)
         scores = X @ (A @ q) / norm
         low = np.sort(scores[y > 0]), np.sort(-scores[y < 0])
         worst = norm - sum(_least(s, cap) for s in low)
@@ -111,18 +109,14 @@ def test_apg_has_the_iterates_of_the_printed_algorithm() -> None:
     """The iterates of Algorithm 1 of Ito, Takeda and Toh (2015), line by line, with masses of 1/2."""
     X, y = load("breast_cancer")
     nu = 0.3
-    found = ucm.solve(
-        models.nu_svm(nu), X, y, solver=APG(stop="paper", eta_min=1.0), trace=1, tol=0.5
-    )
+    found = ucm.solve(models.nu_svm(nu), X, y, solver=APG(stop="paper", eta_min=1.0), trace=1, tol=0.5)
     parts = [y > 0, y < 0]
     Z = np.hstack([X[parts[0]].T, -X[parts[1]].T])
     split = int(parts[0].sum())
     cap = 1.0 / (y.size * nu)
 
     def P(v: np.ndarray) -> np.ndarray:
-        return 0.5 * np.concatenate(
-            [_project(2 * v[:split], 2 * cap), _project(2 * v[split:], 2 * cap)]
-        )
+        return 0.5 * np.concatenate([_project(2 * v[:split], 2 * cap), _project(2 * v[split:], 2 * cap)])
 
     def f(q: np.ndarray) -> float:
         return 0.5 * float((Z @ q) @ (Z @ q))
@@ -200,7 +194,5 @@ def test_the_callback_hears_every_record() -> None:
         r["iteration"] for r in found.history if r["iteration"] % 50 == 0
     ]
     with pytest.warns(ucm.ConvergenceWarning, match="stopped by the callback"):
-        stopped = ucm.solve(
-            NU, *load("iris"), solver="apg", trace=1, callback=lambda r: r["iteration"] == 7
-        )
+        stopped = ucm.solve(NU, *load("iris"), solver="apg", trace=1, callback=lambda r: r["iteration"] == 7)
     assert stopped.status == "interrupted" and stopped.stats.iterations == 7

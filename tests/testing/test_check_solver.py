@@ -257,9 +257,7 @@ def test_an_empty_set_is_no_solution() -> None:
             answer = solvers.Conic("clarabel").solve(form, monitor, start)
             return replace(answer, status="converged") if answer.status == "infeasible" else answer
 
-    with pytest.raises(
-        AssertionError, match='an empty set: an empty set is "infeasible": converged'
-    ):
+    with pytest.raises(AssertionError, match='an empty set: an empty set is "infeasible": converged'):
         check_solver(Uncoupled())
 
 

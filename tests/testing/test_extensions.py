@@ -94,9 +94,7 @@ def test_a_capped_domain_says_its_caps_only() -> None:
     D, same = Worst(0.25), ucm.CappedSimplex(0.2)
     for v in (RNG.standard_normal(20), np.round(RNG.standard_normal(20))):
         assert_allclose(D.project(v), same.project(v), atol=0)
-        assert D.support(v)[0] == same.support(v)[0] and D.mass_multipliers(
-            v
-        ) == same.mass_multipliers(v)
+        assert D.support(v)[0] == same.support(v)[0] and D.mass_multipliers(v) == same.mass_multipliers(v)
 
 
 class Budget(ucm.extend.Domain):
@@ -260,9 +258,7 @@ class Means(Between, RotationInvariant):
 def test_a_kernel_refuses_a_set_without_a_declared_invariance() -> None:
     for U in (Between(0.2), ucm.Hull(pos) - ucm.Hull(neg) + Between(0.2)):
         check_set(U)
-        with pytest.raises(
-            ucm.CompositionError, match=r"Between\(0.2\) is written in the features"
-        ):
+        with pytest.raises(ucm.CompositionError, match=r"Between\(0.2\) is written in the features"):
             ucm.compile(U, X, Y, kernel="rbf")
 
 
@@ -303,8 +299,7 @@ def test_admissible_sizes_of_many_features() -> None:
     wide, y = rng.standard_normal((12, 30)), np.where(np.arange(12) % 2, 1.0, -1.0)
     r = ucm.Param("r", 0.2)
     one, other = (
-        ucm.admissible(ucm.Ellipsoid(0, pos.cov, 0.1) + U, wide, y)["r"]
-        for U in (Between(r), Means(r))
+        ucm.admissible(ucm.Ellipsoid(0, pos.cov, 0.1) + U, wide, y)["r"] for U in (Between(r), Means(r))
     )
     assert one.upper == pytest.approx(other.upper, rel=1e-6)
 
@@ -368,8 +363,7 @@ def test_its_summands_give_the_bias() -> None:
 def test_its_matrices_give_the_normal_in_the_features() -> None:
     U = Turned(ucm.Hull(pos)) - Turned(ucm.Hull(neg, weights=ucm.NormBall(0.4)))
     clf, straight = (
-        ucm.Classifier(V).fit(X, Y)
-        for V in (U, ucm.Hull(pos) - ucm.Hull(neg, weights=ucm.NormBall(0.4)))
+        ucm.Classifier(V).fit(X, Y) for V in (U, ucm.Hull(pos) - ucm.Hull(neg, weights=ucm.NormBall(0.4)))
     )
     assert_allclose(clf.coef_, straight.coef_, atol=1e-4)
     with pytest.raises(ucm.UCMError):
@@ -400,9 +394,7 @@ def test_a_custom_split_is_multiplied() -> None:
     assert subtracted.affine(w, 0.1) and not subtracted.affine(w, 1.5)
 
 
-@pytest.mark.parametrize(
-    "penalty", [ucm.Lp(2), ucm.ElasticNet(0.0), 0.5 * ucm.L2() + 0.5 * ucm.L2()]
-)
+@pytest.mark.parametrize("penalty", [ucm.Lp(2), ucm.ElasticNet(0.0), 0.5 * ucm.L2() + 0.5 * ucm.L2()])
 def test_a_kernel_needs_the_square_of_a_penalty(penalty: ucm.extend.Penalty) -> None:
     solution = ucm.solve(ucm.Hinge() + penalty, X, Y, kernel="rbf")
     same = ucm.solve(ucm.Hinge() + ucm.L2(), X, Y, kernel="rbf")
@@ -459,9 +451,7 @@ class Overbid(ucm.extend.ConvexLoss):
 
 
 def test_a_wrong_custom_conjugate_is_named() -> None:
-    with pytest.raises(
-        ucm.SolverError, match=r"Overbid is not of this library.*check_loss"
-    ) as told:
+    with pytest.raises(ucm.SolverError, match=r"Overbid is not of this library.*check_loss") as told:
         ucm.solve(Overbid() + ucm.L2(), X, Y)
     assert "report" not in str(told.value)
 

@@ -34,9 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
     def command(name: str, text: str) -> Any:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument(
-            "--json", action="store_true", help="print JSON; infinite numbers are null"
-        )
+        sub.add_argument("--json", action="store_true", help="print JSON; infinite numbers are null")
         return sub
 
     def add_file(sub: Any) -> None:
@@ -63,9 +61,7 @@ def parser() -> argparse.ArgumentParser:
         )
 
     demo = command("demo", "solve six models on real data, certify them, verify them by CVXPY")
-    demo.add_argument(
-        "--report", metavar="FILE", help="the page to write (default: a temporary file)"
-    )
+    demo.add_argument("--report", metavar="FILE", help="the page to write (default: a temporary file)")
     demo.add_argument("--open", action="store_true", help="show the page in a browser")
     command("models", "list the named models, with their mathematics")
     fit = command("fit", "fit a model to a file")
@@ -76,9 +72,7 @@ def parser() -> argparse.ArgumentParser:
     fit.add_argument("--max-iter", type=int, help="limit of iterations")
     fit.add_argument("--time-limit", type=float, metavar="SECONDS", help="for compile and solve")
     fit.add_argument("--verify", action="store_true", help="compare with the solution of CVXPY")
-    fit.add_argument(
-        "--verbose", action="store_true", help="print the form, the routes and the iterations"
-    )
+    fit.add_argument("--verbose", action="store_true", help="print the form, the routes and the iterations")
     fit.add_argument("--save", metavar="JSON", help="write the classifier, for ucm predict")
     fit.add_argument("--report", metavar="FILE", help="write a page with pictures, as HTML")
     fit.add_argument("--open", action="store_true", help="show the page in a browser")
@@ -89,7 +83,5 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument(
         "--scores", action="store_true", help="w'x + b beside each label, separated by a comma"
     )
-    add_model(
-        command("admissible", "the interval of each parameter in which the problem is convex")
-    )
+    add_model(command("admissible", "the interval of each parameter in which the problem is convex"))
     return main

@@ -109,9 +109,7 @@ def _models(options: argparse.Namespace) -> int:
         arguments = [w if x is None else f"{w}={x}" for w, x in defaults(name).items()]
         meaning = (getattr(models, name).__doc__ or "").partition("\n")[0].replace("`", "")
         model = f"{name}({', '.join(arguments)})"
-        rows.append(
-            {"model": model, "mathematics": declare(name).formula(TEXT), "meaning": meaning}
-        )
+        rows.append({"model": model, "mathematics": declare(name).formula(TEXT), "meaning": meaning})
     return _listed(options, rows, "ucm.models")
 
 

@@ -45,15 +45,11 @@ def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
     for text in assignments:
         name, _, number = text.partition("=")
         if name in values:
-            raise ParameterError(
-                f"--param {text}: {name} is set before, to {values[name]:g}; set it once"
-            )
+            raise ParameterError(f"--param {text}: {name} is set before, to {values[name]:g}; set it once")
         try:
             values[name] = float(number)
         except ValueError:
-            raise ParameterError(
-                f"--param {text}: expected NAME=VALUE with a number, as nu=0.3"
-            ) from None
+            raise ParameterError(f"--param {text}: expected NAME=VALUE with a number, as nu=0.3") from None
     return values
 
 
@@ -80,9 +76,7 @@ def declare(name: str, given: Mapping[str, float] | None = None) -> Any:
     known, default = _parameters(name), defaults(name)
     for parameter in given:
         if parameter not in known:
-            raise ParameterError(
-                f"{name}: no parameter {parameter!r}; it has {', '.join(known) or 'none'}"
-            )
+            raise ParameterError(f"{name}: no parameter {parameter!r}; it has {', '.join(known) or 'none'}")
     alternatives = known.keys() - default.keys()
     if given.keys() & alternatives:  # in place of the other parameters
         if missing := alternatives - given.keys():

@@ -49,9 +49,7 @@ class Saved:
             path.write_text(json.dumps({"ucm_fit": _FORMAT, **entries}, allow_nan=False) + "\n")
         except (OSError, ValueError) as error:  # the path is no file name
             why = getattr(error, "strerror", error)
-            raise DataError(
-                f"{str(path)!r}: cannot be written ({why}); name another file"
-            ) from None
+            raise DataError(f"{str(path)!r}: cannot be written ({why}); name another file") from None
         return path
 
     @staticmethod

@@ -85,9 +85,7 @@ def along(
     return found
 
 
-def _walls(
-    model: Objective, name: str, values: Sequence[float], n: int
-) -> tuple[Table, Table, Vec] | None:
+def _walls(model: Objective, name: str, values: Sequence[float], n: int) -> tuple[Table, Table, Vec] | None:
     """Return the bounds of the slopes of the penalty at each value, (K, n) twice, and the multiples of
     `||w||_2^2`, (K,).
 

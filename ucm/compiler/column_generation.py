@@ -75,9 +75,7 @@ class ColumnGenerationLowering(DistanceLowering):
     uncounted : passes that no solve has counted
     """
 
-    def __init__(
-        self, model: RobustMargin, moments: Data, asked: str | Solver[Any] = "auto"
-    ) -> None:
+    def __init__(self, model: RobustMargin, moments: Data, asked: str | Solver[Any] = "auto") -> None:
         source: Any = moments.source
         self.model, self.moments, self.asked, self.source = model, moments, asked, source
         self.X: Any = None
@@ -108,9 +106,7 @@ class ColumnGenerationLowering(DistanceLowering):
     def _bound(self, X: Any, y: Vec) -> Data:
         """Return bound data of rows, with the means and covariances of all rows."""
         moments = self.moments
-        found = Data(
-            X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments
-        )
+        found = Data(X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments)
         found.scale, found.counts, found.approx = moments.scale, moments.counts, moments.approx
         return found
 

@@ -193,9 +193,7 @@ def bound(
     return bound_rows(model, rows, weight, kernel, of_kernel), None
 
 
-def row_features(
-    what: str, rows: RowSource, kernel: Any, options: dict[str, Any]
-) -> KernelFeatures:
+def row_features(what: str, rows: RowSource, kernel: Any, options: dict[str, Any]) -> KernelFeatures:
     """Return the approximate kernel features of rows, drawn from some of the rows.
 
     Raises
@@ -270,9 +268,7 @@ def check_no_options(options: dict[str, Any]) -> None:
         raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
 
 
-def _kernel(
-    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
-) -> tuple[Kernel, int]:
+def _kernel(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]) -> tuple[Kernel, int]:
     """Return the kernel and the memory limit of the options.
 
     Raises
@@ -290,9 +286,7 @@ def _kernel(
     return resolved, limit
 
 
-def features_of(
-    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
-) -> KernelFeatures:
+def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]) -> KernelFeatures:
     """Return the approximate kernel features of the option `kernel_approx` for the samples X.
 
     Raises as `with_kernel` and `ucm.data.kernel_features.approximation`.
@@ -349,9 +343,7 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any
     else:
         candidates = named(asked, MinNorm)
     space = data.in_gram_space(gram)
-    if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility_reason(
-        space
-    ):
+    if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility_reason(space):
         return False
     return any(refusal(s, minimum_norm(model, space)) is None for s in candidates)
 
@@ -381,16 +373,12 @@ def plan_of(
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram), time_limit)
-        if isinstance(model, RobustMargin) and any(
-            by_lam(ball) for ball in model.nodes_of_type(LossBall)
-        ):
+        if isinstance(model, RobustMargin) and any(by_lam(ball) for ball in model.nodes_of_type(LossBall)):
             declared, given, space = model, model.params(), in_its_space(data, gram)
             conversion = radius_from_lambda(declared, space)
             model = conversion.model
             if not conversion.active:
-                return Plan.of(
-                    (GeneralisedNuSVMLowering(conversion, declared, space, solver),), began, given
-                )
+                return Plan.of((GeneralisedNuSVMLowering(conversion, declared, space, solver),), began, given)
         if isinstance(model, Objective):
             given = model.params()
             lowerings = _lower_objective(model, data, gram, solver)

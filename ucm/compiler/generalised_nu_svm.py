@@ -63,9 +63,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
 
     @property
     def regime(self) -> Regime:
-        return Regime(
-            True, "the bound lam of the norm of w is inactive: every larger lam has the same w"
-        )
+        return Regime(True, "the bound lam of the norm of w is inactive: every larger lam has the same w")
 
     def describe(self) -> dict[str, str]:
         form = "min -rho + mean of l(rho - margin) over w, b and rho, as declared by lam"
@@ -112,9 +110,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         result = bounds(self.declared, data, w)
         b, rule = result.b, "multipliers"
         if bias_rule not in ("auto", "multipliers") and result.w.any():
-            b, rule, _ = bias(
-                bias_rule, self.model.set, minimum_norm(self.model, data), data, [], result.w
-            )
+            b, rule, _ = bias(bias_rule, self.model.set, minimum_norm(self.model, data), data, [], result.w)
         weights = result.q * len(hulls_by_lam(self.declared))
         found = Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
         return found if gram is None else found.by_kernel(gram, gram.combination(data.X, result.w))

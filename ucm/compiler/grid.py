@@ -93,9 +93,7 @@ def candidates(
             )
         return given
     if values < 1:
-        raise ParameterError(
-            f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20"
-        )
+        raise ParameterError(f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20")
     where = f"ClassifierCV: param_range={values}"
     return spread(model, datas, names[0], int(values), where, "param_range")
 
@@ -131,9 +129,7 @@ def spread(
         return top * np.geomspace(_DOWN, 1.0, count + 1)[:-1]
     if relative and not closed:
         return (np.arange(count) + 0.5) / count
-    each = [
-        intervals_of(model, d)[name] if relative else interval_of(model, d, name) for d in datas
-    ]
+    each = [intervals_of(model, d)[name] if relative else interval_of(model, d, name) for d in datas]
     lower, upper = max(i.lower for i in each), min(i.upper for i in each)
     if not (math.isfinite(lower) and lower < upper):
         raise ParameterError(

@@ -120,9 +120,7 @@ class IntervalPath(Sequence[Solution]):
     def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
     def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
         places = range(len(self))[index]
-        return (
-            self.solution(places) if isinstance(places, int) else tuple(map(self.solution, places))
-        )
+        return self.solution(places) if isinstance(places, int) else tuple(map(self.solution, places))
 
     def solution(self, k: int) -> Solution:
         """Return the k-th solution, which is certified and recovered at the first access."""
@@ -255,11 +253,7 @@ class _MovingCaps:
                     f"{self.name}={self.value(c):.6g}; please report it"
                 )
         x, pulls = self.form.matvec(self.blocks(q)), self.form.rmatvec(w)
-        scores = [
-            u[g.entries]
-            for u, b in zip(pulls, self.form.blocks, strict=True)
-            for g in b.groups or ()
-        ]
+        scores = [u[g.entries] for u, b in zip(pulls, self.form.blocks, strict=True) for g in b.groups or ()]
         return CapSolution.of(c, q, x, w, scores)
 
     def blocks(self, q: Sequence[Vec]) -> list[Vec]:
@@ -309,9 +303,7 @@ def path_over_interval(
         while current.c < high * (1.0 - 1e-12):
             value = hulls.value(current.c)
             if monitor.timed_out:
-                raise SolverError(
-                    f"path: the time limit came at {name}={value:.6g}; raise time_limit or eps"
-                )
+                raise SolverError(f"path: the time limit came at {name}={value:.6g}; raise time_limit or eps")
             if not ahead:
                 c = current.c * (1.0 + step)
                 c = high if c > high / (1.0 + 0.3 * step) else c

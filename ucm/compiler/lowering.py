@@ -87,9 +87,7 @@ class Verdict(NamedTuple):
 
 def warm_start_error(same: str) -> ParameterError:
     """Return the error for a warm start of another shape; `same` is the required common part."""
-    return ParameterError(
-        f"solve: warm_start is the solution of a model of another shape; give one {same}"
-    )
+    return ParameterError(f"solve: warm_start is the solution of a model of another shape; give one {same}")
 
 
 @dataclass(frozen=True)
@@ -235,9 +233,7 @@ class Lowering(ABC, Generic[Form]):
         """
         return None
 
-    def run(
-        self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int
-    ) -> list[Answer]:
+    def run(self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int) -> list[Answer]:
         """Return the answers of a solver, one for each start that the form can use; by default one."""
         return [self.answer(solver, monitor, start)]
 
@@ -341,7 +337,4 @@ def starts_summary(ends: Sequence[float]) -> str:
         return ""
     best = min(ends)
     same = sum(end <= best + _SAME * abs(best) for end in ends)
-    return (
-        f"; the best of {len(ends)} starts, reached by {same} of them, "
-        f"the worst ended at {max(ends):.6g}"
-    )
+    return f"; the best of {len(ends)} starts, reached by {same} of them, the worst ended at {max(ends):.6g}"

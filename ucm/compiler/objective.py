@@ -187,8 +187,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         if is_local(self.model, self.data, w, b):
             return Verdict(
                 "local",
-                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine "
-                "there",
+                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine there",
             )
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
@@ -288,9 +287,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         f = normal.scores
         biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
         loss = self.model.loss
-        b = min(
-            biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights, data.groups)
-        )
+        b = min(biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights, data.groups))
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 
@@ -307,9 +304,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         if why is None:
             return None
         gap = proof.certificate.relative_gap
-        return Verdict(
-            "indefinite", f"{solver} stopped with a relative gap of {gap:.2g}. {why}", warns=True
-        )
+        return Verdict("indefinite", f"{solver} stopped with a relative gap of {gap:.2g}. {why}", warns=True)
 
     def _indefinite(self, proof: Proof, tol: float) -> str | None:
         answer, certificate, gram = proof.answer, proof.certificate, self.gram

@@ -25,9 +25,7 @@ from ucm.language.robust import RobustMargin
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 
-_LONG = (
-    1000  # least number of samples per feature, of samples in memory that are read block by block
-)
+_LONG = 1000  # least number of samples per feature, of samples in memory that are read block by block
 
 
 def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
@@ -64,9 +62,7 @@ def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
     return Factors(sides[0], sides[1], named)
 
 
-def statistics_of_rows(
-    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
-) -> Data:
+def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight) -> Data:
     """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
 
     Raises
@@ -80,9 +76,7 @@ def statistics_of_rows(
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     factors = _factors(model, rows, terms)
-    if isinstance(model, RobustMargin) and (
-        of_statistics(model.set) or _has_hulls_and_moments(model)
-    ):
+    if isinstance(model, RobustMargin) and (of_statistics(model.set) or _has_hulls_and_moments(model)):
         return of_moments(rows, class_weight, factors)
     return first_pass(rows, factors, class_weight)
 

@@ -143,9 +143,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
 
-    def __init__(
-        self, model: RobustMargin, rows: RowData, asked: str | Solver[Any] = "auto"
-    ) -> None:
+    def __init__(self, model: RobustMargin, rows: RowData, asked: str | Solver[Any] = "auto") -> None:
         self.model, self.asked, self.data, self.rows = model, asked, rows, rows
         self.form = row_hulls(model, rows)
         refuse_squares(rows.scale, "hulls of rows")
@@ -158,9 +156,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         ]
         hulls = ", ".join(
             f"{size} samples of class {sign}, {where}, Σ q = {mass:g}"
-            for size, sign, where, mass in zip(
-                data.class_sizes, ("+1", "-1"), each, form.masses, strict=True
-            )
+            for size, sign, where, mass in zip(data.class_sizes, ("+1", "-1"), each, form.masses, strict=True)
         )
         return f"min ||x||_2 over hulls of rows, {hulls}"
 
@@ -179,9 +175,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.certificate.kind == "none":
-            return Verdict(
-                proof.answer.status, f"{proof.answer.message}; {proof.certificate}", warns=True
-            )
+            return Verdict(proof.answer.status, f"{proof.answer.message}; {proof.certificate}", warns=True)
         if proof.w is None or proof.w.any():
             return None
         return Verdict(

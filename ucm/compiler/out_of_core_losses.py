@@ -63,9 +63,7 @@ def loss_terms(model: Objective) -> Terms | None:
         straight = all(loss.slope() is not None for loss in (*kinds, *tails))
         if len(kinds) > 1 or len(tails) > 1 or not straight:
             return None
-    if named and (
-        len(kinds) > 1 or (less and loss_factors(less, named) != loss_factors(losses, named))
-    ):
+    if named and (len(kinds) > 1 or (less and loss_factors(less, named) != loss_factors(losses, named))):
         return None
     return Terms(losses, less, penalties, taken, model.penalty.surrogates())
 
@@ -100,9 +98,7 @@ def _form(terms: Terms, data: RowData) -> RowLosses:
 
     losses = by_kind(terms.losses)
     unit = unit_of(loss for loss, _ in losses)
-    return RowLosses(
-        data, losses, terms.penalties, by_kind(terms.less), terms.taken, terms.start, unit
-    )
+    return RowLosses(data, losses, terms.penalties, by_kind(terms.less), terms.taken, terms.start, unit)
 
 
 class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
@@ -207,9 +203,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             plane, end, less = found.rows.plane, max(found.rows.end, -1e300), form.sides()[3]
             tail = np.zeros(y.size)
             if plane is not None:
-                tail = np.where(
-                    margins(X, y, plane) < end, np.abs(y) * np.where(y > 0.0, *less), 0.0
-                )
+                tail = np.where(margins(X, y, plane) < end, np.abs(y) * np.where(y > 0.0, *less), 0.0)
             gain = form.losses[0][0].offset * float((a + tail).sum()) - end * float(tail.sum())
         sign = np.sign(y)
         normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()

@@ -150,9 +150,7 @@ class Path(Sequence[Solution]):
         return f"Path({self.name}, {len(self)} values{ends}{skipped})"
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.name:>12}  {'objective':>16}  {'gap':>8}  {'features':>8}  {'samples':>8}  status"
-        ]
+        lines = [f"{self.name:>12}  {'objective':>16}  {'gap':>8}  {'features':>8}  {'samples':>8}  status"]
         for row in self.rows():
             counts = ("" if row[k] is None else row[k] for k in ("features", "samples"))
             used = "  ".join(f"{count:>8}" for count in counts)

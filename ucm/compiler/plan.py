@@ -72,9 +72,7 @@ _OPTIONS: dict[str, tuple[OptionSpec, str]] = {
         "write callback=lambda record: False",
     ),
     "bias_rule": (
-        OptionSpec(
-            f"one of {', '.join(BIAS_RULES)}", lambda x: isinstance(x, str) and x in BIAS_RULES
-        ),
+        OptionSpec(f"one of {', '.join(BIAS_RULES)}", lambda x: isinstance(x, str) and x in BIAS_RULES),
         "leave it out for the best rule that applies",
     ),
     "bound": (FLAG, "leave it out for True"),
@@ -127,9 +125,7 @@ class Plan:
         return self._latest[0] if self._latest else self.solve()
 
     def __repr__(self) -> str:
-        return (
-            f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
-        )
+        return f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
 
     def explain(self, verbose: bool = False) -> str:
         """Return the form, the regime, the chosen route, and two other routes.
@@ -245,9 +241,7 @@ class Plan:
             )
         self.data.check_unchanged()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
-        monitor = Monitor(
-            tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
-        )
+        monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound))
         try:
             with self.data.overflow_guard():
                 solution = self._solve(monitor, warm_start, n_starts, bias_rule)
@@ -257,9 +251,7 @@ class Plan:
         self._latest[:] = [solution]
         return solution
 
-    def _solve(
-        self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
-    ) -> Solution:
+    def _solve(self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str) -> Solution:
         lowering = self.lowering
         monitor.factor = lowering.factor
         further = lowering.other_form(None, monitor)
@@ -274,9 +266,7 @@ class Plan:
                 if further is None:
                     solver, proof = self._run_fallbacks(solver, proof, monitor, others)
                     ends = (
-                        [each.objective for each in proofs]
-                        if len(proofs) > 1
-                        else monitor.start_objectives
+                        [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
                     )
                     return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
         # the solution of another lowering refers to its plan
@@ -454,11 +444,7 @@ class Plan:
     def _with_better_bound(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
         """Return the solution with the lower bound that a longer search finds."""
         lowering = self.lowering
-        if (
-            not isinstance(lowering, SphereLowering)
-            or solution.answer is None
-            or not solution.w.any()
-        ):
+        if not isinstance(lowering, SphereLowering) or solution.answer is None or not solution.w.any():
             return solution
         w = lowering.tighten(ratio, solution, monitor)
         if w is not None:

@@ -47,9 +47,7 @@ def _add_weights(b: Block, v: Vec, weights: Vec) -> None:
         _add_weights(part, v[where], weights)
 
 
-def _matrix_chains(
-    node: Node, chain: tuple[Any, ...] = ()
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _matrix_chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield for every leaf of samples its kind and the matrices above the leaf, outermost first."""
     if isinstance(node, Samples):
         yield node.kind, chain
@@ -130,11 +128,7 @@ def bias(
         "odds": lambda: _bias_of_odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
-    automatic = (
-        ("multipliers", "odds", "min_error")
-        if weighted
-        else ("multipliers", "midpoint", "min_error")
-    )
+    automatic = ("multipliers", "odds", "min_error") if weighted else ("multipliers", "midpoint", "min_error")
     automatic = automatic if one_map else [n for n in automatic if n in ("odds", "min_error")]
     for name in automatic if rule == "auto" else (rule,):
         b, rho = _bias_of_multipliers(form, w) if name == "multipliers" else (rules[name](), None)
@@ -183,9 +177,7 @@ def _point_between(low: float, high: float) -> float | None:
     return low if math.isfinite(low) else (high if math.isfinite(high) else None)
 
 
-def _summands(
-    U: UncertaintySet, data: Data, q: Iterator[Vec]
-) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
+def _summands(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
     """Yield the Minkowski summands: the set, its point, and the contribution of the point to the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():

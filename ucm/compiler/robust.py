@@ -123,8 +123,7 @@ class _RobustLowering(Lowering[Form]):
             "data": self.describe_data(
                 "rows of its Gram matrix as needed" if rows else "features spanning it"
             ),
-            "form": f"min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
-            f"q in {sizes or 'none'}",
+            "form": f"min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; q in {sizes or 'none'}",
         }
         if count := len(form.couplings):
             many = "s" if count > 1 else ""
@@ -334,9 +333,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
             return None
         if proof is None:
             # other norms may not resolve 0, and the solver asked for may need the sphere
-            wanted = (
-                self.beyond != "auto" and not self.solver_takes_both_forms
-            ) or self.form.norm != 2.0
+            wanted = (self.beyond != "auto" and not self.solver_takes_both_forms) or self.form.norm != 2.0
             known = wanted and not self.by_rows and self.extends
             regime = self._known_regime(monitor) if known else None
             return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
@@ -371,9 +368,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         directions = [data.space.dual_vector(x, 2.0)] if x.any() else []
         rows = data.X if self.unit.basis is None else data.X @ self.unit.basis
         if rows.shape[0] > rows.shape[1] > 0:
-            thin = self.unit.lift(
-                np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][-1]
-            )
+            thin = self.unit.lift(np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][-1])
             directions += [thin, -thin]
         flat = GramSpace.resolution * self.form.largest
         return any(self.model.set.support(data, -w, {})[0] <= flat for w in directions)
@@ -424,9 +419,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if not is_proven(certificate, tol):  # without a proof the sizes of U and of rounding decide
             size = max(size, form.largest, _CANCELLED * self.data.scale / near)
         known = Proof(answer, certificate, math.nan, w, None, x, size)
-        return proof_of_distance(
-            known, norm, tol, near, lambda: _CANCELLED * self._largest_column()
-        )
+        return proof_of_distance(known, norm, tol, near, lambda: _CANCELLED * self._largest_column())
 
     def _zero_in_set(self, proof: Proof) -> bool:
         """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""
@@ -454,9 +447,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if self._beyond_resolution(proof):
             return _rounding(GramSpace.resolution * self.form.largest)
         if not sparse.issparse(self.data.X) and not np.ptp(self.data.X, axis=0).any():
-            constant = (
-                "all features are constant, so 0 lies in U and w = 0; give features that vary"
-            )
+            constant = "all features are constant, so 0 lies in U and w = 0; give features that vary"
             return Verdict("zero_in_set", constant)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.bounded:
@@ -541,12 +532,8 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         answers = [self.answer(solver, monitor, start)]
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
             self._bound(quick_rule(form, monitor))
-        while (
-            len(answers) < starts and answers[-1].status != "interrupted" and not monitor.timed_out
-        ):
-            if self._bound_is_tight(
-                self.certify(answers[-1], monitor.tol).certificate, monitor.tol
-            ):
+        while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.timed_out:
+            if self._bound_is_tight(self.certify(answers[-1], monitor.tol).certificate, monitor.tol):
                 break  # no start can end lower
             monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
@@ -610,10 +597,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def _normalised(self, w: Vec) -> Vec:
         """Return w at length 1, projected on the span of U; outside of the span f is 0."""
         unit = self.data.space.direction(w, self.model.norm)
-        if (
-            unit is None
-            or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6
-        ):
+        if unit is None or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6:
             raise SolverError(
                 "the solver's normal w: expected a vector of the span of U, of length 1, got "
                 f"{'0' if unit is None else 'one with a part outside'}; project it on form.basis"
@@ -660,9 +644,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         if certificate.kind == "global" and certificate.dual > 0.0:
             percent = math.floor(100.0 * certificate.dual / certificate.primal)
             return f"; the optimum is at least {percent} % of the objective"
-        return (
-            f"; how far from the optimum is not known: {self.unbounded}" if self.unbounded else ""
-        )
+        return f"; how far from the optimum is not known: {self.unbounded}" if self.unbounded else ""
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """Return the CVXPY program that is linearised at the w of a solution."""

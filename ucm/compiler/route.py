@@ -55,7 +55,7 @@ def _small(form: MinNorm | Composite) -> bool:
 def _systems_pay(form: MinNorm) -> bool:
     """True if the Newton systems of a solve cost less than the passes over the data that they save.
 
-    A system of order k takes k^3 operations. Of wide sparse samples they take ten times as long as the passes.
+    A system of order k takes k^3 operations, of wide sparse samples ten times as many as the passes take.
     Coupled blocks have no such choice.
     """
     order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
@@ -144,15 +144,11 @@ ROUTES = (
         "two hulls of samples: the active ones, from few samples to all",
         _systems_pay,
     ),
-    Route(
-        solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _systems_pay
-    ),
+    Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _systems_pay),
     Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
     Route(solvers.SSNAL(iterative=True), "systems of any order, by conjugate gradients"),
     Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG"),
-    Route(
-        solvers.SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs
-    ),
+    Route(solvers.SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),
     Route(_PROGRAM, "linear programs: norms 1 and inf of w, piecewise linear losses and penalties"),
     Route(
         solvers.LevelSetNewton(
@@ -273,9 +269,7 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
     if isinstance(form, DifferenceOfConvex):
         return _dca_around(form, asked)
     if asked == "auto":
-        fitting = (
-            r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form)
-        )
+        fitting = (r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form))
         return next(fitting, None)
     candidates = named(asked, type(form))
     for solver in candidates:
@@ -368,9 +362,7 @@ def routes(form: Any) -> tuple[Route, ...]:
     return _BY_FORM.get(kind, ())
 
 
-def verdicts(
-    form: Any, asked: str | Solver[Any], chosen: Solver[Any] | None
-) -> list[tuple[str, str]]:
+def verdicts(form: Any, asked: str | Solver[Any], chosen: Solver[Any] | None) -> list[tuple[str, str]]:
     """Return (name, "chosen", "possible" or the reason against it) for the rows of a form."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
         asked = asked.inner or "auto" if isinstance(asked, DCA) else asked

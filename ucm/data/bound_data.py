@@ -198,9 +198,7 @@ class Data:
         self.counts: tuple[float, float] = (0.0, 0.0)
         self.gram = gram
         self.approx: KernelFeatures | None = None
-        self.factor: NDArray[np.float64] | None = (
-            None  # of the Gram matrix, where samples are unit vectors
-        )
+        self.factor: NDArray[np.float64] | None = None  # of the Gram matrix, where samples are unit vectors
         self.seal = seal
         self.groups = groups
         self.weighing = weighing
@@ -212,9 +210,7 @@ class Data:
     def X(self) -> Any:
         return as_double(self.table)
 
-    def with_coordinates(
-        self, X: Any, gram: Gram | None = None, space: Space | None = None
-    ) -> Data:
+    def with_coordinates(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return the samples in other coordinates."""
         return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 

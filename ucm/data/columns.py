@@ -41,9 +41,7 @@ class Features(NamedTuple):
             One of them is no sequence of names, or both are given.
         """
         for word, given in (("columns", columns), ("drop", drop)):
-            if given is not None and (
-                isinstance(given, str | bytes) or not isinstance(given, Iterable)
-            ):
+            if given is not None and (isinstance(given, str | bytes) or not isinstance(given, Iterable)):
                 raise DataError(
                     f"open_rows: {word}: expected names of columns in a sequence, got {brief(given)}; write "
                     f'{word}=["..."]'
@@ -129,9 +127,7 @@ def chosen(
     asked = [(SAID[field][0], name) for field, name in own.items()]
     for word, name in (*asked, *(("X", name) for name in (*(wanted.columns or ()), *wanted.drop))):
         if name not in names:
-            raise DataError(
-                f"{word}: expected the name of a column, got {name!r}; there are {listed(names)}"
-            )
+            raise DataError(f"{word}: expected the name of a column, got {name!r}; there are {listed(names)}")
     features = list(wanted.columns or ())
     held = [name for name in features if name in own.values()]
     if held:

@@ -276,9 +276,7 @@ def lazy_blocks(
     names = beside.named()
     if beside.label is None or (not frame and "label" in names):
         raise DataError("y: expected one label per row of X, got none; give the labels")
-    cut = [
-        _labels(name, None if name in names else v, rows) for name, v in beside._asdict().items()
-    ]
+    cut = [_labels(name, None if name in names else v, rows) for name, v in beside._asdict().items()]
     read = partial(_read_block, n=n, columns=columns, names=names)
     delayed = import_module("dask").delayed(read, pure=False)
     blocks = [delayed(*parts) for parts in zip(rows, tables, *cut, strict=True)]
@@ -336,8 +334,7 @@ def refuse_cut_rows(X: Any) -> None:
 def frame_kinds(X: Any) -> dict[Any, str | None]:
     """Return the columns of a frame, with the type of a column that does not hold real numbers, else None."""
     return {
-        name: None if getattr(kind, "kind", "O") in "biuf" else str(kind)
-        for name, kind in X.dtypes.items()
+        name: None if getattr(kind, "kind", "O") in "biuf" else str(kind) for name, kind in X.dtypes.items()
     }
 
 

@@ -133,9 +133,7 @@ def _folder() -> Path | None:
     return folder
 
 
-def _bundled(
-    loader: str, positive: int, negative: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _bundled(loader: str, positive: int, negative: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     from sklearn import datasets
 
     X, target = getattr(datasets, loader)(return_X_y=True)
@@ -147,15 +145,11 @@ def _bundled(
     return X, np.where(target[rows] == positive, 1, -1).astype(np.int64)
 
 
-def _fetched(
-    name: str, data_id: int, positive: str
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _fetched(name: str, data_id: int, positive: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     from sklearn.datasets import fetch_openml
 
     try:
-        X, target = fetch_openml(
-            data_id=data_id, as_frame=False, parser="liac-arff", return_X_y=True
-        )
+        X, target = fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff", return_X_y=True)
         X = np.asarray(X, dtype=np.float64)
     except (OSError, ValueError) as error:
         raise DataError(

@@ -80,9 +80,7 @@ def read(
         raise DataError(f"{path}: the file is empty; expected rows of LIBSVM or CSV")
     if any(_PAIR.fullmatch(token) for i in rows[:10] for token in lines[i].split()[1:]):
         if label is not None:
-            raise DataError(
-                f"{path}: a LIBSVM file has its labels first, got label={label!r}; leave it out"
-            )
+            raise DataError(f"{path}: a LIBSVM file has its labels first, got label={label!r}; leave it out")
         return _libsvm(path, lines, rows, zero_based)
     return _csv(path, text, label, features)
 
@@ -98,17 +96,13 @@ def _text(path: Path) -> str:
         raise DataError(f"{path}, line {line}: not UTF-8 text; expected LIBSVM or CSV") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:  # a name can hold no NUL
         reason = getattr(error, "strerror", None) or error
-        raise DataError(
-            f"{path}: cannot be read ({reason}); name a file of LIBSVM or CSV"
-        ) from None
+        raise DataError(f"{path}: cannot be read ({reason}); name a file of LIBSVM or CSV") from None
 
 
 # --- LIBSVM -----------------------------------------------------------------------------------
 def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | None) -> Table:
     found = _parsed(lines)
-    if isinstance(
-        found, str
-    ):  # the loader names no line: this is the first one with which it fails
+    if isinstance(found, str):  # the loader names no line: this is the first one with which it fails
         i = bisect.bisect_left(rows, True, key=lambda i: isinstance(_parsed(lines[: i + 1]), str))
         raise DataError(
             f"{path}, line {rows[i] + 1}: expected 'label index:value ...' with finite numbers and "
@@ -119,9 +113,7 @@ def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | No
         raise DataError(f"{path}: no row has a feature; expected index:value pairs")
     occurs = bool((X.indices == 0).any())
     if zero_based is False and occurs:
-        raise DataError(
-            f"{path}: index 0, where the classifier was fitted on indices from 1; count from 1"
-        )
+        raise DataError(f"{path}: index 0, where the classifier was fitted on indices from 1; count from 1")
     zero_based = occurs if zero_based is None else zero_based
     return Table(X if zero_based else X[:, 1:], y, zero_based)
 
@@ -236,9 +228,7 @@ def _labels(
     """Return the labels as numbers, or as strings if one of them is no number."""
     for line, cells in rows:
         if not cells[where]:
-            raise DataError(
-                f"{path}, line {line}: the label is missing; fill it in, or leave the row out"
-            )
+            raise DataError(f"{path}, line {line}: the label is missing; fill it in, or leave the row out")
     if np.isnan(numbers[:, where]).any():
         return np.array([cells[where] for _, cells in rows])
     return numbers[:, where].copy()

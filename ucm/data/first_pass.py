@@ -97,8 +97,7 @@ def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> No
 
 
 FEATURES = (
-    "features of the kernel, as "
-    "kernel_approx=500 (Nystroem), or ucm.open_rows(X, y).mapped(transformer)"
+    "features of the kernel, as kernel_approx=500 (Nystroem), or ucm.open_rows(X, y).mapped(transformer)"
 )
 
 
@@ -229,9 +228,7 @@ def in_memory(data: Data) -> RowData:
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
     sizes = np.array([plus, data.m - plus], dtype=np.float64)
-    found = BlockSummary(
-        data.m, sizes, sizes, sizes, sizes, frozenset(), 1.0, top, data.stored, None
-    )
+    found = BlockSummary(data.m, sizes, sizes, sizes, sizes, frozenset(), 1.0, top, data.stored, None)
     return RowData(source, found, sample, data.weighing)
 
 
@@ -346,9 +343,7 @@ def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | N
         ):
             if own is not None:
                 moments[kind, label] = own
-                signed = united(
-                    signed, Moments(factor * own.total, sign * own.mean, factor * own.scatter)
-                )
+                signed = united(signed, Moments(factor * own.total, sign * own.mean, factor * own.scatter))
         if signed is not None:
             moments["signed", label] = signed
     means = np.array([moments["pos", None].mean, moments["neg", None].mean])

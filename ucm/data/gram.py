@@ -81,9 +81,7 @@ class KernelSums:
         filled = stored >= _FILLED * X.shape[0] * X.shape[1]
         X = X.toarray() if sparse.issparse(X) else X
         rbf = kernel.name == "rbf"
-        self.X = np.ascontiguousarray(
-            (X - X.mean(axis=0) if rbf and filled else X).T, dtype=np.float64
-        )
+        self.X = np.ascontiguousarray((X - X.mean(axis=0) if rbf and filled else X).T, dtype=np.float64)
         self.squares = kernel.gamma * np.einsum("ij,ij->j", self.X, self.X)
         far = filled or float(self.squares.max(initial=0.0)) > _FAR
         self.kind = native.KINDS["rbf by distances" if rbf and far else kernel.name]
@@ -102,19 +100,13 @@ class KernelSums:
         """
         X, squares = self.single if single else (self.X, self.squares)
         A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
-        B, b = (
-            (X, squares)
-            if columns is None
-            else (np.ascontiguousarray(X[:, columns]), squares[columns])
-        )
+        B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
         kind = self.kind if single else native.KINDS[self.kernel.name]
         c, k = np.ascontiguousarray(c), self.kernel
         out = np.zeros(b.size)
 
         def add(part: slice) -> None:
-            native.kernel_sums(
-                kind, k.degree, k.gamma, k.coef0, A, a, c, B, b, part.start, out[part]
-            )
+            native.kernel_sums(kind, k.degree, k.gamma, k.coef0, A, a, c, B, b, part.start, out[part])
 
         step = max(256, _PART // max(1, rows.size) // 256 * 256)
         parts = [slice(i, min(i + step, b.size)) for i in range(0, b.size, step)]
@@ -324,9 +316,7 @@ class Expansion:
     @classmethod
     def of(cls, kernel: Kernel, X: Matrix, coefficients: NDArray[np.float64]) -> Expansion:
         """Return the expansion over the samples with a coefficient other than 0."""
-        support = np.flatnonzero(
-            coefficients if coefficients.ndim == 1 else coefficients.any(axis=1)
-        )
+        support = np.flatnonzero(coefficients if coefficients.ndim == 1 else coefficients.any(axis=1))
         samples = None if kernel.name == "precomputed" else X[support]
         return cls(kernel, coefficients[support], samples, support, X.shape[0])
 

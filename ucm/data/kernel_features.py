@@ -72,9 +72,7 @@ class Nystroem(FeatureSampler):
     >>> import ucm
     >>> X, y = ucm.datasets.load("wine")
     >>> some = ucm.Nystroem(20)
-    >>> found = ucm.solve(
-    ...     ucm.models.nu_svm(0.3), X, y, kernel="rbf", gamma=1e-3, kernel_approx=some
-    ... )
+    >>> found = ucm.solve(ucm.models.nu_svm(0.3), X, y, kernel="rbf", gamma=1e-3, kernel_approx=some)
     >>> print(found.certificate.kernel)
     Nystroem(rank=20, seed=0) of rbf kernel exp(-0.001 |a - b|^2)
     """
@@ -131,9 +129,7 @@ class RandomFeatures(FeatureSampler):
             )
         rng = np.random.default_rng(self.seed)
         F = np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((X.shape[1], self.rank))
-        waves = Kernel(
-            "callable", function=_RandomFourierMap(rng.uniform(0.0, 2.0 * np.pi, self.rank))
-        )
+        waves = Kernel("callable", function=_RandomFourierMap(rng.uniform(0.0, 2.0 * np.pi, self.rank)))
         nothing = np.empty(0, dtype=np.intp)  # no sample stands for a frequency
         return KernelFeatures(kernel, Expansion(waves, None, F.T, nothing, X.shape[0]), self)
 

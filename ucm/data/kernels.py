@@ -24,9 +24,7 @@ _DEFAULTS: dict[str, Any] = {"gamma": "scale", "degree": 3, "coef0": 0.0, "cache
 _WANTED = {
     "gamma": OptionSpec(
         '"scale", "auto" or a positive number',
-        lambda x: (
-            x in ("scale", "auto") if isinstance(x, str) else POSITIVE.holds(x) and x < _LARGE
-        ),
+        lambda x: x in ("scale", "auto") if isinstance(x, str) else POSITIVE.holds(x) and x < _LARGE,
     ),
     "degree": within("a whole number from 0 on", lambda x: 0 <= x < _LARGE and x % 1 == 0),
     "coef0": within("a finite number", lambda x: abs(x) < _LARGE),
@@ -106,9 +104,7 @@ class Kernel:
                 f"rows; it must return shape {shape}"
             )
         if not np.isfinite(K).all():
-            raise DataError(
-                "kernel: the callable returned NaN or inf; it must be finite everywhere"
-            )
+            raise DataError("kernel: the callable returned NaN or inf; it must be finite everywhere")
         return K
 
     def diagonal(self, A: Matrix) -> Vec:
@@ -117,10 +113,7 @@ class Kernel:
             return np.ones(A.shape[0])
         if self.function is not None:
             step = 256
-            parts = [
-                np.diagonal(self(A[i : i + step], A[i : i + step]))
-                for i in range(0, A.shape[0], step)
-            ]
+            parts = [np.diagonal(self(A[i : i + step], A[i : i + step])) for i in range(0, A.shape[0], step)]
             return np.concatenate(parts)
         d = row_norms(A) ** 2
         if self.name == "linear":
@@ -167,9 +160,7 @@ def _variance(X: Matrix, weights: Vec | None) -> float:
     return float(X.var())
 
 
-def kernel_of(
-    kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any
-) -> tuple[Kernel, int]:
+def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any) -> tuple[Kernel, int]:
     """Return the kernel that the options of `compile` describe, and the memory limit in bytes.
 
     Parameters

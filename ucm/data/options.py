@@ -32,8 +32,7 @@ def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
     return OptionSpec(
         words,
         lambda x: (
-            (type(x) in (float, int) or (isinstance(x, Real) and not isinstance(x, bool)))
-            and bool(holds(x))
+            (type(x) in (float, int) or (isinstance(x, Real) and not isinstance(x, bool))) and bool(holds(x))
         ),
     )
 
@@ -41,9 +40,7 @@ def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
 def whole(least: int) -> OptionSpec:
     """Allow a whole number from `least` on."""
     found = within(f"a whole number from {least} on", lambda x: x >= least)
-    return found._replace(
-        holds=lambda x: (type(x) is int or isinstance(x, Integral)) and found.holds(x)
-    )
+    return found._replace(holds=lambda x: (type(x) is int or isinstance(x, Integral)) and found.holds(x))
 
 
 def one_of(*known: str) -> OptionSpec:
@@ -78,9 +75,5 @@ def check_fields(owner: Any, **wanted: OptionSpec) -> None:
     for field in dataclasses.fields(owner):
         if field.name in wanted:
             left = field.default is not dataclasses.MISSING
-            remedy = (
-                f"leave it out for {field.default!r}"
-                if left
-                else f"give {wanted[field.name].example}"
-            )
+            remedy = f"leave it out for {field.default!r}" if left else f"give {wanted[field.name].example}"
             wanted[field.name].check(kind.__name__, field.name, getattr(owner, field.name), remedy)

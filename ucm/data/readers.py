@@ -101,9 +101,7 @@ def open_rows(
     optional(SECONDS).check("open_rows", "timeout", timeout, "leave it out for ten minutes")
     if isinstance(X, RowSource):
         if y is not None:
-            raise DataError(
-                "y: expected none beside a row source, which has its own, got one; leave it out"
-            )
+            raise DataError("y: expected none beside a row source, which has its own, got one; leave it out")
         if sample_weight is not None or subgroup is not None:
             raise DataError(
                 "sample_weight, subgroup: expected none beside a row source, which has its own, got some; "
@@ -148,11 +146,7 @@ def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) 
     if kind is not None:
         path, table = Path(X), kind in _TABLES
         signature = signature_of(path)  # before anything is read
-        found = (
-            table_in_file(path, kind, y, block, wanted)
-            if table
-            else array_in_file(path, kind, y, block)
-        )
+        found = table_in_file(path, kind, y, block, wanted) if table else array_in_file(path, kind, y, block)
         found.signatures = {**found.signatures, path.resolve(): signature}
         return found
     if module == "pyarrow":

@@ -63,9 +63,7 @@ def no_members(kind: str, label: Any, among: str = "") -> DataError:
     )
 
 
-def members(
-    groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[np.intp]
-) -> NDArray[np.intp]:
+def members(groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the indices of the samples of a group and a kind, `pos`, `neg` or `signed`.
 
     Raises

@@ -49,10 +49,7 @@ def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Cal
 
 
 def _merged(a: list[Any], b: list[Any], merges: Sequence[Merge | None]) -> list[Any]:
-    return [
-        x + y if merge is None else [merge(x[0], y[0])]
-        for x, y, merge in zip(a, b, merges, strict=True)
-    ]
+    return [x + y if merge is None else [merge(x[0], y[0])] for x, y, merge in zip(a, b, merges, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -98,9 +95,7 @@ class SharedPasses(View):
             while self._left:
                 try:
                     with self._changed:
-                        self._changed.wait_for(
-                            lambda: len(self._asked) == min(_AT_ONCE, self._left)
-                        )
+                        self._changed.wait_for(lambda: len(self._asked) == min(_AT_ONCE, self._left))
                     if self._asked:
                         self._make(self._asked, stop)
                 except BaseException as error:  # Ctrl-C: every computation gets it at its next pass

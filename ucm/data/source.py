@@ -134,10 +134,7 @@ class RowSource(ABC):
         def part(fold: int, held: bool, m: int) -> RowSource:
             return View(self, functools.partial(_of_fold, fold=fold, held=held, **folds), m)
 
-        return [
-            (part(k, False, every - int(size)), part(k, True, int(size)))
-            for k, size in enumerate(sizes)
-        ]
+        return [(part(k, False, every - int(size)), part(k, True, int(size))) for k, size in enumerate(sizes)]
 
     def mapped(self, transform: Any) -> RowSource:
         """Return the rows in other features, computed block by block, as approximate kernel features.
@@ -365,9 +362,7 @@ def _fold_sizes(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray
     return np.bincount(_fold_of_rows(X, y, count, classes), minlength=count)
 
 
-def _of_fold(
-    X: Matrix, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool
-) -> tuple[Any, Any]:
+def _of_fold(X: Matrix, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool) -> tuple[Any, Any]:
     """Return the rows of a fold if it is held out, else all others."""
     rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
@@ -392,18 +387,14 @@ class Labelled(View):
         None for all rows
     """
 
-    def __init__(
-        self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None
-    ) -> None:
+    def __init__(self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None) -> None:
         change = functools.partial(_relabelled, positive=positive, negative=negative)
         super().__init__(inner, change, m)
         self.positive, self.negative, self.features = positive, negative, None
 
     def named(self) -> str:
         """Return the beginning of a message about these two classes."""
-        plus, minus = (
-            x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative)
-        )
+        plus, minus = (x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative))
         return f"{plus!r} against {'the rest' if minus is None else repr(minus)}: "
 
     def labels(self) -> NDArray[Any]:

@@ -65,10 +65,7 @@ class TableRows(FileRows):
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = self.starts[block]
         for batch in self._batches(block, [*self.columns, *self.names.values()]):
-            stored = {
-                field: _column(batch.column(name), field, name)
-                for field, name in self.names.items()
-            }
+            stored = {field: _column(batch.column(name), field, name) for field, name in self.names.items()}
             beside = self.beside.parts(start, start + batch.num_rows)._replace(**stored)
             yield _features(batch, self.columns), tagged(*beside)
             start += batch.num_rows
@@ -102,17 +99,14 @@ def _kinds(schema: Any) -> dict[str, str | None]:
     types = library("pyarrow").types
     real = (types.is_integer, types.is_floating, types.is_boolean)
     return {
-        field.name: None if any(test(field.type) for test in real) else str(field.type)
-        for field in schema
+        field.name: None if any(test(field.type) for test in real) else str(field.type) for field in schema
     }
 
 
 def _features(batch: Any, names: list[str]) -> NDArray[Any]:
     """Return the features of a batch; a missing entry is NaN."""
     found = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
-    return np.column_stack(
-        [np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in found]
-    )
+    return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in found])
 
 
 def _column(found: Any, field: str, name: str) -> NDArray[Any]:
@@ -140,9 +134,7 @@ def table_in_memory(X: Any, y: RowColumns, block: int | None, wanted: Features) 
     return TableRows(table, None, y, block, wanted)
 
 
-def table_in_file(
-    path: Path, kind: str, y: RowColumns, block: int | None, wanted: Features
-) -> TableRows:
+def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, wanted: Features) -> TableRows:
     """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, also with Hive partitions."""
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather
@@ -193,9 +185,7 @@ def _parquet(path: Path, names: list[str]) -> Any:
     if not path.is_dir():
         return dataset.dataset(path, format=form)
     found = [p.relative_to(path) for p in path.rglob("*.parquet")]
-    found = [
-        p for p in found if not any(part[0] in "._" for part in p.parts)
-    ]  # files of the writers
+    found = [p for p in found if not any(part[0] in "._" for part in p.parts)]  # files of the writers
     if not found:
         raise DataError(f"{path}: expected files that end with .parquet in the folder, got none")
     numbers = {p: [int(s) if s.isdigit() else s for s in _DIGITS.split(str(p))] for p in found}

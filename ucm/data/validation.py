@@ -395,9 +395,7 @@ def classes_of(
         )
     if len(classes) < 2:
         shown = f" (all labels are {brief(classes[0])})" if classes else ""
-        raise DataError(
-            f"y: expected two classes, got one class{shown}; add samples of the other class"
-        )
+        raise DataError(f"y: expected two classes, got one class{shown}; add samples of the other class")
     if len(classes) > 2 and pos_label is not None:
         raise DataError(
             f"pos_label: expected two classes, got {len(classes)}; each of several classes is the positive "
@@ -521,9 +519,7 @@ class BlockSummary(NamedTuple):
     defect: Defect | None
 
 
-def inspect_block(
-    X: Matrix, y: Any, factors: Factors | None = None
-) -> tuple[BlockSummary, Any, Vec, Any]:
+def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[BlockSummary, Any, Vec, Any]:
     """Return the `BlockSummary` of a block, its rows of positive weight, their labels times weights, groups.
 
     Parameters

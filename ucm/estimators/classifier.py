@@ -269,9 +269,7 @@ class Classifier(KnownParameters, ClassifierMixin, BaseEstimator):
             The estimator, or its model, has no parameter of that name.
         """
         nested = {
-            name.removeprefix(_NESTED): params.pop(name)
-            for name in list(params)
-            if name.startswith(_NESTED)
+            name.removeprefix(_NESTED): params.pop(name) for name in list(params) if name.startswith(_NESTED)
         }
         super().set_params(**params)  # first, as it may replace the model
         if nested:
@@ -317,9 +315,7 @@ class Classifier(KnownParameters, ClassifierMixin, BaseEstimator):
     ) -> None:
         """Fit to samples in memory."""
         began = time.perf_counter()
-        samples = samples_of(
-            self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None
-        )
+        samples = samples_of(self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None)
         X, classes = samples.X, samples.classes
         problems = Problems(self, samples)
         kernel, options = kernel_options(self, X, samples.weights)
@@ -389,9 +385,7 @@ class Classifier(KnownParameters, ClassifierMixin, BaseEstimator):
         if approx is not None:
             self.expansion_ = approx.scoring(np.array([s.w for s in solutions]).T)
         elif solutions[0].w is not None:
-            self.coef_ = np.array(
-                [normal_in_features(model, s, n, self.read_as) for s in solutions]
-            )
+            self.coef_ = np.array([normal_in_features(model, s, n, self.read_as) for s in solutions])
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
     def __getstate__(self) -> dict[str, Any]:

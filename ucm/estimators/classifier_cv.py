@@ -209,9 +209,7 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
         name, given = named_values(model, name, self.param_range)
         values = candidates(model, (), [name], given)
         classes = labels_of(source.labels(), clf.pos_label)[0]
-        scores, data = scores_of_rows(
-            clf, model, source, classes, name, values, self.cv, self.scoring, began
-        )
+        scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
         self._refit(clf, [name], values, scores, simple_first(model, data, name, values), (source,))
         self.n_features_in_ = source.n
         if source.features is not None:
@@ -253,9 +251,7 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
         self.best_index_ = order[int(within[0])]
         self.best_score_ = float(mean[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
-        model = clf.declared_model.with_params(
-            **dict.fromkeys(names, float(values[self.best_index_]))
-        )
+        model = clf.declared_model.with_params(**dict.fromkeys(names, float(values[self.best_index_])))
         self.best_estimator_ = clf.set_params(model=model).fit(*given)
         self.classes_ = self.best_estimator_.classes_
 
@@ -278,17 +274,13 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
         if self.scoring in (None, "accuracy"):
 
             def accuracy(S: Any, X: Any, y: Any, weights: Any) -> NDArray[np.float64]:
-                mean = np.average(
-                    answers(S, classes, scheme) == y[:, None], axis=0, weights=weights
-                )
+                mean = np.average(answers(S, classes, scheme) == y[:, None], axis=0, weights=weights)
                 return np.where(np.isnan(S).any(axis=(0, 1)), np.nan, mean)
 
             return accuracy
         try:
             scoring: Any = self.scoring
-            scorer: Any = check_scoring(
-                _HeldOutScores(np.zeros((1, 1)), classes, "ovo", "ovr"), scoring
-            )
+            scorer: Any = check_scoring(_HeldOutScores(np.zeros((1, 1)), classes, "ovo", "ovr"), scoring)
         except (ValueError, TypeError) as error:
             raise ParameterError(
                 f"ClassifierCV: scoring={brief(self.scoring)} is no score "
@@ -301,9 +293,7 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
             options = {"sample_weight": weights} if weighted else {}
             for k in np.flatnonzero(~np.isnan(S).any(axis=(0, 1))):
                 try:
-                    found[k] = scorer(
-                        _HeldOutScores(S[:, :, k], classes, scheme, shape), X, y, **options
-                    )
+                    found[k] = scorer(_HeldOutScores(S[:, :, k], classes, scheme, shape), X, y, **options)
                 except AttributeError as error:
                     raise ParameterError(
                         f"ClassifierCV: scoring={brief(self.scoring)} asks for more than decision values "

@@ -127,9 +127,7 @@ class Compared:
         words = {name: f"{name} {value}" for name, value in values.items()}
         for name, part in fractions.items():
             known = name in values
-            words[name] = (
-                f"{words[name]} ({part} of its range)" if known else f"{name} {part} of its range"
-            )
+            words[name] = f"{words[name]} ({part} of its range)" if known else f"{name} {part} of its range"
         return ", ".join(words.values())
 
 
@@ -172,10 +170,7 @@ class Comparison(Sequence[Compared]):
     def rows(self) -> list[dict[str, Any]]:
         """One row for each model: name, score and its error, seconds, proof, what it uses, remark."""
         wanted = (*_FORMATS, "parameters", "difference", "p_value", "remark")
-        return [
-            {"model": one.name, **{name: getattr(one, name) for name in wanted}}
-            for one in self.compared
-        ]
+        return [{"model": one.name, **{name: getattr(one, name) for name in wanted}} for one in self.compared]
 
     def to_frame(self) -> Any:
         """Return `rows()` as a `pandas.DataFrame`.
@@ -197,17 +192,13 @@ class Comparison(Sequence[Compared]):
         """
         rows = self.to_frame().dropna(subset="score").iloc[::-1].reset_index()
         label = f"{self.scoring}, {self.folds} folds"
-        ax = rows.plot.scatter(
-            x="score", y="index", xerr="error", s=50, xlabel=label, ylabel="", ax=ax
-        )
+        ax = rows.plot.scatter(x="score", y="index", xerr="error", s=50, xlabel=label, ylabel="", ax=ax)
         ax.set_yticks(rows.index, rows["model"])
         return ax
 
     def _cells(self) -> list[tuple[str, ...]]:
         """Return the table as text: the names of the columns, and a row for each model."""
-        rows: list[tuple[str, ...]] = [
-            ("model", self.scoring, "±", *list(_FORMATS)[2:], "parameters")
-        ]
+        rows: list[tuple[str, ...]] = [("model", self.scoring, "±", *list(_FORMATS)[2:], "parameters")]
         for row in self.rows():
             numbers = ["" if row[n] is None else format(row[n], f) for n, f in _FORMATS.items()]
             rows.append((row["model"], numbers[0] or "failed", *numbers[1:], row["parameters"]))
@@ -322,14 +313,10 @@ def compare(
         source = open_rows(X, y, sample_weight=sample_weight, subgroup=subgroup)
         check_folds("compare", cv, scoring)
         if tune:
-            refuse_gathering(
-                source, "compare with tune=True", "a ClassifierCV with param_range=[...]"
-            )
+            refuse_gathering(source, "compare with tune=True", "a ClassifierCV with param_range=[...]")
         for name, estimator in named.items():
             if not isinstance(estimator, Classifier | ClassifierCV):
-                refuse_gathering(
-                    source, f"{name}, a {type(estimator).__name__},", "declared models"
-                )
+                refuse_gathering(source, f"{name}, a {type(estimator).__name__},", "declared models")
         folds: list[tuple[Any, Any]] = list(source.split(cv))
         sizes = [(train.m, test.m) for train, test in folds]
         fold = _fold_of_rows
@@ -384,9 +371,7 @@ def _progress(shown: bool, total: int) -> Iterator[Callable[[str, bool], None]]:
             bar.update(task, description=name, advance=1)
             if finished and shown and not errors.is_terminal:
                 seconds = time.perf_counter() - began
-                print(
-                    f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True
-                )
+                print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
 
         yield step
 
@@ -429,8 +414,7 @@ def _warn_of_scales(named: Mapping[str, Any], X: Any) -> None:
     """Warn once of features with different scales, in place of a warning from each fit."""
     table = X if sparse.issparse(X) else np.asarray(X)
     unscaled = (
-        isinstance(estimator, Classifier | ClassifierCV)
-        and not get_tags(estimator).input_tags.pairwise
+        isinstance(estimator, Classifier | ClassifierCV) and not get_tags(estimator).input_tags.pairwise
         for estimator in named.values()
     )
     if table.dtype.kind in "biuf" and any(unscaled) and (hint := scale_hint(table)):
@@ -548,9 +532,7 @@ def _fold(
         params={name: v for name, v in given.items() if has_fit_parameter(estimator, name)},
         **options,
     )
-    return _described(
-        found["estimator"][0], float(found["test_score"][0]), float(found["fit_time"][0])
-    )
+    return _described(found["estimator"][0], float(found["test_score"][0]), float(found["fit_time"][0]))
 
 
 def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:

@@ -88,9 +88,7 @@ class Search:
             return False
         nothing = Moments(1.0, np.zeros(1), np.zeros((1, 1)))  # the size does not depend on data
         data = known_by({"pos": nothing, "neg": nothing})
-        return not isinstance(
-            size_of(as_model(self.model, "ClassifierCV"), data, self.names[0]), str
-        )
+        return not isinstance(size_of(as_model(self.model, "ClassifierCV"), data, self.names[0]), str)
 
 
 def leave_one_out_scores(search: Search) -> Scores | None:

@@ -55,11 +55,7 @@ def is_sum_of_ellipsoids(model: Any) -> bool:
     return (
         all(isinstance(U, Ellipsoid | Point) and math.isfinite(f) for U, f in leaves)
         and any(isinstance(U, Ellipsoid) for U, _ in leaves)
-        and all(
-            s.kind != "signed" and s.label is None
-            for s in model.set.walk()
-            if isinstance(s, Samples)
-        )
+        and all(s.kind != "signed" and s.label is None for s in model.set.walk() if isinstance(s, Samples))
     )
 
 
@@ -190,10 +186,7 @@ def _moment_factors(U: Any, n: int, kind: str) -> tuple[float, float]:
 def radii_of(models: Sequence[RobustMargin]) -> Matrix:
     """Return the (models, ellipsoids) radii."""
     return np.array(
-        [
-            [value(U.radius) for U, _ in summands(model.set) if isinstance(U, Ellipsoid)]
-            for model in models
-        ]
+        [[value(U.radius) for U, _ in summands(model.set) if isinstance(U, Ellipsoid)] for model in models]
     )
 
 
@@ -213,9 +206,7 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
         x, s_j = c, np.zeros(len(S))
         if used:
             sizes = np.maximum(row[used], _TINY)
-            x, s_used = several(
-                [S[k] for k in used], c, sizes, _extrapolated(last, sizes), Monitor()
-            )
+            x, s_used = several([S[k] for k in used], c, sizes, _extrapolated(last, sizes), Monitor())
             s_j[used] = s_used
             last = [*last[-1:], (sizes, s_used)]
         X[:, j], s[:, j] = x, s_j

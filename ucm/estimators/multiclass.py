@@ -86,9 +86,7 @@ class Problems:
         index, classes = samples.index[rows], samples.classes
         weights = None if samples.weights is None else samples.weights[rows]
         self._counts = counted(weights, classes, index)
-        self._factors = np.array(
-            class_factors(classifier.class_weight, classes.tolist(), self._counts)
-        )
+        self._factors = np.array(class_factors(classifier.class_weight, classes.tolist(), self._counts))
         self.pairs: list[Pair] = []
         for i, j in pairs_of(classes.size, classifier.multi_class):
             part = rows, index

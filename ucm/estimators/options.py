@@ -27,9 +27,7 @@ def check_options(classifier: Any) -> None:
         wanted.check("Classifier", name, getattr(classifier, name), remedy)
 
 
-def kernel_options(
-    classifier: Any, X: Any, weights: Vec | None
-) -> tuple[Kernel | None, dict[str, Any]]:
+def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel | None, dict[str, Any]]:
     """Return the kernel or None, and the kernel options of `compile`.
 
     gamma and approximate features come from all samples of the fit. Without a kernel, or with approximate

@@ -73,9 +73,7 @@ def refuse_in_memory(classifier: Any, source: RowSource, who: str) -> None:
         refuse_gathering(source, f"{who} with read_as")
 
 
-def problems_of(
-    source: RowSource, classes: NDArray[Any], classifier: Any
-) -> Iterator[tuple[Labelled, Any]]:
+def problems_of(source: RowSource, classes: NDArray[Any], classifier: Any) -> Iterator[tuple[Labelled, Any]]:
     """Yield the two-class problems with the weights of both sides, in the order of `pairs_of`."""
     weight = classifier.class_weight
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
@@ -125,9 +123,7 @@ def scored(
         )
     found = source.map_reduce(_scores, W)
     if not all(sound for *_, sound in found):
-        raise DataError(
-            "Classifier.predict: expected finite numbers, got NaN or inf; remove these samples"
-        )
+        raise DataError("Classifier.predict: expected finite numbers, got NaN or inf; remove these samples")
     scores, labels = zip(*(block[:2] for block in found), strict=True)
     return np.concatenate(scores), np.concatenate(labels)
 

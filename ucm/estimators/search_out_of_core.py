@@ -76,9 +76,7 @@ def scores_of_rows(
     # here, because filters of warnings and the number of BLAS threads hold for all threads
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), blas_threads(0):
         folds = shared.split(cv)
-        problems = shared.run(
-            [partial(_problems, classifier, train, classes) for train, _ in folds]
-        )
+        problems = shared.run([partial(_problems, classifier, train, classes) for train, _ in folds])
         bound = shared.run(
             [
                 partial(bound_rows, model, part, weight, kernel, options)
@@ -86,9 +84,7 @@ def scores_of_rows(
                 for part, weight in pairs
             ]
         )
-        found = shared.run(
-            [partial(_solved, classifier, m, data, began) for data in bound for m in models]
-        )
+        found = shared.run([partial(_solved, classifier, m, data, began) for data in bound for m in models])
         W = np.reshape([w for w, _ in found], (len(folds), -1, len(models), bound[0].n))
         b = np.reshape([b for _, b in found], W.shape[:3])
         features = [options.get("kernel_approx") for _, options, _ in problems]
@@ -128,9 +124,7 @@ def _problems(
     return kernel, options, list(problems_of(train, classes, classifier))
 
 
-def _solved(
-    classifier: Any, model: RobustMargin | Objective, data: Any, began: float
-) -> tuple[Vec, float]:
+def _solved(classifier: Any, model: RobustMargin | Objective, data: Any, began: float) -> tuple[Vec, float]:
     """Return w and b; a bias of nan without a classifier."""
     nothing = np.zeros(data.n), np.nan
     try:

@@ -212,13 +212,9 @@ def with_bias(
     lowering, answer = (solution.plan or plan).lowering, solution.answer
     if read_as is None or solution.b is not None or solution.w is None or not (answer and answer.q):
         return solution
-    if not isinstance(model, RobustMargin) or not isinstance(
-        lowering, DistanceLowering | SphereLowering
-    ):
+    if not isinstance(model, RobustMargin) or not isinstance(lowering, DistanceLowering | SphereLowering):
         return solution
-    b, named, rho = bias(
-        rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as
-    )
+    b, named, rho = bias(rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as)
     return replace(solution, b=b, bias_rule=named, rho=rho)
 
 

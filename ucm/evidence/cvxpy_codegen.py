@@ -167,9 +167,7 @@ class _Example:
         columns = columns.toarray() if hasattr(columns, "toarray") else np.asarray(columns)
         self.arrays += [(columns.T, Text(name)), (columns, Text(f"{name}.T"))]
         centred = (columns.T - columns.T.mean(axis=0)) / np.sqrt(columns.shape[1])
-        self.arrays.append(
-            (np.asarray(np.linalg.qr(centred, mode="r")).T, Text("root")(Text(name)))
-        )
+        self.arrays.append((np.asarray(np.linalg.qr(centred, mode="r")).T, Text("root")(Text(name))))
 
     def text(self, x: Any) -> Text | None:
         """Return the text of an array: a multiple of a named one, or constant on samples or classes."""
@@ -301,9 +299,7 @@ class _Program:
 
         samples = [f"{name} = {text}" for name, text in self.example.samples.items() if used(name)]
         values = [f"{name} = {code(x)}" for name, x in self.scope.values.items()]
-        constants = [
-            f"{name} = {text}" for name, text in self.example.constants.items() if used(name)
-        ]
+        constants = [f"{name} = {text}" for name, text in self.example.constants.items() if used(name)]
         own = [f"{name} = {self._rebuilt(node)}" for node, name in self.declared.items()]
         parts = [
             [f'"""{_short(model.set if isinstance(model, RobustMargin) else model)}"""'],
@@ -392,11 +388,7 @@ class _Program:
 
     def _subtracted_loss(self, loss: ConvexLoss) -> tuple[Text, Text]:
         """Return the value and the slopes in t of a subtracted loss."""
-        rows = (
-            None
-            if loss.counted is None
-            else self.example.text(loss.counted.rows(self.example.data))
-        )
+        rows = None if loss.counted is None else self.example.text(loss.counted.rows(self.example.data))
         t = Text("t")
         counted = t if rows is None else t[rows]
         c, own = loss.slope(), None
@@ -467,9 +459,7 @@ def _generalised(model: Node, first: _Program, second: _Program) -> str:
     a, b = _NUMBER.split(first.text), _NUMBER.split(second.text)
     counts = [(Text(k), c, second.example.counts[k]) for k, c in first.example.counts.items()]
     same = len(a) == len(b) and a[::2] == b[::2]
-    numbers = [
-        x if x == y else _function_of(float(x), float(y), counts) for x, y in zip(a[1::2], b[1::2])
-    ]
+    numbers = [x if x == y else _function_of(float(x), float(y), counts) for x, y in zip(a[1::2], b[1::2])]
     if not same or None in numbers:
         raise CompositionError(
             f"to_cvxpy_source: expected expressions of counts, rows, means and covariances of samples, got "

@@ -243,9 +243,7 @@ class ExpressionPrinter:
         name = "transforms.indicator" if name == "indicator" else name
         if isinstance(e, cp.constraints.constraint.Constraint):
             return Text(f"cp.{name}")(*args)
-        given = (
-            inspect.signature(type(e).__init__).bind(e, *e.args, *(e.get_data() or ())).arguments
-        )
+        given = inspect.signature(type(e).__init__).bind(e, *e.args, *(e.get_data() or ())).arguments
         defaults = inspect.signature(type(e).__init__).parameters
         options = {
             key: self.text(x) if isinstance(x, cp.Expression) else x

@@ -132,9 +132,7 @@ class _Couplings:
         for c in image.couplings:
             size = np.abs(c.offset) + sum(B.sizes(q[k]) for k, B in c.terms)
             units.append(np.maximum(size, 1e-12 * float(size.max(initial=0.0)) or 1.0))
-        self.offset = np.concatenate(
-            [c.offset / u for c, u in zip(image.couplings, units, strict=True)]
-        )
+        self.offset = np.concatenate([c.offset / u for c, u in zip(image.couplings, units, strict=True)])
         self.B: list[Any] = []
         for k, b in enumerate(image.blocks):
             rows = []

@@ -117,9 +117,7 @@ def lam_of(hulls: list[Hull]) -> float:
             f"{found[1]:g}; give both the same, and multiply a loss to weigh its class"
         )
     if not 0.0 < found[0] < math.inf:
-        raise ParameterError(
-            f"lam: expected a positive number, got {found[0]:g}; write one, as 1.0"
-        )
+        raise ParameterError(f"lam: expected a positive number, got {found[0]:g}; write one, as 1.0")
     return found[0]
 
 
@@ -193,9 +191,7 @@ def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) 
     x = np.asarray(data.X.T @ (dual * data.y)).ravel()
     primal, least = mean - rho, -height - lam * data.space.norm(x)
     gap = primal - least
-    unit = max(
-        abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * (abs(rho) + abs(mean))
-    )
+    unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * (abs(rho) + abs(mean)))
     certificate = Certificate(primal, least, gap, gap / max(unit, 1e-300), outside)
     return Bounds(certificate, w, b, rho, q)
 

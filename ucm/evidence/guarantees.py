@@ -102,9 +102,7 @@ class Guarantees(Sequence[Guarantee]):
         return len(self.rows)
 
     def __str__(self) -> str:
-        cells = [
-            (f"{row.what}, {row.of}", f"{row.sign} {row.value:.4g}", row.holds) for row in self.rows
-        ]
+        cells = [(f"{row.what}, {row.of}", f"{row.sign} {row.value:.4g}", row.holds) for row in self.rows]
         widths = [max((len(c[k]) for c in cells), default=0) for k in range(3)]
         lines = []
         for row, cell in zip(self.rows, cells, strict=True):
@@ -132,9 +130,7 @@ def guarantees(
 ) -> Guarantees:
     """Return the bounds of a solution: see `Plan.guarantees`."""
     if not isinstance(level, float) or not 0.0 < level < 1.0:
-        raise ParameterError(
-            f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95"
-        )
+        raise ParameterError(f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95")
     if (X_test is None) != (y_test is None):
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
@@ -166,9 +162,7 @@ def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guar
     try:
         labels = np.asarray(y, dtype=np.float64).ravel()
     except (TypeError, ValueError) as error:
-        raise DataError(
-            f"y_test: expected labels -1 and +1, got {brief(y)}; give numbers"
-        ) from error
+        raise DataError(f"y_test: expected labels -1 and +1, got {brief(y)}; give numbers") from error
     if labels.size != scores.size or not np.isin(labels, (-1.0, 1.0)).all() or not labels.size:
         raise DataError(
             f"y_test: expected a label -1 or +1 for each of {scores.size} samples, got {labels.size} with "
@@ -217,9 +211,7 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
     return np.clip(1.0 - t / rho, 0.0, 1.0) ** p
 
 
-def _by_margin(
-    model: Objective, data: Data, solution: Solution, level: float
-) -> Iterator[Guarantee]:
+def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -> Iterator[Guarantee]:
     """Yield the bound of Sun (2024) for one p-hinge loss of independent samples.
 
     The theorem is about w alone, so b is the weight of a further feature with the value r.
@@ -359,9 +351,7 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
     return (U, c * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
 
 
-def _moments(
-    label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _Fitted
-) -> Iterator[Guarantee]:
+def _moments(label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _Fitted) -> Iterator[Guarantee]:
     """Yield bounds of the error of a class whose mean margin is k standard deviations above 0."""
     mean, sd = fitted.moments(label)
     length, of, radius = fitted.norm(2.0), f"class {label:+d}", value(U.radius)
@@ -480,8 +470,7 @@ def _losses(
     laws = [_weights(V, fitted.data) for V, _ in own]
     worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in own)
     words = [
-        law.words if c == 1.0 else f"{c:.4g} of {law.words}"
-        for law, (_, c) in zip(laws, own, strict=True)
+        law.words if c == 1.0 else f"{c:.4g} of {law.words}" for law, (_, c) in zip(laws, own, strict=True)
     ]
     sources = [law.source for law in laws]
     part, rho = (laws[0].part, laws[0].rho) if len(laws) == 1 else (None, None)

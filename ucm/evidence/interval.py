@@ -128,9 +128,7 @@ def largest_gap(hulls: Sequence[CappedHull], first: CapSolution, last: CapSoluti
     h = over(middle, 0.5 * (G[:, :-1] + G[:, 1:]))
     curve = 2.0 * (f + g - 2.0 * h)
     slope = g - f - curve
-    u = np.where(
-        curve < 0.0, np.clip(-slope / np.where(curve < 0.0, 2.0 * curve, -1.0), 0.0, 1.0), 0.0
-    )
+    u = np.where(curve < 0.0, np.clip(-slope / np.where(curve < 0.0, 2.0 * curve, -1.0), 0.0, 1.0), 0.0)
     top = np.maximum(np.maximum(f, g), f + slope * u + curve * u * u)
     least = np.sqrt(_least(xx, a, b) * _least(ww, a, b))
     gaps = np.where(least > 0.0, np.maximum(top, 0.0) / np.maximum(least, 1e-300), np.inf)

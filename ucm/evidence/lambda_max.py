@@ -163,9 +163,7 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> La
     Z = sparse.diags_array(y) @ data.X[rows]
     t = Z @ w + y * b  # CVXPY hands a product with y to solvers with wrong bounds
     gain = g @ w + float(data.y @ high) * b - jumps[rows] @ cp.pos(t)
-    size: cp.Expression = sum(
-        (R.cvxpy(w, 1.0, Numbers()) for R in own.terms), start=cp.Constant(0.0)
-    )
+    size: cp.Expression = sum((R.cvxpy(w, 1.0, Numbers()) for R in own.terms), start=cp.Constant(0.0))
     ball = size <= 1.0
     problem = cp.Problem(cp.Maximize(gain / scale), [ball])
     if attempt(problem, cp.CLARABEL) or problem.status != "optimal":

@@ -36,9 +36,7 @@ from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.robust import RobustMargin
 
-_AT_KINK = (
-    1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0
-)
+_AT_KINK = 1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0
 _JUMP = 1e-4  # difference of one-sided slopes, relative to the largest slope, that counts as a kink
 _INSIDE = 1e-6  # least distance from the walls of the box of slopes, as a fraction of its width
 _MOST_CONCAVE = 8  # concave kinks at one point; each doubles the number of linear programs
@@ -61,14 +59,8 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
         _, _, s, others = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
         if not s and not others:
             proven = strict_local_minimum(model, data, w, b) is None
-            return (
-                replace(solution.certificate, kind="strict local")
-                if proven
-                else solution.certificate
-            )
-        wanted = (
-            "penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded concave ones)"
-        )
+            return replace(solution.certificate, kind="strict local") if proven else solution.certificate
+        wanted = "penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded concave ones)"
     raise ParameterError(f"certify_local: expected {wanted}, got {brief(model)}; use plan.certify")
 
 
@@ -85,9 +77,7 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
     losses, penalties = _loss_slopes(model, data, margin), _penalty_slopes(model, w)
     # rows of the derivative: one for each sample, one for each weight
     Z = sparse.csr_array(data.X).multiply(data.y[:, None])
-    rows: Any = sparse.vstack(
-        [sparse.hstack([Z, data.y[:, None]]), sparse.eye_array(n, n + 1)], format="csr"
-    )
+    rows: Any = sparse.vstack([sparse.hstack([Z, data.y[:, None]]), sparse.eye_array(n, n + 1)], format="csr")
     low, high = (np.concatenate(pair) for pair in zip(losses, penalties, strict=True))
     jump = high - low
     steep = max(float(np.abs(low).max()), float(np.abs(high).max()), 1e-300)

@@ -264,9 +264,7 @@ def certify_batch(
     least = -float(c.sum() * loss.conjugate(np.zeros(1))[0])  # of the dual point 0
     wrong = fault("the conjugate of a term", model)
     return [
-        of_objective(
-            p, least if np.isnan(d) else max(d, least), 0.0, at_zero, kind="global", wrong=wrong
-        )
+        of_objective(p, least if np.isnan(d) else max(d, least), 0.0, at_zero, kind="global", wrong=wrong)
         for p, d in zip(primal.tolist(), dual.tolist(), strict=True)
     ]
 
@@ -285,9 +283,7 @@ def of_objective(
         dual = primal
     blame = None if wrong is None else f"a dual point above the primal one); {wrong}"
     size = max(abs(primal), 1e-300)
-    return bracket(
-        primal, dual, violation, size, rounding=_SUM * at_zero, size=size, wrong=blame, kind=kind
-    )
+    return bracket(primal, dual, violation, size, rounding=_SUM * at_zero, size=size, wrong=blame, kind=kind)
 
 
 def _lower_bound(

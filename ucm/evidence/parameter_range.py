@@ -248,9 +248,7 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
     ball, lam = ball_of(hulls[0]), lam_of(hulls)
     factor, base = split_scalar(ball.loss)
     if base.slope() is not None:
-        return _unknown(
-            "a multiple of the hinge loss has the same classifier for every lam; not computed"
-        )
+        return _unknown("a multiple of the hinge loss has the same classifier for every lam; not computed")
     own = isinstance(ball.lam, Param) and ball.lam.name == name
     power, present, prefix = (
         0.0,
@@ -340,9 +338,7 @@ def intervals_of_sizes(
     how_empty = "the smallest sizes at which U is not empty"
     if alone:
         end, how_empty = _smallest_by_program(model, data, name, grows[name], large, time_limit)
-        how_empty = how_empty or (
-            "closed form" if least[name] > 0.0 else "U is not empty at any size"
-        )
+        how_empty = how_empty or ("closed form" if least[name] > 0.0 else "U is not empty at any size")
         least[name] = max(least[name], end)
     start = 1.0 if any(least.values()) else 0.0
 
@@ -411,9 +407,7 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     return [U]
 
 
-def smallest_feasible(
-    at: Callable[[float], RobustMargin], data: Data, present: float, names: str
-) -> float:
+def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: float, names: str) -> float:
     """Return the smallest size t at which the sets of `at(t)` report that they are not empty, to rounding.
 
     Raises
@@ -435,9 +429,7 @@ def smallest_feasible(
     while not nonempty(high):
         high *= 2.0
         if high > 1e60:
-            raise EmptySetError(
-                f"admissible: U is empty for every {names} ({why}); change another parameter"
-            )
+            raise EmptySetError(f"admissible: U is empty for every {names} ({why}); change another parameter")
     if nonempty(0.0):
         return 0.0
     # caps are mostly multiples of t, and leave weights where they add up to the mass

@@ -116,13 +116,9 @@ class NormProblem:
         self.X, self.n = X, X.shape[1]
         self.distance, n = float(np.linalg.norm(X.T @ (data.y * uniform))), self.n
         column = -data.y[:, None]
-        whole: Any = (
-            sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
-        )
+        whole: Any = sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
         slope = LinearTerm(np.zeros(data.m), np.eye(1, n + 1, n).ravel())
-        self.form = Composite(
-            whole, data.y, tuple(weights), (), tuple(weights.values()), tilt=slope
-        )
+        self.form = Composite(whole, data.y, tuple(weights), (), tuple(weights.values()), tilt=slope)
         self.ridge = Quadratic(np.diag(np.append(np.ones(n), 0.0)))
 
     def normal(self, v: Vec) -> Vec:

@@ -159,9 +159,7 @@ def intervals_of(
 ) -> Mapping[str, Interval]:
     """Return the admissible intervals of the relative `Param`s of a model, computed once for the data."""
     names = model.relative_names()
-    if not (
-        isinstance(model, Objective) and len(names) > 1
-    ):  # else lam_max depends on the fractions
+    if not (isinstance(model, Objective) and len(names) > 1):  # else lam_max depends on the fractions
         model = model.with_params(**dict.fromkeys(names, 0.5))
     return data.once(("relative", model), lambda: _intervals(model, names, data, time_limit))
 

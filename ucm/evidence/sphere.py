@@ -183,9 +183,7 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundPr
     q0 = witness.points[0]
     if [q.shape for q in q0] != [S.shape[:1] for S in V]:
         return -np.inf
-    if not all(np.isfinite(x).all() for x in (*q0, *V)) or not all(
-        map(stays_inside, blocks, q0, V)
-    ):
+    if not all(np.isfinite(x).all() for x in (*q0, *V)) or not all(map(stays_inside, blocks, q0, V)):
         return -np.inf
     units = ([q + S[:, j] for q, S in zip(q0, V, strict=True)] for j in range(form.rank))
     points = _points(model, data, form, itertools.chain([q0], units))
@@ -233,9 +231,7 @@ def _inscribed(form: UnitNorm, points: np.ndarray) -> float:
     except QhullError:
         return -np.inf
     radius = float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
-    return (
-        radius if radius >= 0.0 else -np.inf
-    )  # a facet bounds the distance of 0 outside from below
+    return radius if radius >= 0.0 else -np.inf  # a facet bounds the distance of 0 outside from below
 
 
 def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:

@@ -78,9 +78,7 @@ def stays_inside(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
         if radius is None:
             return False
         middle = domain.center(d)
-        reach = float(np.linalg.norm(q - middle)) + math.sqrt(
-            float(np.linalg.eigvalsh(V.T @ V)[-1])
-        )
+        reach = float(np.linalg.norm(q - middle)) + math.sqrt(float(np.linalg.eigvalsh(V.T @ V)[-1]))
         return reach <= radius * (1.0 + _ROUNDING)
     parts = rooms(block)
     if parts is None:

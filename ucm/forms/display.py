@@ -34,9 +34,7 @@ def shown(x: Any) -> str:
     return escape(str(x))
 
 
-def table(
-    rows: Iterable[Iterable[Any]], head: Iterable[str] = (), marks: Iterable[str] = ()
-) -> Raw:
+def table(rows: Iterable[Iterable[Any]], head: Iterable[str] = (), marks: Iterable[str] = ()) -> Raw:
     """Return rows as an HTML table, with numbers aligned to the right.
 
     Parameters

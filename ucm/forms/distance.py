@@ -129,9 +129,7 @@ class MinNorm:
 
     def residuals(self, q: Sequence[Vec]) -> list[Vec]:
         """Return `B_j q + offset_j` for every coupling."""
-        return [
-            sum((B.matvec(q[k]) for k, B in c.terms), start=c.offset.copy()) for c in self.couplings
-        ]
+        return [sum((B.matvec(q[k]) for k, B in c.terms), start=c.offset.copy()) for c in self.couplings]
 
     def units(self, q: Sequence[Vec]) -> list[float]:
         """Return for every coupling the size of its largest term at q; 1 if all terms are 0."""

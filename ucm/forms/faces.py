@@ -103,9 +103,7 @@ class SumOfHulls:
         return cls(
             center,
             np.ascontiguousarray(np.concatenate([p for p, _, _ in parts])),
-            np.minimum(
-                np.concatenate([c for _, c, _ in parts]), np.repeat([m for _, _, m in parts], sizes)
-            ),
+            np.minimum(np.concatenate([c for _, c, _ in parts]), np.repeat([m for _, _, m in parts], sizes)),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             np.array([m for _, _, m in parts]),
             tuple(owner),
@@ -266,9 +264,7 @@ def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
     """Return the distinct rows in order, the index of each row among them, and their multiplicities."""
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    _, first, inverse, count = np.unique(
-        keys, return_index=True, return_inverse=True, return_counts=True
-    )
+    _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     if first.size == rows.shape[0]:
         return rows, np.arange(rows.shape[0]), np.ones(rows.shape[0])
     order = np.argsort(first)

@@ -23,9 +23,7 @@ _HALF = 0.5  # of the tolerance: the gap that solvers aim at
 _LIMIT = optional(SECONDS)
 _LEAST = 1e-6  # seconds: a limit is positive
 
-_HEADER = (
-    f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes':>9}  {'seconds':>8}"
-)
+_HEADER = f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes':>9}  {'seconds':>8}"
 
 
 class TimeLimit(float):
@@ -154,9 +152,7 @@ class Monitor:
     def _ends(self, limit: float) -> float:
         return (limit.began if isinstance(limit, TimeLimit) else self.started) + limit
 
-    def child(
-        self, tol: float, max_iter: int | None = None, zero_tol: float | None = None
-    ) -> Monitor:
+    def child(self, tol: float, max_iter: int | None = None, zero_tol: float | None = None) -> Monitor:
         """Return the monitor of an inner problem, which shares the time limit."""
         return Monitor(
             tol,
@@ -233,10 +229,7 @@ class Monitor:
         if self.verbose:
             if len(self.history) == 1:
                 print(_HEADER)
-            print(
-                f"{iteration:9d}  {objective:16.9g}  {gap:12.3e}  {self.passes:9.1f}  "
-                f"{self.seconds:8.3f}"
-            )
+            print(f"{iteration:9d}  {objective:16.9g}  {gap:12.3e}  {self.passes:9.1f}  {self.seconds:8.3f}")
         asked = self.callback is not None and self.callback(record) is True
         return asked or self.timed_out
 

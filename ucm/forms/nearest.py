@@ -117,9 +117,7 @@ class KernelHulls:
 
     def norm(self, a: Vec, F: Vec) -> float:
         """Return `||W||`."""
-        return float(
-            np.sqrt(max(self.square + float(a @ self.center_products) + float(a @ F), 0.0))
-        )
+        return float(np.sqrt(max(self.square + float(a @ self.center_products) + float(a @ F), 0.0)))
 
     def gaps(self, a: Vec, F: Vec) -> Vec:
         """Return `<W, Z_g> - min <W, Z>` over the extreme points Z of every reduced hull.

@@ -159,10 +159,7 @@ class Composite:
         return (
             self.losses == other.losses
             and len(self.weights) == len(other.weights)
-            and all(
-                a is b or (a is not None and b is not None and np.array_equal(a, b))
-                for a, b in pairs
-            )
+            and all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
         )
 
     def margins(self, w: Vec, b: float) -> Vec:
@@ -225,8 +222,7 @@ class Composite:
         if kinked:
             away = np.array(
                 [
-                    np.abs(margin - loss.offset)
-                    + (0.0 if c is None else np.where(c > 0.0, 0.0, np.inf))
+                    np.abs(margin - loss.offset) + (0.0 if c is None else np.where(c > 0.0, 0.0, np.inf))
                     for loss, c in (each[k] for k in kinked)
                 ]
             )
@@ -241,9 +237,7 @@ class Composite:
         """The largest absolute entry of X."""
         return float(abs(self.X).max())
 
-    def lower_bound(
-        self, slopes: Vec, margin: Vec | None, w: Vec | None = None
-    ) -> tuple[float, float]:
+    def lower_bound(self, slopes: Vec, margin: Vec | None, w: Vec | None = None) -> tuple[float, float]:
         """Return a lower bound of the optimum by Fenchel's inequality, and the relative violation.
 
         With `beta = sum_k alpha_k + v` and `y'beta = 0`, the bound is
@@ -311,9 +305,7 @@ def _times(c: Vec, s: float | Vec) -> Vec:
 def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
     """Return the slopes of one loss, clipped to the domain of its conjugate."""
     low, top = loss.lowest(), loss.steepest()
-    return (
-        np.clip(slopes, low, top) if c is None else np.clip(slopes, _times(c, low), _times(c, top))
-    )
+    return np.clip(slopes, low, top) if c is None else np.clip(slopes, _times(c, low), _times(c, top))
 
 
 def weighed(
@@ -440,9 +432,7 @@ class DifferenceOfConvex:
         return LinearTerm(-slopes_of(self.parts, margin), normal)
 
 
-def hinged(
-    penalties: tuple[ProximalPenalty, ...], unit: float
-) -> tuple[ProximalPenalty, ...] | None:
+def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[ProximalPenalty, ...] | None:
     """Return the penalties for which (w, b) / mu solves the problem with the hinge loss, of ramps of one
     mu < 1; None for mu = 1, or if a penalty is neither a norm nor a squared norm.
 

@@ -220,9 +220,7 @@ class RowHulls(OutOfCoreForm):
             if totals[c] < masses[c]:
                 end[c] = min(2.0 * masses[c], wholes[c] * loss.steepest())
             top[c] = wholes[c] * float(loss.conjugate(np.array([end[c] / wholes[c]]))[0])
-        part = np.where(
-            totals == masses, 0.0, (masses - totals) / np.where(end == totals, 1.0, end - totals)
-        )
+        part = np.where(totals == masses, 0.0, (masses - totals) / np.where(end == totals, 1.0, end - totals))
         above = -self.radii
         np.add.at(above, list(self.of), (1.0 - part) * heights + part * top)
         to = np.clip(above / np.maximum(above + self.rooms, 1e-300), 0.0, 1.0)[list(self.of)]
@@ -275,8 +273,7 @@ class RowLosses(OutOfCoreForm):
     def at_rest(self) -> float:
         """The objective at w = 0 and b = 0."""
         return sum(
-            float(np.dot(C, self.data.counts)) * float(loss.each(np.zeros(1))[0])
-            for loss, C in self.losses
+            float(np.dot(C, self.data.counts)) * float(loss.each(np.zeros(1))[0]) for loss, C in self.losses
         )
 
     @property
@@ -357,8 +354,7 @@ class RowLosses(OutOfCoreForm):
         if proof.rest is not None:
             own, at = proof.rest
         at_zero = sum(
-            np.array(C) * self.data.counts * float(loss.conjugate(np.zeros(1))[0])
-            for loss, C in self.losses
+            np.array(C) * self.data.counts * float(loss.conjugate(np.zeros(1))[0]) for loss, C in self.losses
         )
         if proof.slopes is not None and proof.points is not None:
             slopes, points = np.asarray(proof.slopes) - own, proof.points - at

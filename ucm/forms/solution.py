@@ -91,9 +91,7 @@ class Certificate:
             else None,
             "digits proven": self.digits,
             "from stationary": None if self.residual is None else f"{self.residual:.2g}",
-            "outside of the set": None
-            if math.isnan(self.violation)
-            else f"{self.violation:.2g}, relative",
+            "outside of the set": None if math.isnan(self.violation) else f"{self.violation:.2g}, relative",
             "dimension of the span of U, which holds w": self.span,
             "kernel": self.kernel or None,
         }
@@ -185,9 +183,7 @@ class Solution:
     coefficients: Vec | None = None
     expansion: Expansion | None = field(default=None, repr=False, compare=False)
     params: dict[str, float] = field(default_factory=dict)
-    make_summand_points: Callable[[], tuple[Vec, ...]] | None = field(
-        default=None, repr=False, compare=False
-    )
+    make_summand_points: Callable[[], tuple[Vec, ...]] | None = field(default=None, repr=False, compare=False)
     normal: Vec | None = field(default=None, repr=False, compare=False)
     plan: Any = field(default=None, repr=False, compare=False)
     start_objectives: tuple[float, ...] = ()

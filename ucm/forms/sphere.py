@@ -98,9 +98,7 @@ class UnitNorm:
         """Return the difference of the barycentres, Barbero, Takeda and Lopez (2015), section 5.5; if it is
         0, the coordinate in which U is thinnest."""
         v = self.lower(self.image.matvec(self.image.centers()))
-        scale = max(
-            (float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0
-        )
+        scale = max((float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0)
         if self.image.space.norm(v) > 1e-12 * scale:
             return self.unit(v)
         units = [self.unit(e) for e in np.eye(self.rank)]

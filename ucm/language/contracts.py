@@ -85,11 +85,7 @@ class MassConstraint:
     @property
     def most(self) -> Any:
         """The largest value that an entry can have, a number or one for each."""
-        return (
-            min(self.cap, self.mass)
-            if isinstance(self.cap, float)
-            else np.minimum(self.cap, self.mass)
-        )
+        return min(self.cap, self.mass) if isinstance(self.cap, float) else np.minimum(self.cap, self.mass)
 
 
 class BoundDomain(metaclass=Kind):
@@ -423,9 +419,7 @@ class FeatureNode(Node):
         CompositionError
             Nodes of two dimensions are mixed; the message names the innermost such node.
         """
-        return common_dimension(
-            self, [x.dimension(n) for x in self.children() if isinstance(x, FeatureNode)]
-        )
+        return common_dimension(self, [x.dimension(n) for x in self.children() if isinstance(x, FeatureNode)])
 
 
 class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):

@@ -77,8 +77,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
         return Hull(signed, weights=_ball(loss, base, radius))
     if weights is None or not np.any(weights):
         raise CompositionError(
-            f"{loss!r}.to_set: expected a number, a Param or a Solution of loss + lam * L2(), got "
-            f"{radius!r}"
+            f"{loss!r}.to_set: expected a number, a Param or a Solution of loss + lam * L2(), got {radius!r}"
         )
     return Hull(signed, weights=_fitted(loss, base, np.asarray(weights, dtype=float)))
 

@@ -169,16 +169,12 @@ Kept = TypeVar("Kept")
 Sort = TypeVar("Sort")
 
 
-def converted(
-    *, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False
-) -> Kept:
+def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False) -> Kept:
     """Return a field that keeps `converter(given, where)`, where the name of the class."""
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
-def restricted(
-    holds: Callable[[float], bool], words: str, remedy: str, *, default: Any = MISSING
-) -> Any:
+def restricted(holds: Callable[[float], bool], words: str, remedy: str, *, default: Any = MISSING) -> Any:
     """Return a field for scalars with a range.
 
     Parameters
@@ -234,11 +230,7 @@ class Node(metaclass=Kind):
         cls._compared = tuple(f.name for f in own if f.compare)
         cls._scalars = tuple(f.name for f in own if f.type == "Scalar")
         old = _REGISTRY.get(cls.__name__)
-        if (
-            old is not None
-            and old.__module__ != cls.__module__
-            and old.__module__.startswith("ucm.")
-        ):
+        if old is not None and old.__module__ != cls.__module__ and old.__module__.startswith("ucm."):
             raise CompositionError(
                 f"{cls.__module__}: a declaration named {cls.__name__!r} exists in {old.__module__}; "
                 "choose another name"
@@ -360,8 +352,7 @@ class Node(metaclass=Kind):
         for name in values:
             if name not in known:
                 raise CompositionError(
-                    f"with_params: no parameter {name!r} in {self!r}; "
-                    f"it has {', '.join(known) or 'none'}"
+                    f"with_params: no parameter {name!r} in {self!r}; it has {', '.join(known) or 'none'}"
                 )
         return self._with({name: {"value": x} for name, x in values.items()})
 
@@ -414,8 +405,7 @@ class Node(metaclass=Kind):
             """Return a 0-d array of objects, so that SciPy leaves `M @ U` to U. pandas does not leave it."""
             if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
                 raise CompositionError(
-                    f"{self!r}: a data frame takes it for an array; give the array, "
-                    "table.to_numpy() @ U"
+                    f"{self!r}: a data frame takes it for an array; give the array, table.to_numpy() @ U"
                 )
             alone = np.empty((), dtype=object)
             alone[()] = self

@@ -12,9 +12,7 @@ _GREEK = {
     "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eps": "ε", "eta": "η", "gamma": "γ",
     "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
-_ESCAPED = str.maketrans(
-    {c: rf"\{c}" for c in "_%&#${} "} | dict.fromkeys("\\^~\n", " ")
-)  # of a label
+_ESCAPED = str.maketrans({c: rf"\{c}" for c in "_%&#${} "} | dict.fromkeys("\\^~\n", " "))  # of a label
 _FUNCTIONS = ("exp", "log", "max", "min")
 _TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # brackets around them grow
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
@@ -101,9 +99,7 @@ class _Latex(Notation):
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
         name = base if len(base) == 1 else self.word(base)
-        greek = {"lam": r"\lambda", "eps": r"\epsilon"}.get(
-            base, f"\\{base}" if base in _GREEK else name
-        )
+        greek = {"lam": r"\lambda", "eps": r"\epsilon"}.get(base, f"\\{base}" if base in _GREEK else name)
         return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
 
     def sub(self, base: str, index: str) -> str:

@@ -92,9 +92,7 @@ class Objective(Term, RotationInvariant):
     def formula(self, notation: Notation) -> str:
         total = f"{self.loss.formula(notation)} + {self.penalty.formula(notation)}"
         t, y, x = (notation.sub(name, "i") for name in "tyx")
-        return notation.separated(
-            f"{notation.under('min', 'w, b')} {total}", f"{t} = {y}(w'{x} + b)"
-        )
+        return notation.separated(f"{notation.under('min', 'w, b')} {total}", f"{t} = {y}(w'{x} + b)")
 
 
 class ConvexPart(Node):

@@ -131,9 +131,7 @@ class Param(Expression):
                 'write for example Param("nu", 0.3)'
             )
         if isinstance(self.value, Real) and self.value != self.value:  # a large int is no float
-            raise CompositionError(
-                f"Param({self.name!r}): expected a number, got nan; write for example 0.3"
-            )
+            raise CompositionError(f"Param({self.name!r}): expected a number, got nan; write for example 0.3")
         super().__post_init__()
         if self.relative and not 0.0 <= self.value <= 1.0:
             raise CompositionError(
@@ -206,9 +204,7 @@ class Range(Node):
             raise CompositionError(f"{self.what} {self.must}, got {got}; choose another value")
 
 
-def within(
-    scalar: Any, low: float, high: float, but: tuple[float, ...], what: str, must: str
-) -> Scalar:
+def within(scalar: Any, low: float, high: float, but: tuple[float, ...], what: str, must: str) -> Scalar:
     """Return the scalar with a range; the other parameters as for `Range`.
 
     Raises
@@ -310,9 +306,7 @@ class BinaryExpression(Expression):
         return any(p.relative for p in self.leaves())
 
     def at(self, read: Callable[[Param], float]) -> float:
-        left, right = (
-            x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right)
-        )
+        left, right = (x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right))
         if self.operation == "/" and right == 0.0:
             return math.nan
         return _OPERATIONS[self.operation](left, right)
@@ -434,9 +428,7 @@ def as_declared(scalar: Scalar) -> float:
 
 def shown(scalar: Scalar) -> str:
     """Return a scalar for an error message: its source text, and the value of an expression."""
-    return (
-        f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
-    )
+    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
 
 
 def as_factor(c: Any) -> Scalar | None:
@@ -547,9 +539,7 @@ class Parameters(Scope):
             if own.is_nonneg() or not nonneg:
                 return own
         name = scalar.name if size.derived is float else f"f({scalar.name})"
-        return cp.CallbackParam(
-            lambda: size.derived(scalar.at(self._now)), nonneg=nonneg, name=name
-        )
+        return cp.CallbackParam(lambda: size.derived(scalar.at(self._now)), nonneg=nonneg, name=name)
 
     def _now(self, p: Param) -> float:
         return float(self._known[p.name].value)  # type: ignore[arg-type]

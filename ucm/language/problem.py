@@ -237,9 +237,7 @@ def problem_latex(model: Any) -> str:
     values = [rf"{LATEX.symbol(name)} = {x:.6g}" for name, x in model.params().items()]
     if values:
         rows["with"] = r",\quad ".join(values)
-    lines = (
-        rf"\text{{{name}}} \quad & {LATEX.sized_delimiters(text)}" for name, text in rows.items()
-    )
+    lines = (rf"\text{{{name}}} \quad & {LATEX.sized_delimiters(text)}" for name, text in rows.items())
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
@@ -270,8 +268,6 @@ def _objective(model: Objective) -> dict[str, str]:
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
         ranges.insert(1, rf"a_{{i}} = 0 \text{{ unless }} {model.loss.counted.index(LATEX)}")
     if "^{*}" in inner + own:
-        ranges.append(
-            r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}"
-        )
+        ranges.append(r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}")
     dual = rf"\max_{{a}} \sum_{{i}} {inner} {own}"
     return {**primal, "dual": dual, "where": r",\quad ".join(r for r in ranges if r)}

@@ -83,9 +83,7 @@ class SampleWeights:
         """Return the distribution in proportion to the weights, the centre of the simplex."""
         q = np.empty(self.dim)
         for (index, mass), total in zip(self.groups, self.totals, strict=True):
-            q[index] = (
-                mass / total if self.weights is None else self.weights[index] * (mass / total)
-            )
+            q[index] = mass / total if self.weights is None else self.weights[index] * (mass / total)
         return q
 
     def outside(self, q: Vec) -> float:

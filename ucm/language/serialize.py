@@ -66,9 +66,7 @@ def from_json(text: str) -> Node:
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError) as error:
-        raise CompositionError(
-            f"from_json: not JSON text ({error}); write it with to_json"
-        ) from error
+        raise CompositionError(f"from_json: not JSON text ({error}); write it with to_json") from error
     if not isinstance(document, dict) or document.get("ucm") != _FORMAT or "model" not in document:
         raise CompositionError(
             f'from_json: expected {{"ucm": {_FORMAT}, "model": ...}}; write the file with to_json'
@@ -96,9 +94,7 @@ def from_json(text: str) -> Node:
 
 
 def _refuse_constant(word: str) -> Any:
-    raise CompositionError(
-        f'from_json: {word} is no number of JSON; to_json writes {{"float": "inf"}}'
-    )
+    raise CompositionError(f'from_json: {word} is no number of JSON; to_json writes {{"float": "inf"}}')
 
 
 def _encode(x: Any) -> Any:
@@ -171,9 +167,7 @@ def _decode(x: Any) -> Any:
         return _numbers(rows)
     if "float" in x and x["float"] in _INFINITE:
         return _INFINITE[x["float"]]
-    raise CompositionError(
-        f"from_json: unknown entry {brief(sorted(x))}; write the text with to_json"
-    )
+    raise CompositionError(f"from_json: unknown entry {brief(sorted(x))}; write the text with to_json")
 
 
 def _function(module: str, name: str) -> FunctionType | None:

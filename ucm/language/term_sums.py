@@ -69,9 +69,7 @@ class TermSum(Term, RotationInvariant):
 
     def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         parts = [term.split() for term in self.terms]
-        return tuple(t for plus, _ in parts for t in plus), tuple(
-            t for _, minus in parts for t in minus
-        )
+        return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))

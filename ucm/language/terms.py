@@ -214,9 +214,7 @@ class ConvexLoss(PointwiseLoss):
         """Return `factor l(offset - margin_i)` in CVXPY for each margin."""
 
 
-def loss_cvxpy(
-    loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope
-) -> cp.Expression:
+def loss_cvxpy(loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope) -> cp.Expression:
     """Return `sum_i c_i l(t_i)` in CVXPY, without the samples of weight 0; all c_i are 1 without weights."""
     if weights is None:
         return cp.sum(loss.cvxpy(margin, 1.0, scope))

@@ -54,9 +54,7 @@ def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
     files = sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])  # none in an installed wheel
     text = "\0".join(f"{f.name}\n{f.read_text(encoding='utf-8')}" for f in files)
     if files and built_from != sha256(text.encode()).hexdigest()[:16]:
-        raise ImportError(
-            f"the C sources of ucm differ from those the library was built from: {_BUILD}"
-        )
+        raise ImportError(f"the C sources of ucm differ from those the library was built from: {_BUILD}")
     return made.ffi, loaded, made.PARAMETERS
 
 
@@ -108,11 +106,7 @@ def _array(function: str, name: str, kind: str) -> Callable[[Any], Any]:
 
     def of(a: Any) -> Any:
         try:
-            if (
-                a.dtype is dtype
-                or a.dtype == dtype
-                or (element == "uint8_t" and a.dtype == boolean)
-            ):
+            if a.dtype is dtype or a.dtype == dtype or (element == "uint8_t" and a.dtype == boolean):
                 return pointer(array, a, writable)
         except (AttributeError, BufferError, ValueError):
             pass
@@ -122,9 +116,7 @@ def _array(function: str, name: str, kind: str) -> Callable[[Any], Any]:
             else type(a)
         )
         need = f"contiguous{', writable' * writable} array of {dtype}"
-        raise TypeError(
-            f"{function}: {name} must be a {need}, in the byte order of this machine; got {got}"
-        )
+        raise TypeError(f"{function}: {name} must be a {need}, in the byte order of this machine; got {got}")
 
     return of
 
@@ -152,9 +144,7 @@ def _use_blas() -> None:
     )
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    modules = [
-        importlib.import_module(f"scipy.linalg.cython_{part}") for part in ("blas", "lapack")
-    ]
+    modules = [importlib.import_module(f"scipy.linalg.cython_{part}") for part in ("blas", "lapack")]
     capsules = {**modules[0].__pyx_capi__, **modules[1].__pyx_capi__}
     names = [p for p, kind in _parameters["use_blas"] if "*" in kind]
     signatures = [get_name(capsules[name]) for name in names]

@@ -72,9 +72,7 @@ def boxed_columns(
         values, rows, starts = X.T, None, None
         squares = np.einsum("ji,i,ji->j", values, h, values)
     else:
-        rows, starts = (
-            v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
-        )
+        rows, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
         values, squares = X.data, np.asarray(X.multiply(X).T @ h)
     arrays = {
         "values": values, "rows": rows, "starts": starts, "h": h, "mean": mean, "v": np.zeros(m), "r": r,

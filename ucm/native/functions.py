@@ -56,9 +56,7 @@ def project_capped(v: Vector, classes: Vector, cap_pos: float, cap_neg: float, o
     library.project_capped(v.size, v, classes.size, classes, cap_pos, cap_neg, out, work)
 
 
-def fill_to_mass(
-    g: Vector, caps: float | Vector, mass: float
-) -> tuple[Vector, float, tuple[float, float]]:
+def fill_to_mass(g: Vector, caps: float | Vector, mass: float) -> tuple[Vector, float, tuple[float, float]]:
     """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
     proportion to their caps; the maximum, and the interval of multipliers of the mass.
 
@@ -179,9 +177,7 @@ def leave_one_out(
     for first in range(0, m, step):
         part = slice(first, first + step)
         rows, values = V[part], out[part]
-        library.leave_one_out(
-            len(rows), n, rows, e, d, h, shift, rho, own, radii.size, radii, starts, values
-        )
+        library.leave_one_out(len(rows), n, rows, e, d, h, shift, rho, own, radii.size, radii, starts, values)
 
 
 # --- kernels --------------------------------------------------------------------------------------

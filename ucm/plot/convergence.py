@@ -87,9 +87,7 @@ class ConvergenceDisplay(Display):
         >>> shown.status
         {'apg': 'optimal'}
         """
-        named = (
-            {solution.stats.solver: solution} if isinstance(solution, Solution) else dict(solution)
-        )
+        named = {solution.stats.solver: solution} if isinstance(solution, Solution) else dict(solution)
         if not named or not all(isinstance(s, Solution) for s in named.values()):
             raise ParameterError(
                 f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}; "
@@ -147,8 +145,7 @@ class ConvergenceDisplay(Display):
             else {s if isinstance(s, str) else s.name: s for s in solvers}
         )  # fmt: skip
         solutions = {
-            name: solve(model, X, y, solver=solver, tol=tol, **options)
-            for name, solver in named.items()
+            name: solve(model, X, y, solver=solver, tol=tol, **options) for name, solver in named.items()
         }
         return cls.from_solution(solutions, x=x, tol=tol, ax=ax)
 
@@ -248,9 +245,7 @@ def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) ->
     return np.array(work), np.array(values)
 
 
-def _with_certificate(
-    s: Solution, x: str, work: NDArray[np.float64], gaps: NDArray[np.float64]
-) -> Curve:
+def _with_certificate(s: Solution, x: str, work: NDArray[np.float64], gaps: NDArray[np.float64]) -> Curve:
     """Append the proven gap at the total work."""
     stats = s.stats
     total = {"passes": stats.passes, "iterations": stats.iterations, "seconds": stats.solve_time}[x]

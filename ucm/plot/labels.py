@@ -100,9 +100,7 @@ class Labels:
         places = [(p, (0.0, 0.0), 0.0, 0.1 * k) for k, p in enumerate(points)]
         self._put(text, places, color, size)
 
-    def _put(
-        self, text: str, places: Iterable[Place], color: str, size: float, ground: bool = False
-    ) -> None:
+    def _put(self, text: str, places: Iterable[Place], color: str, size: float, ground: bool = False) -> None:
         """Draw a label at the cheapest place; over a crowd of points on a ground of its own."""
         if self._silent:
             return
@@ -134,9 +132,7 @@ class Labels:
             path_effects=[withStroke(linewidth=3.0, foreground=self._paper)],
         )  # fmt: skip
         if ground and covered > 3.0:
-            label.set_bbox(
-                {"boxstyle": "round,pad=0.1", "fc": self._paper, "ec": "none", "alpha": 0.7}
-            )
+            label.set_bbox({"boxstyle": "round,pad=0.1", "fc": self._paper, "ec": "none", "alpha": 0.7})
         label.set_in_layout(False)
 
     def _half(self, text: str, size: float) -> Points:

@@ -56,9 +56,7 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     return [U]
 
 
-def operand_outlines(
-    V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float
-) -> list[Outline]:
+def operand_outlines(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
     """Return the outlines of the operands of an intersection or a union; none of another set."""
     if not isinstance(V, Intersection | ConvexUnion):
         return []

@@ -82,9 +82,7 @@ class PathDisplay(Display):
         --------
         >>> import ucm
         >>> X, y = ucm.datasets.load("wine")
-        >>> shown = ucm.plot.PathDisplay.from_model(
-        ...     ucm.models.mm_mpm(0.3), X, y, kappa=[0.1, 0.5, 1.0]
-        ... )
+        >>> shown = ucm.plot.PathDisplay.from_model(ucm.models.mm_mpm(0.3), X, y, kappa=[0.1, 0.5, 1.0])
         >>> shown.coefficients.shape
         (3, 13)
         """

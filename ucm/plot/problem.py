@@ -46,9 +46,7 @@ class Problem:
     names: list[str] | None
 
 
-def problem_of(
-    model: Any, X: Any, y: Any, solution: Solution | None, who: str, **options: Any
-) -> Problem:
+def problem_of(model: Any, X: Any, y: Any, solution: Solution | None, who: str, **options: Any) -> Problem:
     """Bind the samples, with the options of `SampleOptions`, and solve if no solution is given.
 
     Raises
@@ -113,9 +111,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     estimator, X = _classifier_of(estimator, X)
     classes = getattr(estimator, "classes_", None)
     if classes is None:
-        raise ParameterError(
-            f"{who}: {type(estimator).__name__} is not fitted; call fit(X, y) first"
-        )
+        raise ParameterError(f"{who}: {type(estimator).__name__} is not fitted; call fit(X, y) first")
     if len(classes) > 2:
         raise DataError(
             f"{who}: the estimator has {len(classes)} classes, and a picture shows two; fit it to two of them"

@@ -229,9 +229,7 @@ class SetDisplay(Display):
     def prepare(self, ax: Axes, panel: str) -> None:
         """Set the limits, the labels and the title of a panel, which determine its layout."""
         (x, y), h = self.frame(panel).middle, self.frame(panel).half
-        ax.set(
-            xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1]
-        )
+        ax.set(xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1])
         ax.set_box_aspect(1)
         if panel == "set":
             distance = f"distance of $U$ from 0: {-self.solution.objective:.3g}"

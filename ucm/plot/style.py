@@ -94,8 +94,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingExtraError(
-            f"ucm.plot: pictures need matplotlib, which cannot be imported ({error}); "
-            "pip install 'ucm[plot]'"
+            f"ucm.plot: pictures need matplotlib, which cannot be imported ({error}); pip install 'ucm[plot]'"
         ) from error
     return plt
 
@@ -113,11 +112,7 @@ def canvas() -> Iterator[None]:
     style: dict[str, Any] = {**_STYLE, "savefig.transparent": False, "savefig.facecolor": "auto"}
     ground: Any = to_rgba(plt.rcParams["axes.facecolor"])
     if ground[3] < 1.0:
-        ground = (
-            (1.0, 1.0, 1.0, 1.0)
-            if luminance(plt.rcParams["text.color"]) < 0.5
-            else (0.1, 0.1, 0.1, 1.0)
-        )
+        ground = (1.0, 1.0, 1.0, 1.0) if luminance(plt.rcParams["text.color"]) < 0.5 else (0.1, 0.1, 0.1, 1.0)
         style["axes.facecolor"] = ground
     if to_rgba(plt.rcParams["figure.facecolor"])[3] < 1.0:
         style["figure.facecolor"] = ground

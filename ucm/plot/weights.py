@@ -87,9 +87,7 @@ class WeightsDisplay(Display):
 
         The classifier may be the last step of a pipeline, or the best estimator of a search.
         """
-        return cls._of_problems({"": problem_of_estimator(estimator, X, y, "WeightsDisplay")}).plot(
-            ax
-        )
+        return cls._of_problems({"": problem_of_estimator(estimator, X, y, "WeightsDisplay")}).plot(ax)
 
     @classmethod
     def _of_problems(cls, problems: dict[str, Problem]) -> WeightsDisplay:

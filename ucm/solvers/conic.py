@@ -50,9 +50,7 @@ class Conic(Solver[MinNorm | Composite]):
 
     def __init__(self, name: str = "clarabel", **options: Any) -> None:
         if not isinstance(name, str) or not name:
-            raise ParameterError(
-                f'Conic: expected the name of a solver, as "clarabel", got {brief(name)}'
-            )
+            raise ParameterError(f'Conic: expected the name of a solver, as "clarabel", got {brief(name)}')
         vars(self).update(name=name.lower(), backend=name.upper(), options=options)
 
     backend: str
@@ -80,9 +78,7 @@ class Conic(Solver[MinNorm | Composite]):
     def session(self, form: MinNorm | Composite) -> Solver[Any]:
         return self if isinstance(form, MinNorm) else _CvxpySession(self)
 
-    def solve(
-        self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, Composite):
             return _CvxpySession(self).solve(form, monitor, start)
         if monitor.timed_out:
@@ -96,13 +92,10 @@ class Conic(Solver[MinNorm | Composite]):
         problem = cp.Problem(objective, [image, *blocks.constraints])
         # far below the gap that is asked for, as the solver's own measure is another one
         tol = 1e-3 * monitor.tol
-        failure = self.attempt(
-            problem, monitor, tol if self.backend in _FIRST_ORDER else min(tol, _ACCURACY)
-        )
+        failure = self.attempt(problem, monitor, tol if self.backend in _FIRST_ORDER else min(tol, _ACCURACY))
         if failure:
             raise SolverError(
-                f"{self.name}: the solver failed ({failure}); scale the features, or take another "
-                "solver"
+                f"{self.name}: the solver failed ({failure}); scale the features, or take another solver"
             )
         if z.value is None and cut_short(problem, monitor):
             return Answer(form.centers()).interrupted()
@@ -112,8 +105,7 @@ class Conic(Solver[MinNorm | Composite]):
             return Answer(form.centers(), status="infeasible", message=message)
         if z.value is None:
             raise SolverError(
-                f"{self.name}: no answer, status {problem.status}; scale the features, or take "
-                "another solver"
+                f"{self.name}: no answer, status {problem.status}; scale the features, or take another solver"
             )
         answer = Answer(blocks.point())
         dual = numbers(image.dual_value) / d
@@ -210,9 +202,7 @@ class _CvxpySession(Session[Composite]):
             return _failed(form, "interrupted", "")
         if w.value is None:
             message = f"{name} ended with the status {problem.status!r}; scale the features"
-            return _failed(
-                form, "unbounded" if problem.status == "unbounded" else "max_iter", message
-            )
+            return _failed(form, "unbounded" if problem.status == "unbounded" else "max_iter", message)
         slopes = numbers(equation.dual_value) / factor - tilt.margin
         found = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
         answer = Answer(w=found, b=float(b.value), slopes=slopes)

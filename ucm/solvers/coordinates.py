@@ -105,9 +105,7 @@ def factoring(form: MinNorm, rows: int, columns: int) -> float:
     return rows * columns**2 / (2.0 * max(1, form.stored))
 
 
-def orthonormal_coordinates(
-    point: Vec, maps: Iterable[LinearMap]
-) -> tuple[Matrix, Vec, list[Matrix]]:
+def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matrix, Vec, list[Matrix]]:
     """Return an orthonormal basis of the span of a point and the columns of maps, and their coordinates.
 
     The basis is in the columns of Q; one QR decomposition gives all.

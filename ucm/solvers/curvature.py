@@ -36,9 +36,7 @@ class Systems(ABC):
     """The solver of the Newton systems of one solve."""
 
     @abstractmethod
-    def step(
-        self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
-    ) -> NewtonDirection:
+    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> NewtonDirection:
         """Return d for the Jacobians J_k, the factors s_k, the diagonal r > 0 and the gradient g."""
 
 
@@ -55,9 +53,7 @@ class Formed(Systems):
         self.terms = [_repeated(stacked) for stacked in maps]
         self.stored = max(1, stored)
 
-    def step(
-        self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
-    ) -> NewtonDirection:
+    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> NewtonDirection:
         """Return d by a Cholesky factorisation."""
         H, work = np.diag(ridge), 0.0
         for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
@@ -108,9 +104,7 @@ class ConjugateGradients(Systems):
         self.kept = max(5, min(_KEPT, stored // rows))  # no more memory than the data take
         self.known: tuple[Matrix, Vec] | None = None
 
-    def step(
-        self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec
-    ) -> NewtonDirection:
+    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> NewtonDirection:
         """Return d with a relative residual of at most `accuracy`."""
         size = max(s)
         root = 1.0 / np.sqrt(ridge)  # unknowns in which the diagonal is 1
@@ -119,8 +113,7 @@ class ConjugateGradients(Systems):
             """Return `sum_k s_k A_k J_k A_k' v / size` in the scaled unknowns."""
             u = root * v
             parts = [
-                (f / size) * A.matvec(j.matvec(A.rmatvec(u)))
-                for A, j, f in zip(self.maps, J, s, strict=True)
+                (f / size) * A.matvec(j.matvec(A.rmatvec(u))) for A, j, f in zip(self.maps, J, s, strict=True)
             ]
             return root * sum(parts[1:], start=parts[0])
 

@@ -81,9 +81,7 @@ class LinearProgram:
         self.at_limit = verdicts.kIterationLimit
         self.has_basis = False
 
-    def columns(
-        self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None
-    ) -> Index:
+    def columns(self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None) -> Index:
         """Add variables with `entries` (count, rows) in the present rows; return their indices."""
         before, rows = self.highs.getNumCol(), self.highs.getNumRow()
         terms = [] if entries is None else [(np.arange(rows), entries)]
@@ -136,9 +134,7 @@ class LinearProgram:
 
     def _run(self) -> Any:
         if self.monitor.time_limit is not None:  # the clock of HiGHS goes on from run to run
-            self.highs.setOptionValue(
-                "time_limit", self.highs.getRunTime() + self.monitor.seconds_left
-            )
+            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self.monitor.seconds_left)
         if self.highs.getNumNz() <= _SHORT:
             self.highs.run()
         else:
@@ -198,9 +194,7 @@ def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> t
 
 
 # --- conic programs, CVXPY ----------------------------------------------------------------------
-def attempt(
-    problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any
-) -> str:
+def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any) -> str:
     """Solve a problem within the time of the monitor; return a line with the error of the solver, or "".
 
     CVXPY's warning of an inaccurate answer is hidden: the status and the certificate have this information.
@@ -224,9 +218,7 @@ def attempt(
 _CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
 
 
-def _solve_in_time(
-    problem: cp.Problem, solver: str, monitor: Monitor, options: dict[str, Any]
-) -> None:
+def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: dict[str, Any]) -> None:
     """Solve within the time limit, which includes the seconds that CVXPY takes to write the program."""
     for variable in problem.variables():  # of the problem before
         variable.value = None

@@ -55,9 +55,7 @@ class SampleTables(ABC):
     center: Vec | None = None
     joint: bool = True
 
-    def __init__(
-        self, tables: list[Any], caps: Vec, masses: Vec, factors: Vec, stored: int
-    ) -> None:
+    def __init__(self, tables: list[Any], caps: Vec, masses: Vec, factors: Vec, stored: int) -> None:
         self.tables = [_table(X) for X in tables]
         self.caps, self.masses = caps, masses
         self.sizes = np.array([X.shape[0] for X in tables])
@@ -131,9 +129,7 @@ def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
     """Return the values, and the columns and starts of CSR."""
     if isinstance(X, np.ndarray):
         return X, None, None
-    columns, starts = (
-        v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
-    )
+    columns, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
     return X.data, columns, starts
 
 

@@ -221,9 +221,7 @@ def _check_projection(case: _Case, domain: Projectable) -> None:
         q = domain.project(v)
         scale = 1.0 + float(np.abs(v).max()) + float(np.abs(q).max())
         case.at_most("the projection is inside", domain.violation(q), case.tol)
-        case.at_most(
-            "projecting twice changes nothing", np.abs(domain.project(q) - q), 1e-7 * scale
-        )
+        case.at_most("projecting twice changes nothing", np.abs(domain.project(q) - q), 1e-7 * scale)
         acute = domain.support(v - q)[0] - float((v - q) @ q)
         law = "no point of the domain makes an acute angle with v - P(v)"
         case.at_most(law, acute, case.tol * scale * scale * case.dim)

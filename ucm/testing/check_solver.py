@@ -246,9 +246,7 @@ _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
 
 
 # --- the laws --------------------------------------------------------------------------------------
-def _check_contract(
-    judge: Checker, solver: Any
-) -> Callable[[np.random.Generator], Iterator[_Trial]]:
+def _check_contract(judge: Checker, solver: Any) -> Callable[[np.random.Generator], Iterator[_Trial]]:
     """The solver has the methods and the name of one; the forms to hold it against."""
     missing = [name for name in _METHODS if not callable(getattr(solver, name, None))]
     missing += sorted(getattr(solver, "__abstractmethods__", ()))
@@ -301,9 +299,7 @@ def _run(
     return answer, monitor
 
 
-def _check_trial(
-    judge: Checker, solver: Solver[Any], trial: _Trial, rng: np.random.Generator
-) -> None:
+def _check_trial(judge: Checker, solver: Solver[Any], trial: _Trial, rng: np.random.Generator) -> None:
     run = functools.partial(_run, judge, solver, trial)
     answer, monitor = run()
     trial.judge(judge, answer)

@@ -71,9 +71,7 @@ def check_support(
     """
 
     def slack(d: Vec, x: Vec | None) -> float:
-        return judge.tol * (
-            np.abs(d).max() * max(1.0, 0.0 if x is None else np.abs(x).sum()) + 1e-300
-        )
+        return judge.tol * (np.abs(d).max() * max(1.0, 0.0 if x is None else np.abs(x).sum()) + 1e-300)
 
     found, members = [], list(members)
     for d in directions:

@@ -174,9 +174,7 @@ class Box(Domain, SemiSmooth):
                 "give one bound, or one for each"
             )
         lower, upper = self.bounds()
-        crossed = np.flatnonzero(
-            np.less(upper, lower) | np.equal(lower, np.inf) | np.equal(upper, -np.inf)
-        )
+        crossed = np.flatnonzero(np.less(upper, lower) | np.equal(lower, np.inf) | np.equal(upper, -np.inf))
         if crossed.size == 0:
             return None
         if _by_entry(self.lower) or _by_entry(self.upper):
@@ -198,9 +196,7 @@ class Box(Domain, SemiSmooth):
         values of them, since one function can be written in many ways."""
         names, rng = self.params(), np.random.default_rng(0)
         for _ in range(2):
-            other = self.without_ranges().substitute(
-                {p: rng.uniform(0.5, 1.5) for p in sorted(names)}
-            )
+            other = self.without_ranges().substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})
             lower, upper = other.bounds()
             if not np.allclose(lower, -upper, 1e-12, 0.0):
                 return False

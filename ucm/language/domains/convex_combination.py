@@ -68,9 +68,7 @@ class ConvexCombination(BoundDomain):
 
     @functools.cached_property
     def dim(self) -> int:
-        return sum(p.size for o in self.operands for p in o.parts) + sum(
-            o.unit > 0.0 for o in self.operands
-        )
+        return sum(p.size for o in self.operands for p in o.parts) + sum(o.unit > 0.0 for o in self.operands)
 
     def shares(self, q: Any) -> list[Any]:
         """Return the shares t_g of an array or a CVXPY expression q."""
@@ -146,9 +144,7 @@ class ConvexCombination(BoundDomain):
         if len(found) < len(known):
             return None
         first, count = self.dim + len(self.operands), len(self.operands)
-        columns = first + sum(
-            one.lower.size - p.size for one, (_, p) in zip(found, owned, strict=True)
-        )
+        columns = first + sum(one.lower.size - p.size for one, (_, p) in zip(found, owned, strict=True))
         unit: Any = sparse.eye_array(columns, format="csr")
         t = unit[self.dim : first]
         rows: list[Any] = []

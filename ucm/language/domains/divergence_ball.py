@@ -62,9 +62,7 @@ class Entropy(SeparableFunction):
         """Return the gradient; 1 where q is 0."""
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
-    def root(
-        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
-    ) -> KKTPoint:
+    def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         found = self._compiled_root(v, samples, radius, least, prox)
         return super().root(v, samples, radius, least, prox) if found is None else found
 

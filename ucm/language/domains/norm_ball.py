@@ -73,9 +73,7 @@ class PowerFunction(SeparableFunction):
 
     unit = 0.0
 
-    def __init__(
-        self, p: float, radius: float, samples: SampleWeights, *, uniform: bool = False
-    ) -> None:
+    def __init__(self, p: float, radius: float, samples: SampleWeights, *, uniform: bool = False) -> None:
         self.p, self.r, self.weights = p, radius, samples.weights
         self.middle = 1.0 / samples.total if uniform else 0.0
         self.flat = p > 2.0 and not uniform
@@ -142,9 +140,7 @@ class PowerFunction(SeparableFunction):
         levels = tuple(unit * x for x in theta[: len(samples.groups)])
         return q, None if t >= limit else KKTPoint(q, t / unit, q, t / unit, levels)
 
-    def root(
-        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
-    ) -> KKTPoint:
+    def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         p, r = self.p, radius
         if p == 1.0:
             return self._moved(v, samples, r, prox)
@@ -345,9 +341,7 @@ class NormBall(Domain, SemiSmooth):
         if p != 1.0:
             return None
         eye = sparse.eye_array(dim)  # |q - c| <= t, sum t <= r
-        A = sparse.csr_array(
-            sparse.block_array([[eye, -eye], [-eye, -eye], [None, np.ones((1, dim))]])
-        )
+        A = sparse.csr_array(sparse.block_array([[eye, -eye], [-eye, -eye], [None, np.ones((1, dim))]]))
         lower = np.concatenate([np.full(dim, c - r), np.zeros(dim)])
         upper = np.concatenate([np.full(dim, c + r), np.full(dim, r)])
         most = np.concatenate([np.full(dim, c), np.full(dim, -c), [r]])
@@ -381,9 +375,7 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KK
         own, base = v[index], c[index]
         excess = mass - float(base.sum())
         up, down = own - own.max() - base, own.min() - own + base
-        roof = np.full(
-            own.size, 2.0 * (radius + abs(excess))
-        )  # no bound, and no corner of the other term
+        roof = np.full(own.size, 2.0 * (radius + abs(excess)))  # no bound, and no corner of the other term
         terms.append((excess, (up, roof), (down, base)))
     far = [radius]
     if len(terms) > 1:
@@ -405,15 +397,11 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KK
     return KKTPoint(q, w, normal, 0.0, ())
 
 
-def _distances(
-    excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float
-) -> tuple[Vec, Vec]:
+def _distances(excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float) -> tuple[Vec, Vec]:
     """Return the corners of a class's distance t from c over `a - b`, which ascends."""
     (more, a), (less, b) = kinks(*up), kinks(*down)
     t = np.concatenate([2.0 * more - excess, 2.0 * less + excess])
-    x = np.concatenate(
-        [a + np.interp(more - excess, less, b), np.interp(less + excess, more, a) + b]
-    )
+    x = np.concatenate([a + np.interp(more - excess, less, b), np.interp(less + excess, more, a) + b])
     order = np.argsort(x, kind="stable")
     return wide + x[order], np.maximum(t[order], abs(excess))
 

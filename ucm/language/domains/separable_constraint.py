@@ -76,9 +76,7 @@ class SeparableFunction(ABC):
         binds; None where there is no such code."""
         return None
 
-    def root(
-        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
-    ) -> KKTPoint:
+    def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         """Return the nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius,
         above its `least`."""
         return solve(self, v, samples.groups, radius, least, prox=prox)
@@ -348,9 +346,7 @@ class SimplexSublevelSet(BoundSimplex):
     h : a separable convex function, least at the uniform distribution
     """
 
-    def __init__(
-        self, declared: Any, samples: SampleWeights, radius: float, h: SeparableFunction
-    ) -> None:
+    def __init__(self, declared: Any, samples: SampleWeights, radius: float, h: SeparableFunction) -> None:
         self.declared, self.samples, self.radius, self.h = declared, samples, radius, h
 
     @functools.cached_property

@@ -244,9 +244,7 @@ class Ramp(SubsetLoss, PointwiseLoss):
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         ends = (self.mu, -(self.mu**2))
-        added, subtracted = (
-            multiplied(1.0 / self.mu, ShiftedHinge(start=end, on=self.on)) for end in ends
-        )
+        added, subtracted = (multiplied(1.0 / self.mu, ShiftedHinge(start=end, on=self.on)) for end in ends)
         return (added,), (subtracted,)
 
     def formula(self, notation: Notation) -> str:

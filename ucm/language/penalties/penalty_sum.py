@@ -17,9 +17,7 @@ from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shri
 
 _STEP = 1e-6  # relative
 _NEARLY = 0.9  # the step from which on a differentiable term takes the rest of z
-_NAMED = (
-    1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
-)
+_NAMED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
@@ -111,9 +109,7 @@ class CombinedPenalty:
         ways = []
         for kept in (*other, None):
             left = tuple(h for h in other if h is not kept)
-            head = CombinedPenalty(
-                tuple(h for h in self.terms if not any(h is out for out in left))
-            )
+            head = CombinedPenalty(tuple(h for h in self.terms if not any(h is out for out in left)))
             if head.proximal():
                 ways.append((head, left))
         return ways

@@ -123,9 +123,7 @@ class Quadratic(ProximalPenalty):
         if isinstance(self.Q, MatrixNode):
             return None
         c = float(self.Q[0, 0])
-        alone = (
-            np.count_nonzero(self.dense) == self.Q.shape[0] and (self.dense.diagonal() == c).all()
-        )
+        alone = np.count_nonzero(self.dense) == self.Q.shape[0] and (self.dense.diagonal() == c).all()
         return (0.0, c, 0.0) if alone else None
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:

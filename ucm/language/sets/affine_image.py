@@ -48,8 +48,7 @@ def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple
     """Return the couplings of an operand in the numbering of its parent: under the field `name`, its blocks
     `shift` places later."""
     return tuple(
-        Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset)
-        for c in couplings
+        Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset) for c in couplings
     )
 
 
@@ -92,9 +91,7 @@ class CoefficientSpace:
             nothing, none = ZeroMap(image.shape[0], self.dim), np.zeros(self.dim)
             one, minus = IdentityMap(self.dim), IdentityMap(self.dim, -1.0)
             blocks += [Block(nothing, d, classes) for d in rest]
-            meets += [
-                Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))
-            ]
+            meets += [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
         return blocks, meets
 
     def violation(self, q: Vec) -> float:
@@ -257,8 +254,7 @@ def as_linear_map(M: Any, where: str = "a matrix") -> Any:
         return M
     if not isinstance(M, np.ndarray | list | tuple) or axes(M, where) != 2 or 0 in np.shape(M):
         raise CompositionError(
-            f"{where}: expected a matrix with rows and columns, got {brief(M)}; "
-            "give a two-dimensional array"
+            f"{where}: expected a matrix with rows and columns, got {brief(M)}; give a two-dimensional array"
         )
     return np.asanyarray(M)  # a masked one is refused where it is kept
 

@@ -31,9 +31,7 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
     """Return a set unchanged, and a vector or a statistic as a Point."""
     if isinstance(x, UncertaintySet):
         return x
-    if isinstance(x, VectorNode) or (
-        isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1
-    ):
+    if isinstance(x, VectorNode) or (isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1):
         return Point(x)  # type: ignore[arg-type]
     if isinstance(x, SampleNode):
         raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
@@ -94,11 +92,7 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     if isinstance(penalty, GroupLasso):
         eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
         weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
-        own = [
-            (r, eye[:, penalty.groups == g])
-            for r, g in zip(weights, groups, strict=True)
-            if r > 0.0
-        ]
+        own = [(r, eye[:, penalty.groups == g]) for r, g in zip(weights, groups, strict=True) if r > 0.0]
         return [transform(E, Ball(np.zeros(E.shape[1]), c * float(r))) for r, E in own]
     raise CompositionError(
         f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
@@ -134,9 +128,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
     factor = as_factor(c)
     if factor is None:
         what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
-        raise CompositionError(
-            f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
-        )
+        raise CompositionError(f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U")
     if isinstance(factor, float) and isinstance(a, LinearCombination):
         (inner, U), *others = a.parts
         if not others and isinstance(inner, float):

@@ -56,9 +56,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
     return Hull(samples, weights=CappedSimplex(1.0 / beta, relative=True))
 
 
-def ChiSquare(
-    samples: SampleNode, rho: Scalar | None = None, level: Scalar | None = None
-) -> UncertaintySet:
+def ChiSquare(samples: SampleNode, rho: Scalar | None = None, level: Scalar | None = None) -> UncertaintySet:
     """The chi-square ambiguity set: the means of all Q with `chi^2(Q, P) <= rho`.
 
         {sum_i q_i x_i : q in the simplex, (1/N) sum_i (N q_i - 1)^2 <= rho}

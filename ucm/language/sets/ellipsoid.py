@@ -133,9 +133,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
         x, start = self.center.cvxpy(data, scope), 0
         for c, F in roots:
             part = u[start : start + F.shape[1]]
-            x = x + (
-                scope.of(c**0.5) * (F @ part) if isinstance(c, Expression) else c**0.5 * F @ part
-            )
+            x = x + (scope.of(c**0.5) * (F @ part) if isinstance(c, Expression) else c**0.5 * F @ part)
             start += F.shape[1]
         return x, self._domain.cvxpy(u, scope.of(self._domain.size()))
 

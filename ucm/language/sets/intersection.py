@@ -21,9 +21,7 @@ from ucm.language.contracts import (
 from ucm.language.node import Notation, RotationInvariant, in_parentheses
 from ucm.language.sets.affine_image import reindexed, subpaths
 
-_INACCURATE = (
-    1e-2  # the largest violation of an inaccurate answer; a larger one is of a wrong answer
-)
+_INACCURATE = 1e-2  # the largest violation of an inaccurate answer; a larger one is of a wrong answer
 
 
 class Intersection(UncertaintySet, RotationInvariant):
@@ -66,16 +64,12 @@ class Intersection(UncertaintySet, RotationInvariant):
         if apart > 1e-9 * unit:
             # where they meet at 0, the distance counts in units of the operands themselves
             u = (a - b) / apart
-            ends = [
-                s.support_value(data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)
-            ]
+            ends = [s.support_value(data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             unit = reach if unit <= 1e-6 * reach else unit
         missed = apart / unit if apart > 0.0 else 0.0
         if data.gram is None and a.size == data.n:
-            each = float(
-                np.max(np.abs(a - b) / data.sizes, initial=0.0)
-            )  # small features count too
+            each = float(np.max(np.abs(a - b) / data.sizes, initial=0.0))  # small features count too
             missed = max(missed, min(each, _INACCURATE))
         return a, max(outside, too, missed)
 

@@ -131,9 +131,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
             domain,
             parts=tuple((where, b) for where, b in parts if b.samples is not None),
         )
-        meets = [
-            self._coupled(g, c, domain) for g, image in enumerate(images) for c in image.couplings
-        ]
+        meets = [self._coupled(g, c, domain) for g, image in enumerate(images) for c in image.couplings]
         return LoweredSet(np.zeros(n), (whole,), tuple(meets))
 
     def _coupled(self, g: int, c: Coupling, domain: ConvexCombination) -> Coupling:

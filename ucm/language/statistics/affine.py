@@ -230,9 +230,7 @@ def as_vector(
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, Node):
-        raise CompositionError(
-            f"{where}: expected a vector, got {brief(x)}; use for example pos.mean"
-        )
+        raise CompositionError(f"{where}: expected a vector, got {brief(x)}; use for example pos.mean")
     count = axes(x, where)
     if count == 0 and not isinstance(x, str) and x == 0:
         return Origin()

@@ -84,9 +84,7 @@ class SampleNode(Arithmetic[Any], FeatureNode):
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
-            raise CompositionError(
-                f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?"
-            )
+            raise CompositionError(f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?")
         raise CompositionError(
             f"{self!r} are samples, not a set, so they take no arithmetic; "
             f"did you mean Hull({self!r}), or {self!r}.mean?"

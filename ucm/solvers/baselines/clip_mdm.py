@@ -48,9 +48,7 @@ class ClipMDM(NearestPointBaseline):
         eta = float(row[L] - row[U])
         most = min(at.cap[g] - at.a[L], at.a[U])
         scale = float(hulls.gram.diagonal[hulls.index[[L, U]]] @ hulls.s[[L, U]] ** 2)
-        t = (
-            min(most, best / eta) if eta > 1e-14 * scale else most
-        )  # of equal points all weight moves
+        t = min(most, best / eta) if eta > 1e-14 * scale else most  # of equal points all weight moves
         at.a[L] = at.cap[g] if t >= at.cap[g] - at.a[L] else at.a[L] + t
         at.a[U] = 0.0 if t >= at.a[U] else at.a[U] - t
         at.H[g] += t * row

@@ -41,10 +41,7 @@ class GSK(NearestPointBaseline):
         hulls, groups = at.hulls, at.groups
         points = [at.extreme(g, at.cap[k], hulls.mass[k]) for k, g in enumerate(groups)]
         falls = np.array(
-            [
-                at.a[g] @ at.F[g] - (p.value if p else np.inf)
-                for g, p in zip(groups, points, strict=True)
-            ]
+            [at.a[g] @ at.F[g] - (p.value if p else np.inf) for g, p in zip(groups, points, strict=True)]
         )
         chosen = list(range(len(groups))) if self.minkowski else [int(falls.argmax())]
         fall = float(falls[chosen].sum())

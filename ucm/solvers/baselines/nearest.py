@@ -124,9 +124,7 @@ class NearestPointBaseline(NearestPoint):
                 return Answer().interrupted()
             left = f'after {done} steps the relative gap is {gap:.2g}; use solver="smo"'
             if not moved:
-                return Answer().ended(
-                    "stalled", f"{self.name} stalled, no step lowers the norm: {left}"
-                )
+                return Answer().ended("stalled", f"{self.name} stalled, no step lowers the norm: {left}")
             if done >= limit:
                 return Answer().ended("max_iter", f"{left}, or raise max_iter")
             end = min(monitor.next(done, limit), done + math.ceil((done + 1) / _SHARE))

@@ -78,11 +78,7 @@ class PSMO(Solver[HingeDual]):
 
     def solve(self, form: HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
         y, C, p, K = form.y, form.C, form.p, form.gram.whole()
-        a = (
-            np.zeros(form.m)
-            if start is None or start.slopes is None
-            else form.feasible(start.slopes)
-        )
+        a = np.zeros(form.m) if start is None or start.slopes is None else form.feasible(start.slopes)
         most = C if p == 1.0 else np.full(form.m, np.inf)
         F = y * (1.0 - slacks(a, C, p)) - K @ (y * a)
         rng, limit, gap = np.random.default_rng(self.seed), monitor.limit(_STEPS), np.inf
@@ -111,9 +107,7 @@ class PSMO(Solver[HingeDual]):
             a[pair] = np.clip(a[pair] + t * y[pair] * [1.0, -1.0], 0.0, most[pair])
             F -= t * (K[i] - K[j])
             F[pair] -= y[pair] * (slacks(a[pair], C[pair], p) - before)
-        return Answer(slopes=a).ended(
-            "max_iter", f'{limit} steps left a gap of {gap:.2g}; use solver="smo"'
-        )
+        return Answer(slopes=a).ended("max_iter", f'{limit} steps left a gap of {gap:.2g}; use solver="smo"')
 
 
 def _gap(form: HingeDual, a: Vec, F: Vec, b: float) -> tuple[float, float]:

@@ -63,11 +63,7 @@ class ActiveSet(Solver[MinNorm]):
         if form.couplings:
             return "it takes two hulls, and there are intersections"
         hulls = [b.groups for b in form.blocks if _samples(b.map) is not None]
-        if (
-            len(hulls) != len(form.blocks)
-            or sum(len(groups or ()) for groups in hulls) != 2
-            or None in hulls
-        ):
+        if len(hulls) != len(form.blocks) or sum(len(groups or ()) for groups in hulls) != 2 or None in hulls:
             return "it takes two hulls of samples, with caps or without"
         samples = sum(b.map.shape[1] for b in form.blocks)
         if form.center.any() and form.n > samples:

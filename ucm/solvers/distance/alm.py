@@ -57,9 +57,7 @@ class ALM(Solver[MinNorm]):
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
-        if not form.couplings and not (
-            self.split and any(_ball(b) is not None for b in form.blocks)
-        ):
+        if not form.couplings and not (self.split and any(_ball(b) is not None for b in form.blocks)):
             return "nothing couples the blocks"
         for b in form.blocks:
             if not isinstance(b.domain, Projectable):
@@ -99,9 +97,7 @@ class ALM(Solver[MinNorm]):
             stacked = replace(
                 form,
                 center=np.concatenate([form.center, *below]),
-                blocks=tuple(
-                    replace(b, map=form.stacked(k, roots)) for k, b in enumerate(form.blocks)
-                ),
+                blocks=tuple(replace(b, map=form.stacked(k, roots)) for k, b in enumerate(form.blocks)),
                 couplings=(),
             )
             coarse = accuracy * monitor.tol**0.5 if outer > 3 else accuracy

@@ -215,9 +215,7 @@ class _Distance:
     def _projected(self, at: _Iterate, gradient: list[Vec], L: float) -> list[Vec]:
         steps = [v - g / L for v, g in zip(at.q, gradient, strict=True)]
         if self.projection != "exact":
-            return [
-                project(self.projection, b, v) for b, v in zip(self.form.blocks, steps, strict=True)
-            ]
+            return [project(self.projection, b, v) for b, v in zip(self.form.blocks, steps, strict=True)]
         return [
             b.domain.project(v)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, steps, strict=True)
@@ -271,10 +269,7 @@ class _Run:
         height = f.value(self.p)
         forgiven = _ROUNDING * abs(height)
         L, trials = self.L, 0
-        while (
-            not f.value(self.new) <= height + self._model() + forgiven
-            and not self.monitor.timed_out
-        ):
+        while not f.value(self.new) <= height + self._model() + forgiven and not self.monitor.timed_out:
             trials += 1
             if (
                 trials > _TRIALS or not self.L < _STEEPEST * L or not _inner(self.d, self.d) > 0.0

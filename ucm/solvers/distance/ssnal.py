@@ -121,9 +121,7 @@ class _Iterate(Lagrangian):
         self.form, self.q, self.monitor = form, q, monitor
         self.iterative = options.iterative
         x = form.matvec(q)
-        parts = [
-            float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)
-        ]
+        parts = [float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)]
         self.scale = max(float(np.linalg.norm(form.center)) + sum(parts), _TINY)
         if sum(parts) == 0.0 or self.scale == _TINY or form.couplings:
             columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
@@ -201,11 +199,7 @@ class _Iterate(Lagrangian):
     # --- the inner problem ---------------------------------------------------------------------
     def _arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
         """Return the arguments of the projections at y + t d, with `move` = G_k' d."""
-        pull = (
-            self.adjoint
-            if not move
-            else [u + t * e for u, e in zip(self.adjoint, move, strict=True)]
-        )
+        pull = self.adjoint if not move else [u + t * e for u, e in zip(self.adjoint, move, strict=True)]
         return [q - s * u for q, s, u in zip(self.q, self.sigma, pull, strict=True)]
 
     def _project(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
@@ -233,9 +227,7 @@ class _Iterate(Lagrangian):
 
     def good_enough(self, g: Vec) -> bool:
         """Return True if g is small relative to the proximal step, or the gap is proven."""
-        move = sum(
-            float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True)
-        )
+        move = sum(float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True))
         small = max(accuracy(self.best) * float(np.sqrt(move)), self.floor)
         return float(np.linalg.norm(g)) <= small or self._near(g)
 

@@ -57,8 +57,7 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
     if length > 0.0:
         answer.w = w / length
         answer.multipliers = [
-            -found.dual[rows] * (scale / (unit * length))
-            for unit, rows in zip(meets, couplings, strict=True)
+            -found.dual[rows] * (scale / (unit * length)) for unit, rows in zip(meets, couplings, strict=True)
         ]
     height = -form.space.norm(form.matvec(q), form.norm)
     monitor.report(monitor.iterations, height, float("nan"))

@@ -107,9 +107,7 @@ class HiGHS(Solver[MinNorm | Composite]):
             rough = self.rough.session(form)
         return _Generation(self, form, None if form.norms[2] > 0.0 else self.features, rough)
 
-    def solve(
-        self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, MinNorm):
             return nearest_point(form, monitor)
         return self._generation(form).solve(form, monitor, start)
@@ -241,11 +239,7 @@ class _Generation(Session[Composite]):
             if short.size == 0:
                 return answer
             most = max(10, self.features.size // 3)
-            if (
-                self.away is None
-                and form.n <= _WHOLE
-                and self.features.size + most > _MANY * form.n
-            ):
+            if self.away is None and form.n <= _WHOLE and self.features.size + most > _MANY * form.n:
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 

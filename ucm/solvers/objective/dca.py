@@ -20,9 +20,7 @@ from ucm.language.penalties import ScaledPenalty
 
 _WORTH = 1e-6  # of the objective: what a weight by itself must gain
 _GAIN = 1e-12  # of the objective: a smaller decrease is rounding
-_INNER = (
-    1e-2  # of the tolerance: that of the convex problems, of whose gaps the last one proves the end
-)
+_INNER = 1e-2  # of the tolerance: that of the convex problems, of whose gaps the last one proves the end
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,7 @@ class DCA(Solver[DifferenceOfConvex]):
     def refuse(self, form: DifferenceOfConvex) -> str | None:
         return None if self.inner is None else self.inner.refuse(form.G)
 
-    def solve(
-        self, form: DifferenceOfConvex, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: DifferenceOfConvex, monitor: Monitor, start: Answer | None = None) -> Answer:
         if self.inner is None:
             raise ParameterError(
                 "DCA: expected a solver of the convex problems to solve with, got inner=None; give one, or "
@@ -122,9 +118,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 best, end = other, other_end
         return replace(best.answer, **end)
 
-    def _descend(
-        self, at: _Iterate, session: _Inner, monitor: Monitor
-    ) -> tuple[_Iterate, dict[str, Any]]:
+    def _descend(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict[str, Any]]:
         """Run DCA from one start to a critical point; return it, and changed fields of its answer."""
         found, end = self._critical(at, session, monitor)
         jumps = _separable(found.form) and self.stop == "gap"
@@ -139,9 +133,7 @@ class DCA(Solver[DifferenceOfConvex]):
         monitor.end_start(found.height)
         return found, end
 
-    def _critical(
-        self, at: _Iterate, session: _Inner, monitor: Monitor
-    ) -> tuple[_Iterate, dict[str, Any]]:
+    def _critical(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict[str, Any]]:
         exact = max(1e-12, min(monitor.tol, 1e-10))
         limit = monitor.limit(self.max_outer)
         for _ in range(limit):

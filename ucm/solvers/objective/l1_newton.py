@@ -167,8 +167,6 @@ def _walls(form: Composite) -> tuple[Vec, Vec, float] | None:
     boxed = form.penalty.boxed
     if boxed is None:
         return None
-    lower, upper = (
-        np.ascontiguousarray(np.broadcast_to(x, form.n), dtype=np.float64) for x in boxed[:2]
-    )
+    lower, upper = (np.ascontiguousarray(np.broadcast_to(x, form.n), dtype=np.float64) for x in boxed[:2])
     whole = (upper > 0.0).all() and (lower < 0.0).all() and np.isfinite(upper - lower).all()
     return (lower, upper, boxed[2]) if whole else None

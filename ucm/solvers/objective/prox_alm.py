@@ -34,9 +34,7 @@ _FIRST = 1.0  # the first sigma, in slopes at margin o - 1
 _AGAIN = 10.0  # the first sigma near the solution of another problem, in units of _FIRST
 _AT_ONCE = 9.0  # growth of sigma where no Newton step was needed
 _LARGEST = 1e16  # largest sigma, in slopes
-_INNER = (
-    0.1  # of what the proximal step counts in the objective, the gain at which Newton steps end
-)
+_INNER = 0.1  # of what the proximal step counts in the objective, the gain at which Newton steps end
 _FALLS = 0.25  # ratio of two gains below which slopes improve although rounding hides the gain
 _STILL = 1e-12  # of the objective, a proximal step for which sigma need not grow
 
@@ -224,9 +222,7 @@ class _Multipliers(Session[Composite]):
         if best <= tol and status == "max_iter":
             status = "converged"
         self.losses.sigma = _AGAIN * _FIRST * self.typical
-        return kept.after(
-            status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}"
-        )
+        return kept.after(status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}")
 
     def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:
         """Take Newton steps on the envelopes; return their number."""

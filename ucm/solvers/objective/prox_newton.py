@@ -88,9 +88,7 @@ class _Steps(Session[Composite]):
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         at = (np.zeros(form.n), 0.0) if start is None else start.plane
-        reported = (
-            monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
-        )
+        reported = monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
         if self.small is not None and not reported and not monitor.timed_out:
             w, b, dual = self.small.solve(form, monitor, at)
             if dual is not None:

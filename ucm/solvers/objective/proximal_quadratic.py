@@ -72,9 +72,7 @@ class ProximalQuadratic:
                 if not start < 0.0:
                     break
 
-                def along(
-                    t: float, ahead: Vec, mu: float = mu, v: Vec = v, u: Vec = u, d: Vec = d
-                ) -> float:
+                def along(t: float, ahead: Vec, mu: float = mu, v: Vec = v, u: Vec = u, d: Vec = d) -> float:
                     x = R.prox(v - t * ahead / mu, 1.0 / mu)
                     return float(d @ u) + t * float(d @ d) - float(ahead @ (x - w))
 

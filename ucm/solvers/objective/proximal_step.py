@@ -51,9 +51,7 @@ _LOST = 3  # quadratic functions in a row that were not minimised in the work al
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _SHORT, _SHORTS = 0.25, 2  # so many steps in a row that are so short add
-_SHIFT = (
-    1e-2  # of the mean diagonal entry to the next matrix, as where few samples have a curvature
-)
+_SHIFT = 1e-2  # of the mean diagonal entry to the next matrix, as where few samples have a curvature
 _ROUNDING = 1e-14  # of the objective
 _WIDE = 200  # features, below which they give the systems even of fewer samples
 _NEW = 32  # features that may enter at once, beside as many as are not 0
@@ -313,9 +311,7 @@ class ProximalIterate:
             a *= 0.5
         else:
             return False
-        self.damping = (
-            max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
-        )
+        self.damping = max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         exact = model.columns is None and self.losses is self.form
         sure = a == 1.0 and exact and self.shift == 0.0
         self.foretold = self.slopes - model.h * move if sure else None

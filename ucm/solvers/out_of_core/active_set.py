@@ -293,9 +293,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     def refined(self, answer: Answer, gap: float) -> Answer | None:
         """Lower the gap for the problem over the same active set; return the answer if it cannot be lower."""
         self.exact *= _FINER
-        return (
-            answer.ended("stalled", f"the gap stayed at {gap:.2g}") if self.exact < LEAST else None
-        )
+        return answer.ended("stalled", f"the gap stayed at {gap:.2g}") if self.exact < LEAST else None
 
     def over_budget(self, answer: Answer, where: str) -> Answer:
         """Return the answer of a run whose active set is too large."""

@@ -92,9 +92,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         if form.convex or answer.status == "interrupted":
             return answer
         if answer.status != "converged":
-            return answer.ended(
-                answer.status, f"the convex problem to start from: {answer.message}"
-            )
+            return answer.ended(answer.status, f"the convex problem to start from: {answer.message}")
         if form.hinged is not None:
             w, b = answer.plane
             self.at = w / form.unit, b / form.unit
@@ -132,9 +130,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
                 return kept.interrupted()
             if fell and not convex:
                 self.plane, self.exact = self.at, share * monitor.tol
-                sums = sums._replace(
-                    under_counts=sums.under_counts[-1:], under_points=sums.under_points[-1:]
-                )
+                sums = sums._replace(under_counts=sums.under_counts[-1:], under_points=sums.under_points[-1:])
                 if self.active.size > _MOVED * self.first:  # a new active set is smaller
                     self._restart()
                     new, sums = self._pass((self.at,))

@@ -119,9 +119,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
                 self.reach = np.where(short, 4.0 * self.first, self.reach)
                 self.first = np.where(short, 4.0 * self.first, self.first)
                 continue
-            if (
-                monitor.timed_out
-            ):  # the mass that is left, spread over the active set, is a point of U
+            if monitor.timed_out:  # the mass that is left, spread over the active set, is a point of U
                 spread = zip(left / weights, self.active.c, strict=True)
                 self.active.p = [part * c for part, c in spread]
                 return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
@@ -147,9 +145,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
             caps = np.minimum(caps, form.masses)
         self.w = self._direction(tables, weights, caps)
         scores, self.theta = self._thresholds(tables, weights, caps, form.masses)
-        self.reach = self.reach_of(
-            X, [np.abs(a - t) for a, t in zip(scores, self.theta, strict=True)]
-        )
+        self.reach = self.reach_of(X, [np.abs(a - t) for a, t in zip(scores, self.theta, strict=True)])
         self.first = self.reach.copy()
 
     def _direction(self, tables: list[Any], weights: list[Vec], caps: Vec) -> Vec:
@@ -157,9 +153,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         lies in the smallest."""
         form = self.form
         if np.dot(form.factors, form.masses) == 0.0 and not sparse.issparse(tables[0]):
-            origin = 0.5 * sum(
-                T.mean(axis=0) for T in tables
-            )  # a translation changes no difference
+            origin = 0.5 * sum(T.mean(axis=0) for T in tables)  # a translation changes no difference
             tables = [T - origin for T in tables]
         for _ in range(_SMALLER):
             problem = _problem(
@@ -226,9 +220,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
     def _solve(self, held: Vec, left: Vec) -> None:
         """Solve the problem over the active set, from the point of the held rows: w, theta, the weights."""
         form, active = self.form, self.active
-        problem = _problem(
-            active.X, active.c, form.factors, self.caps, left, held, form.data.stored
-        )
+        problem = _problem(active.X, active.c, form.factors, self.caps, left, held, form.data.stored)
         q = problem.begin(Answer([p / mass for p, mass in zip(active.p, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set

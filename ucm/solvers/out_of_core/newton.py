@@ -72,9 +72,7 @@ class RowFunction:
 
     def value(self, z: Vec, found: RowSums) -> float:
         t = [part.fixed[1] + part.slopes[1] @ z[self.n :] for part in self.parts]
-        return float(
-            0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ found.losses
-        )
+        return float(0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ found.losses)
 
     def derivatives(self, z: Vec, found: RowSums) -> tuple[Vec, NDArray[np.float64]]:
         """Return the gradient and the Hessian in (w, u)."""

@@ -62,9 +62,7 @@ class NewtonRows(Solver[RowHulls | RowLosses]):
             return f"its linear systems would have order {form.n}, above {self.max_order}"
         return None
 
-    def solve(
-        self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
         def run() -> Answer:
             if isinstance(form, RowHulls):
                 return solve_balls(form, monitor)

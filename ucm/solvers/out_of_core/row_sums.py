@@ -105,14 +105,10 @@ def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowS
 
 
 def added(a: RowSums, b: RowSums) -> RowSums:
-    return RowSums(*(u + v for u, v in zip(a, b, strict=True)))._replace(
-        top=np.maximum(a.top, b.top)
-    )
+    return RowSums(*(u + v for u, v in zip(a, b, strict=True)))._replace(top=np.maximum(a.top, b.top))
 
 
-def _weights(
-    X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]
-) -> tuple[Vec, NDArray[np.intp], Vec]:
+def _weights(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> tuple[Vec, NDArray[np.intp], Vec]:
     """Return the weights of the rows of a block, their classes, and the weights of the samples."""
     y = np.asarray(y, dtype=np.float64)
     side, scores = np.where(y > 0.0, 0, 1), np.asarray(as_double(X) @ w).ravel()

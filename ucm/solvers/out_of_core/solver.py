@@ -49,9 +49,7 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
             return refuse_hulls(self.inner, form)
         return refuse_losses(self.inner, form)
 
-    def solve(
-        self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
         run: ActiveSetRun[Any]
         if isinstance(form, RowHulls):
             run = HullsRun(form, monitor, self.inner, self.budget)

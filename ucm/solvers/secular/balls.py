@@ -22,9 +22,7 @@ Matrix = NDArray[np.float64]
 _TINY = 1e-150
 _POTRF: Any
 _POTRS: Any
-_POTRF, _POTRS = linalg.get_lapack_funcs(
-    ("potrf", "potrs"), dtype=np.float64
-)  # SciPy's checks take longer
+_POTRF, _POTRS = linalg.get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # SciPy's checks take longer
 _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 
 

@@ -89,9 +89,7 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
         order = 1 + columns(form)
         return order < form.n and factoring(form, form.n, order) <= 2.0 * self.max_forming
 
-    def solve(
-        self, form: MinNorm | UnitNorm, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: MinNorm | UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, UnitNorm):
             return least_on_surface(form, monitor)
         unit = _unit(form)
@@ -237,9 +235,7 @@ class _Run:
         return self.answer.ended("max_iter", message + 'raise tol, or take solver="ssnal"')
 
 
-def _nearest(
-    S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
-) -> tuple[Vec, Vec]:
+def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor) -> tuple[Vec, Vec]:
     """Return x and s for formed S_k; `s` is the start."""
     least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
     reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]

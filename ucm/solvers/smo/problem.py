@@ -145,9 +145,7 @@ class Pairs:
                 if up == 0.0 or down == 0.0:
                     u[g] = 0.0
                 else:
-                    u[g] = np.where(
-                        u[g] > 0.0, u[g] * min(1.0, down / up), u[g] * min(1.0, up / down)
-                    )
+                    u[g] = np.where(u[g] > 0.0, u[g] * min(1.0, down / up), u[g] * min(1.0, up / down))
             elif abs(total - mass) > 1e-15 * mass:
                 u[g] = _shifted(u[g], self.lo[g], self.hi[g], mass)
         return u
@@ -205,9 +203,7 @@ class Pairs:
         else:
             xi, y = self.slacks(u), self.signs()
             a, slack = y * u, np.maximum(xi - y * r, 0.0)
-            gap = float(
-                (self.C * slack**self.p + (self.p - 1.0) / self.p * a * xi - a * (xi - y * r)).sum()
-            )
+            gap = float((self.C * slack**self.p + (self.p - 1.0) / self.p * a * xi - a * (xi - y * r)).sum())
         if not self.hinge:
             square = max(self.offset + float(u @ self.b) + float(u @ F), 0.0)
             return -np.sqrt(square), gap, square
@@ -228,9 +224,7 @@ class Pairs:
         if self.p > 1.0:
             theta = self.thresholds(u, F)[0]
             y, C = self.signs(), self.C
-            return self.feasible(
-                y * self.p * C * np.maximum(y * (theta - F), 0.0) ** (self.p - 1.0)
-            )
+            return self.feasible(y * self.p * C * np.maximum(y * (theta - F), 0.0) ** (self.p - 1.0))
         for k, g in enumerate(self.groups):
             lo, hi = self.lo[g], self.hi[g]
             order = np.argsort(F[g], kind="stable")
@@ -240,9 +234,7 @@ class Pairs:
             some = min(off.size - 1, int(_WIDER * free / len(self.groups)) + _FEW)
             reach, span = max(2.0 * float(np.partition(np.abs(off), some)[some]), 1e-300), hi - lo
             equal = float(span.max()) == float(span.min())
-            u[g] = _shifted(
-                lo + span * (0.5 - off / reach), lo, hi, self.mass[k], None if equal else span
-            )
+            u[g] = _shifted(lo + span * (0.5 - off / reach), lo, hi, self.mass[k], None if equal else span)
         return u
 
 

@@ -140,9 +140,7 @@ class SMO(NearestPoint):
     def refuse(self, form: MinNorm | HingeDual) -> str | None:
         return None if isinstance(form, HingeDual) else super().refuse(form)
 
-    def solve(
-        self, form: MinNorm | HingeDual, monitor: Monitor, start: Answer | None = None
-    ) -> Answer:
+    def solve(self, form: MinNorm | HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, HingeDual):
             return self._hinge(form, monitor, start)
         hulls = KernelHulls.of(form)
@@ -194,9 +192,7 @@ class SMO(NearestPoint):
         u = np.zeros(problem.n)
         u[members] = state.variables()
         free = int(np.count_nonzero((u > problem.lo) & (u < problem.hi)))
-        return problem.lifted(
-            free, problem.gram.sums(*_support(problem.coefficients(u)), single=True)
-        )
+        return problem.lifted(free, problem.gram.sums(*_support(problem.coefficients(u)), single=True))
 
 
 def _slopes(u: Vec) -> dict[str, Any]:

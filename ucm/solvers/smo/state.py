@@ -30,9 +30,7 @@ class State:
     store : memory of the cached rows of the Gram matrix
     """
 
-    def __init__(
-        self, problem: Pairs, u: Vec, F: Vec, value: float, store: NDArray[np.float32]
-    ) -> None:
+    def __init__(self, problem: Pairs, u: Vec, F: Vec, value: float, store: NDArray[np.float32]) -> None:
         gram, kernel = problem.gram, problem.gram.kernel
         self.problem, n, samples = problem, problem.n, problem.index
         X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)

@@ -262,9 +262,7 @@ class PointsAndBalls:
         for _ in range(_MIXED):
             W, mean = _moments(A, b, max(spread, 1e-300))
             found = [block.along(W, mean) for block in self.rounds]
-            terms = [
-                x.terms(V - x.V, q - x.q) for x, (V, q) in zip(self.rounds, found, strict=True)
-            ]
+            terms = [x.terms(V - x.V, q - x.q) for x, (V, q) in zip(self.rounds, found, strict=True)]
             dA, db = sum(t[0] for t in terms), sum(t[1] for t in terms)
             steps = [2.0**-k for k in range(8)]
             values = [least_on_sphere(A + t * dA, b + t * db) for t in steps]
@@ -384,9 +382,7 @@ def _centred(
         g = line + rows.T @ (0.5 * (up[0] + down[0]))
         H = (rows * (0.25 * (up[1] + down[1]))[:, None]).T @ rows
         unit = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        scaled: Any = linalg.lstsq(
-            H * unit[:, None] * unit, unit * g, cond=1e-14, lapack_driver="gelsy"
-        )
+        scaled: Any = linalg.lstsq(H * unit[:, None] * unit, unit * g, cond=1e-14, lapack_driver="gelsy")
         d = -unit * scaled[0]
         gain = -float(g @ d)
         if not gain > 1e-3 * mu:

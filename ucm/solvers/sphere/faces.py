@@ -63,17 +63,13 @@ class Faces(UnitSolver):
         best = np.inf
         for g in form.vertices():
             if not monitor.may_continue:
-                return answer.ended(
-                    "max_iter", f"{monitor.iterations} faces searched; raise max_iter"
-                )
+                return answer.ended("max_iter", f"{monitor.iterations} faces searched; raise max_iter")
             found = reach(g)
             monitor.passes += 1.0
             if found is None and monitor.timed_out:
                 return answer.interrupted()
             if found is None:
-                return answer.ended(
-                    "max_iter", "the program of a face had no answer; scale the features"
-                )
+                return answer.ended("max_iter", "the program of a face had no answer; scale the features")
             points.append(found.q)
             # a face may end with a bound before its own minimum is known
             height = found.s if form.image.couplings else form.height(form.unit(found.v))

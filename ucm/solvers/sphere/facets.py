@@ -197,14 +197,10 @@ class _Polytope:
         else:
             q = _nearest(form, v, self.best, np.array(self.points), self.blocks)
         corners = range(len(self.blocks)) if self.hull is None else self.hull.vertices
-        return Answer(
-            q, form.lift(v), witness=LowerBoundProof("points", [self.blocks[k] for k in corners])
-        )
+        return Answer(q, form.lift(v), witness=LowerBoundProof("points", [self.blocks[k] for k in corners]))
 
 
-def _nearest(
-    form: UnitNorm, v: Vec, f: float, points: np.ndarray, blocks: list[list[Vec]]
-) -> list[Vec]:
+def _nearest(form: UnitNorm, v: Vec, f: float, points: np.ndarray, blocks: list[list[Vec]]) -> list[Vec]:
     """Blocks of the point of the polytope nearest to `-f n`, n the normal of the unit ball at v, among
     the points that reach farthest along -v: a stationary point lies in their face."""
     far = np.argsort(points @ v)[:_FARTHEST]
@@ -213,6 +209,4 @@ def _nearest(
     )  # fmt: skip
     used = np.flatnonzero(shares)
     shares, blocks = shares[used], [blocks[k] for k in far[used]]
-    return [
-        np.sum([t * q[j] for t, q in zip(shares, blocks)], axis=0) for j in range(len(blocks[0]))
-    ]
+    return [np.sum([t * q[j] for t, q in zip(shares, blocks)], axis=0) for j in range(len(blocks[0]))]

@@ -61,9 +61,7 @@ class PolyhedralRay:
         rest: Vec,
         monitor: Monitor,
     ) -> None:
-        self.program = LinearProgram(
-            monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0
-        )
+        self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0)
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
         self.unit[self.unit == 0.0] = 1.0
