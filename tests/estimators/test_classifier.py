@@ -305,11 +305,11 @@ def test_the_parameters_of_the_model() -> None:
 
 def test_unknown_parameters_are_refused() -> None:
     clf, misspelt = ucm.Classifier(nu_svm(0.3)), {"solvr": "apg"}
-    for estimator in (ucm.Classifier, ucm.ClassifierCV):
+    for estimator in (untyped.Classifier, untyped.ClassifierCV):
         with pytest.raises(ucm.ParameterError, match=f"{estimator.__name__}: unknown option solvr"):
             estimator(**misspelt)
     with pytest.raises(ucm.ParameterError, match=r"did you mean solver\?"):
-        ucm.Classifier(**misspelt)
+        untyped.Classifier(**misspelt)
     with pytest.raises(ValueError, match="Invalid parameter 'gama'"):
         clf.set_params(gama=1.0)
     with pytest.raises(ucm.CompositionError, match=r"no parameter 'kappa'.*it has nu"):

@@ -151,7 +151,8 @@ def test_the_worst_group_has_the_margin() -> None:
     U = UNIONS["ellipsoids"]
     solution = ucm.solve(U, X, y, subgroup=g)
     each = [ucm.support(V, X, y, -solution.w, subgroup=g).value for V in (ball(A), ball(B), ball(C))]
-    other = ucm.support(U.terms()[1][0], X, y, -solution.w, subgroup=g).value  # type: ignore[attr-defined]
+    V, factor = U.terms()[1]  # type: ignore[attr-defined]
+    other = ucm.support(V, X, y, -factor * solution.w, subgroup=g).value
     assert solution.objective == pytest.approx(max(each) + other, rel=1e-6)
 
 

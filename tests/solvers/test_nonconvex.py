@@ -173,7 +173,7 @@ SETS = {
     "MM-FDA": ucm.models.mm_fda(4.0),
     "KL": ucm.models.kl_svm(0.2),
     "l2": ucm.models.l2_nu_svm(0.4),
-    "mixed": ucm.Ellipsoid(pos.mean, pos.cov, 2.0) - hulls(0.5).right.operand,
+    "mixed": ucm.Ellipsoid(pos.mean, pos.cov, 2.0) - hulls(0.5).terms()[1][0],
     "coherent": ucm.models.coherent_mm_mpm(3.0),
 }
 

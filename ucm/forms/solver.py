@@ -15,7 +15,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 
-Form = TypeVar("Form")
+Form = TypeVar("Form", contravariant=True)
 
 
 class Solver(ABC, Generic[Form]):
