@@ -32,9 +32,8 @@ from ucm.language.sets.affine_image import reindexed, subpaths
 class Combination(UncertaintySet):
     """The sum `{sum_k L_k x_k : x_k in U_k}` of images of sets, the L_k numbers or matrices.
 
-    Its terms say everything: how it lowers, its support function `sum_k sigma_k(L_k' d)`, its twin. A
-    set of one's own that is one keeps what hangs on the summands: the midpoint bias and the normal in
-    the features.
+    The terms determine the lowering, the support function `sum_k sigma_k(L_k' d)` and the CVXPY form. A
+    subclass of an extension also has the midpoint bias and the normal in the features.
     """
 
     @abstractmethod
