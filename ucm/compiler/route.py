@@ -143,6 +143,7 @@ ROUTES = (
         solvers.ActiveSet(),
         "two hulls of samples: the active ones, from few samples to all",
         _systems_pay,
+        fallback="ssnal",
     ),
     Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _systems_pay),
     Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
