@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from bundled import load
 from scipy import sparse
-from typed import untyped
+from typed import known, untyped
 
 import ucm
 from ucm import Param, neg, pos
@@ -238,7 +238,7 @@ def test_an_interrupted_solve_tells_its_state() -> None:
         ucm.solve(ucm.models.nu_svm(0.3), X, y, solver="apg", tol=1e-12, callback=interrupt)
     (note,) = stop.value.__notes__
     exact = ucm.solve(ucm.models.nu_svm(0.3), X, y).objective
-    reached, gap = re.search(r"objective (\S+) and the relative gap (\S+)", note).groups()  # type: ignore[union-attr]
+    reached, gap = known(re.search(r"objective (\S+) and the relative gap (\S+)", note)).groups()
     assert abs(float(reached) - exact) <= 1.01 * float(gap) * abs(exact)
 
 

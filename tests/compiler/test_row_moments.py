@@ -52,13 +52,13 @@ def test_a_mean_far_from_zero_costs_its_rounding_only() -> None:
     for kind, mean, c in zip(("pos", "neg"), exact, (1.0, -1.0), strict=True):
         D = np.longdouble(shifted[y == c]) - mean
         cov = (D.T @ D) / D.shape[0]
-        assert np.abs(data.mean(kind) - mean).max() <= 5e-10
-        assert np.abs(data.covariance(kind) - cov).max() <= 1e-9 * np.abs(cov).max()
+        assert np.abs(data.mean(kind) - mean).max() <= 3e-10
+        assert np.abs(data.covariance(kind) - cov).max() <= 5e-11 * np.abs(cov).max()
     for name in ("mm-mpm", "mm-fda", "gelbrich"):
         far = ucm.solve(MOMENTS[name], blocks(shifted, y, 100))
         near = ucm.solve(MOMENTS[name], shifted - 1e6, y)
-        assert far.objective == pytest.approx(near.objective, rel=1e-8)
-        assert far.b == pytest.approx(near.b - 1e6 * near.w.sum(), rel=1e-9)
+        assert far.objective == pytest.approx(near.objective, rel=1e-9)
+        assert far.b == pytest.approx(near.b - 1e6 * near.w.sum(), rel=1e-10)
         if name == "mm-mpm":
             (plus, minus), there = known(far.summand_points), known(near.summand_points)
             assert plus == pytest.approx(there[0] + 1e6, rel=1e-12)

@@ -309,6 +309,20 @@ def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
         plan.solve()
 
 
+@pytest.mark.parametrize("kind", ["npy", "columns"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_file_that_shrinks_while_it_is_read_is_refused(
+    kind: str, which: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = samples(50_000)
+    given = written(kind, tmp_path, X, y)
+    source = ucm.open_rows(*given)
+    monkeypatch.setattr(source, "check", lambda: None)  # as within a pass
+    os.truncate(given[which], 5_000)
+    with pytest.raises(ucm.DataError, match="stays as it is"):
+        ucm.Classifier(MODELS["nu"]).fit(source)
+
+
 @pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "csv", "hdf5", "zarr"])
 def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
     X, y = samples(300)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -74,6 +76,43 @@ def _signatures(X: Any) -> dict[Path, Signature]:
     return {Path(path).resolve(): signature_of(Path(path))}
 
 
+def _by_reads(X: Any) -> Any:
+    """Return a reader of the file of a whole memory map, another array unchanged.
+
+    Access to a map whose file has shrunk ends the process, and the pages of a map count as its memory.
+    """
+    whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
+    ordered = whole and (X.flags.c_contiguous or X.flags.f_contiguous)
+    return _MappedFile(X) if ordered and X.filename else X
+
+
+class _MappedFile:
+    """The file of a memory map, read by slices of rows."""
+
+    def __init__(self, X: np.memmap) -> None:
+        self.path, self.offset, self.by_rows = Path(str(X.filename)), X.offset, X.flags.c_contiguous
+        self.shape, self.dtype = X.shape, X.dtype
+
+    def _read(self, first: int, count: int) -> NDArray[Any]:
+        """Return entries in the order of the file."""
+        start = self.offset + first * self.dtype.itemsize
+        entries = np.fromfile(self.path, self.dtype, count, offset=start)
+        if entries.size < count:
+            raise DataError(
+                f"{self.path}: expected a file that stays as it is, got one that ends {count - entries.size} "
+                "entries earlier; finish writing it, and solve again"
+            )
+        return entries
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, end, _ = rows.indices(self.shape[0])
+        if self.by_rows:
+            width = math.prod(self.shape[1:])
+            return self._read(start * width, (end - start) * width).reshape(-1, *self.shape[1:])
+        starts = (j * self.shape[0] + start for j in range(self.shape[1]))
+        return np.column_stack([self._read(first, end - start) for first in starts])
+
+
 class FileRows(BlockSource):
     """Rows of files that are checked for changes before and after every pass.
 
@@ -98,7 +137,7 @@ class ArrayRows(FileRows):
 
     def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
         self.signatures = {k: v for part in (X, *beside) for k, v in _signatures(part).items()}
-        self.X, self.beside = X, beside
+        self.X, self.beside = _by_reads(X), RowColumns(*map(_by_reads, beside))
         self.tags = beside.tags
         self.m, self.n = X.shape
         per_row = X.shape[1] * X.dtype.itemsize

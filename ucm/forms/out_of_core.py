@@ -237,7 +237,6 @@ class RowLosses(OutOfCoreForm):
     `min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c,
     minus such a sum of other losses; c_i is the weight of a sample.
 
-
     Attributes
     ----------
     losses : l_k, and its weights C_k of class +1 and class -1
