@@ -93,3 +93,17 @@ def test_ci_is_executable_and_takes_its_commands_from_the_readme() -> None:
     assert len(ends) == 2
     for end in ends:
         assert len(re.findall(rf"^python3 -m venv .* && {re.escape(end)}$", readme, re.MULTILINE)) == 1
+
+
+def test_a_published_readme_has_absolute_links_to_files_that_exist() -> None:
+    from build_metadata import absolute_links, urls
+
+    base = "https://example.org/owner/ucm"
+    text = absolute_links((ROOT / "README.md").read_text(encoding="utf-8"), base, "v1")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    for picture, link in links:
+        start = f"{base}/{'raw' if picture else 'blob'}/v1/"
+        assert link.startswith(start)
+        assert (ROOT / link.removeprefix(start)).exists()
+    assert urls(base)["Documentation"] == "https://owner.github.io/ucm/"
