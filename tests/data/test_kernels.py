@@ -377,7 +377,7 @@ def test_gram_entries_agree_with_the_formula(density: float) -> None:
         c = draw.standard_normal(90)
         assert_allclose(gram.times(c), expected @ c, atol=1e-12)
         assert_allclose(gram.between(rows, rows), expected[np.ix_(rows, rows)], atol=1e-14)
-        assert_allclose(gram.whole(), expected, atol=1e-14)
+        assert_allclose(gram.matrix(), expected, atol=1e-14)
 
 
 def of_low_rank(X: np.ndarray, rank: int, gamma: float) -> np.ndarray:

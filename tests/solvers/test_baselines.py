@@ -225,7 +225,7 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
         hulls = KernelHulls.of(plan.form)
         a = hulls.start(sol.answer.q)
         # the least <W, Z> over extreme points, from the support function of the declaration
-        scores = hulls.s * (hulls.gram.whole() @ (hulls.s * a))
+        scores = hulls.s * (hulls.gram.matrix() @ (hulls.s * a))
         for g, sign in ((0, 1.0), (1, -1.0)):
             own = hulls.group == g
             v = np.sort(scores[own])

@@ -373,7 +373,7 @@ def test_a_gram_matrix_that_does_not_fit_is_not_formed() -> None:
     X, _ = sample(100)
     kernel, _ = kernel_of("rbf", X)
     with pytest.raises(ucm.ParameterError, match="Nystroem"):
-        Gram(kernel, X, limit=8 * 100 * 3).whole()
+        Gram(kernel, X, limit=8 * 100 * 3).matrix()
     assert Kernel("linear").definite
 
 

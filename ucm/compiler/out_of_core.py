@@ -98,7 +98,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     if isinstance(model, Objective):
         return loss_factors(terms.losses, named) if named else Factors()
     if of_statistics(model.set):
-        return Factors(named=named)
+        return Factors(model_groups=named)
     factors = hull_factors(named)
     if factors is None:
         refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")

@@ -38,14 +38,14 @@ def opened(path: Path, read: Callable[[], Any]) -> Any:
 def library(name: str, part: str | None = None) -> Any:
     """Import a module of an optional dependency, with one of its parts."""
     try:
-        found = import_module(name)
+        module = import_module(name)
         if part is not None:
             import_module(f"{name}.{part}")
     except ImportError as error:
         raise MissingExtraError(
             f"open_rows: expected {name}, which is not installed; pip install 'ucm[rows]'"
         ) from error
-    return found
+    return module
 
 
 Signature = tuple[int, int, int]
@@ -81,8 +81,8 @@ def _by_reads(X: Any) -> Any:
 
     Access to a map whose file has shrunk ends the process, and the pages of a map count as its memory.
     """
-    whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
-    ordered = whole and (X.flags.c_contiguous or X.flags.f_contiguous)
+    maps_file = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
+    ordered = maps_file and (X.flags.c_contiguous or X.flags.f_contiguous)
     return _MappedFile(X) if ordered and X.filename else X
 
 
@@ -145,8 +145,8 @@ class ArrayRows(FileRows):
             per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
         self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
         dense = type(X) is np.ndarray and X.dtype == np.float64  # others are read or converted
-        there = dense or sparse.issparse(X)
-        self.step = block or block_rows(per_row / _IN_MEMORY if there else per_row)
+        in_memory = dense or sparse.issparse(X)
+        self.step = block or block_rows(per_row / _IN_MEMORY if in_memory else per_row)
 
     @property
     def blocks(self) -> int:
@@ -195,18 +195,18 @@ def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
     return ArrayRows(X, beside.columns(X.shape[0]), block)
 
 
-def _read_labels(name: str, given: Any) -> Any:
+def _read_labels(name: str, values: Any) -> Any:
     """Return labels, weights or groups; for a path, the array in the .npy file."""
-    if not isinstance(given, str | Path):
-        return given
-    word, what = SAID[name]
-    wanted = f"{word}: expected {what}s or a .npy file of them, got {str(given)!r}"
-    if not Path(given).exists():
-        raise DataError(f"{wanted}; save them with numpy.save")
+    if not isinstance(values, str | Path):
+        return values
+    word, noun = SAID[name]
+    expected = f"{word}: expected {noun}s or a .npy file of them, got {str(values)!r}"
+    if not Path(values).exists():
+        raise DataError(f"{expected}; save them with numpy.save")
     try:
-        return np.load(given, mmap_mode="r")
+        return np.load(values, mmap_mode="r")
     except (ValueError, OSError) as error:
-        raise DataError(f"{wanted} ({error}); save them as .npy") from error
+        raise DataError(f"{expected} ({error}); save them as .npy") from error
 
 
 def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None) -> ArrayRows:
@@ -215,5 +215,5 @@ def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None) -> Ar
         return of_arrays(opened(path, lambda: np.load(path, mmap_mode="r")), y, block)
     stored = library("h5py" if kind == "hdf5" else kind)
     opener = stored.File if kind == "hdf5" else stored.open
-    found = opened(path, lambda: opener(str(path), mode="r"))
-    return of_arrays(found, y, block) if hasattr(found, "shape") else of_group(found, y, block)
+    container = opened(path, lambda: opener(str(path), mode="r"))
+    return of_arrays(container, y, block) if hasattr(container, "shape") else of_group(container, y, block)

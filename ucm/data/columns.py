@@ -40,10 +40,10 @@ class Features(NamedTuple):
         DataError
             One of them is no sequence of names, or both are given.
         """
-        for word, given in (("columns", columns), ("drop", drop)):
-            if given is not None and (isinstance(given, str | bytes) or not isinstance(given, Iterable)):
+        for word, names in (("columns", columns), ("drop", drop)):
+            if names is not None and (isinstance(names, str | bytes) or not isinstance(names, Iterable)):
                 raise DataError(
-                    f"open_rows: {word}: expected names of columns in a sequence, got {brief(given)}; write "
+                    f"open_rows: {word}: expected names of columns in a sequence, got {brief(names)}; write "
                     f'{word}=["..."]'
                 )
         if columns is not None and drop is not None:
@@ -69,7 +69,7 @@ class RowColumns(NamedTuple):
         """The names of the columns without the labels."""
         return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
 
-    def named(self) -> dict[str, str]:
+    def column_names(self) -> dict[str, str]:
         """Return the names of columns by field."""
         return {field: v for field, v in self._asdict().items() if isinstance(v, str)}
 
@@ -81,11 +81,11 @@ class RowColumns(NamedTuple):
         DataError
             Of another length; weights that are no numbers.
         """
-        given = (np.broadcast_to(v, m) if isinstance(v, float) else v for v in self)
+        vectors = (np.broadcast_to(v, m) if isinstance(v, float) else v for v in self)
         return RowColumns(
             *(
                 None if v is None or isinstance(v, str) else vector(field, v, m)
-                for field, v in zip(self._fields, given, strict=True)
+                for field, v in zip(self._fields, vectors, strict=True)
             )
         )
 
@@ -99,7 +99,7 @@ class RowColumns(NamedTuple):
 
 
 def chosen(
-    kinds: Mapping[Any, str | None], beside: RowColumns, wanted: Features = EVERY
+    kinds: Mapping[Any, str | None], beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list[Any], RowColumns]:
     """Return the features of a table, and `beside` with the name of the column of labels.
 
@@ -107,7 +107,7 @@ def chosen(
     ----------
     kinds : by the names of the columns, the type of one that does not hold real numbers, else None
     beside : labels, the name of their column, or None to look for the column; weights, groups
-    wanted : which columns are features
+    choice : which columns are features
 
     Raises
     ------
@@ -116,27 +116,27 @@ def chosen(
     """
     names = list(kinds)
     if beside.label is None:
-        found = [n for n in names if str(n).lower() in LABELS and n not in wanted.drop]
-        if len(found) != 1:
+        candidates = [n for n in names if str(n).lower() in LABELS and n not in choice.drop]
+        if len(candidates) != 1:
             raise DataError(
-                f"y: expected one column named {', '.join(LABELS)}, got {len(found)} of them among "
+                f"y: expected one column named {', '.join(LABELS)}, got {len(candidates)} of them among "
                 f"{listed(names)}; give the name of the column"
             )
-        beside = beside._replace(label=found[0])
-    own = beside.named()
-    asked = [(SAID[field][0], name) for field, name in own.items()]
-    for word, name in (*asked, *(("X", name) for name in (*(wanted.columns or ()), *wanted.drop))):
+        beside = beside._replace(label=candidates[0])
+    named_columns = beside.column_names()
+    required = [(SAID[field][0], name) for field, name in named_columns.items()]
+    for word, name in (*required, *(("X", name) for name in (*(choice.columns or ()), *choice.drop))):
         if name not in names:
             raise DataError(f"{word}: expected the name of a column, got {name!r}; there are {listed(names)}")
-    features = list(wanted.columns or ())
-    held = [name for name in features if name in own.values()]
+    features = list(choice.columns or ())
+    held = [name for name in features if name in named_columns.values()]
     if held:
         raise DataError(
             f"X: expected features, got {held[0]!r} in columns, which holds labels, weights or groups; leave "
             "it out there"
         )
-    if wanted.columns is None:
-        features = [n for n in names if n not in own.values() and n not in wanted.drop]
+    if choice.columns is None:
+        features = [n for n in names if n not in named_columns.values() and n not in choice.drop]
         doubtful = [name for name in features if str(name).lower() in _NO_FEATURES]
         if doubtful and not isinstance(beside.label, float):
             raise DataError(
@@ -146,7 +146,7 @@ def chosen(
             )
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
-    for word, name in (*(("X", name) for name in features), ("sample_weight", own.get("weight"))):
+    for word, name in (*(("X", name) for name in features), ("sample_weight", named_columns.get("weight"))):
         if kinds.get(name) is not None:
             raise DataError(
                 f"{word}: expected a column of real numbers, got {name!r} of the type {kinds[name]}; encode "
@@ -155,7 +155,7 @@ def chosen(
     return features, beside
 
 
-def places_of(names: Sequence[str], there: Sequence[Any]) -> list[int]:
+def places_of(names: Sequence[str], columns: Sequence[Any]) -> list[int]:
     """Return the places of the columns of a fit in a table.
 
     Raises
@@ -163,7 +163,7 @@ def places_of(names: Sequence[str], there: Sequence[Any]) -> list[int]:
     DataError
         The table has not all of these columns.
     """
-    places = {name: j for j, name in enumerate(there)}
+    places = {name: j for j, name in enumerate(columns)}
     lost = sorted(set(names) - set(places))
     if lost:
         raise DataError(

@@ -90,8 +90,8 @@ def _table(X: Any) -> NDArray[Any]:
     kinds = set(X.dtypes)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     plain = isinstance(kind, np.dtype) and kind.kind in "iuf"
-    found = X.to_numpy(dtype=kind) if plain else X.to_numpy(np.float64, na_value=np.nan)
-    return np.ascontiguousarray(found)
+    entries = X.to_numpy(dtype=kind) if plain else X.to_numpy(np.float64, na_value=np.nan)
+    return np.ascontiguousarray(entries)
 
 
 def _cut(X: Matrix, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
@@ -102,8 +102,8 @@ def _cut(X: Matrix, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
     else:
         step = block or block_rows(X.shape[1] * X.dtype.itemsize)
     for start in range(0, m, step):
-        whole = start == 0 and m <= step
-        yield (X, y) if whole else (X[start : start + step], y[start : start + step])
+        undivided = start == 0 and m <= step
+        yield (X, y) if undivided else (X[start : start + step], y[start : start + step])
 
 
 def _call(*call: Any) -> Any:
@@ -124,8 +124,8 @@ def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list[Any
 
 
 def _merged(parts: list[list[Any]], merge: Merge) -> list[Any]:
-    found = [result for part in parts for result in part]
-    return [reduced(found, merge)] if found else []
+    results = [result for part in parts for result in part]
+    return [reduced(results, merge)] if results else []
 
 
 def _rows(X: Matrix, y: Any) -> int:
@@ -151,15 +151,15 @@ class DaskRows(BlockSource):
         beside: RowColumns,
         block: int | None = None,
         timeout: float | None = None,
-        wanted: Features = EVERY,
+        features: Features = EVERY,
     ) -> None:
         self.client, self.futures = _client(), list[Any]()
-        self.delayed, self.n, rows, self.features = lazy_blocks(X, beside, wanted)
+        self.delayed, self.n, rows, self.features = lazy_blocks(X, beside, features)
         self.part, self.timeout, self.tags = block, timeout or _TIMEOUT, beside.tags
         self.m = self.nbytes = 0
-        known = [r for r in rows if r is not None]
-        every = len(known) == len(rows)
-        self.m = sum(known) if every else self.map_reduce(_rows, merge=operator.add) or 0
+        counts = [r for r in rows if r is not None]
+        every = len(counts) == len(rows)
+        self.m = sum(counts) if every else self.map_reduce(_rows, merge=operator.add) or 0
         self.nbytes = 8 * self.m * self.n
 
     @property
@@ -192,16 +192,16 @@ class DaskRows(BlockSource):
         call = client.submit(_call, function, message, states is not None, pure=False)
         calls = [call] * self.blocks
         after = client.map(_run, self.futures, before, calls, rows=self.part, pure=False)
-        found = client.map(operator.itemgetter(1), after, pure=False)
-        while merge is not None and len(found) > 1:
-            groups = [found[i : i + _MERGED] for i in range(0, len(found), _MERGED)]
-            found = client.map(_merged, groups, merge=merge, pure=False)
-        results = self._gathered(found)
+        tasks = client.map(operator.itemgetter(1), after, pure=False)
+        while merge is not None and len(tasks) > 1:
+            groups = [tasks[i : i + _MERGED] for i in range(0, len(tasks), _MERGED)]
+            tasks = client.map(_merged, groups, merge=merge, pure=False)
+        results = self._gathered(tasks)
         if states is not None:
             states.update(enumerate(after))
-        return reduced((result for own in results for result in own), merge)
+        return reduced((result for part in results for result in part), merge)
 
-    def _gathered(self, found: list[Any]) -> list[Any]:
+    def _gathered(self, tasks: list[Any]) -> list[Any]:
         """Return the results of tasks.
 
         Raises
@@ -209,20 +209,20 @@ class DaskRows(BlockSource):
         DataError
             A task fails, or none is finished for too long.
         """
-        wait, every = import_module("distributed").wait, [*self.futures, *found]
-        done = sum(future.done() for future in every)
+        wait, every = import_module("distributed").wait, [*self.futures, *tasks]
+        finished = sum(future.done() for future in every)
         with _dask_errors():
             while True:
                 try:
                     wait(every, timeout=self.timeout)
                 except TimeoutError:
-                    before, done = done, sum(future.done() for future in every)
+                    before, finished = finished, sum(future.done() for future in every)
                 else:
-                    return self.client.gather(found, direct=True)
-                if done == before:
+                    return self.client.gather(tasks, direct=True)
+                if finished == before:
                     raise DataError(
-                        f"Dask: no task was finished for {self.timeout:g} s, {done} of {len(every)} are, on "
-                        f"{len(self.client.nthreads())} workers; start workers, or raise "
+                        f"Dask: no task was finished for {self.timeout:g} s, {finished} of {len(every)} are, "
+                        f"on {len(self.client.nthreads())} workers; start workers, or raise "
                         "ucm.open_rows(X, y, timeout=...)"
                     )
 
@@ -252,7 +252,7 @@ def _dask_errors() -> Iterator[None]:
 
 # --- from collections --------------------------------------------------------------------------
 def lazy_blocks(
-    X: Any, beside: RowColumns, wanted: Features = EVERY
+    X: Any, beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list[Any], int, tuple[int | None, ...], list[str] | None]:
     """Return the blocks of an array or a frame of Dask, delayed: samples, labels, weights and groups.
 
@@ -264,7 +264,7 @@ def lazy_blocks(
     rows: tuple[int | None, ...]
     if frame:
         X, beside = _one_frame(X, beside)
-        columns, beside = chosen(frame_kinds(X), beside, wanted)
+        columns, beside = chosen(frame_kinds(X), beside, choice)
         n, tables = len(columns), X.to_delayed()  # Dask fuses small blocks of files here
         rows = (None,) * len(tables)
         features = list(columns) if all(isinstance(c, str) for c in columns) else None
@@ -273,7 +273,7 @@ def lazy_blocks(
         refuse_cut_rows(X)
         rows = tuple(None if math.isnan(r) else int(r) for r in X.chunks[0])
         n, tables = int(X.shape[1]), X.to_delayed().ravel().tolist()
-    names = beside.named()
+    names = beside.column_names()
     if beside.label is None or (not frame and "label" in names):
         raise DataError("y: expected one label per row of X, got none; give the labels")
     cut = [_labels(name, None if name in names else v, rows) for name, v in beside._asdict().items()]
@@ -293,19 +293,19 @@ def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
     DataError
         A series of another frame whose rows cannot be told apart.
     """
-    for name, given in beside._asdict().items():
-        if not is_dask(given) or hasattr(given, "chunks"):
+    for name, column in beside._asdict().items():
+        if not is_dask(column) or hasattr(column, "chunks"):
             continue
-        own = f"__ucm_{name}__"
+        column_name = f"__ucm_{name}__"
         try:
-            X = X.assign(**{own: given})
+            X = X.assign(**{column_name: column})
         except ValueError as error:
-            word, what = SAID[name]
+            word, noun = SAID[name]
             raise DataError(
-                f"{word}: expected {what}s in the blocks of X, got a series of another frame "
+                f"{word}: expected {noun}s in the blocks of X, got a series of another frame "
                 f"({brief(str(error))}); add it to the frame as a column, and give the name of the column"
             ) from error
-        beside = beside._replace(**{name: own})
+        beside = beside._replace(**{name: column_name})
     return X, beside
 
 
@@ -342,22 +342,22 @@ def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
     """Return the labels, weights or groups of every block."""
     if y is None:
         return [None] * len(rows)
-    word, what = SAID[name]
+    word, noun = SAID[name]
     m = None if None in rows else sum(r or 0 for r in rows)
     if not is_dask(y):
         if m is None:
             raise DataError(
-                f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give "
+                f"{word}: expected {noun}s of Dask beside blocks of unknown length, got them in memory; give "
                 "the name of their column, or X.compute_chunk_sizes() first"
             )
         y = np.asarray(vector(name, y, m))
         return [y[end - (r or 0) : end] for r, end in zip(rows, accumulate(r or 0 for r in rows))]
     chunks = y.chunks[0] if getattr(y, "chunks", ()) and y.ndim == 1 else (math.nan,)
-    known = m is not None and not any(map(math.isnan, chunks))
+    lengths_known = m is not None and not any(map(math.isnan, chunks))
     # The number of rows of a frame is unknown.
     shape = y.shape if hasattr(y, "chunks") else ("?", *y.shape[1:])
-    check_column(name, shape, y.dtype, m if known else None)
-    if known and chunks != rows:
+    check_column(name, shape, y.dtype, m if lengths_known else None)
+    if lengths_known and chunks != rows:
         y = y.rechunk((rows,))
     parts = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
     if len(parts) != len(rows):

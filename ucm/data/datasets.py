@@ -41,8 +41,8 @@ def names() -> list[str]:
     True
     """
     folder = _folder()
-    own = [file.stem for file in folder.glob("*.npz")] if folder is not None else []
-    return sorted({*own, *_BUNDLED, *_OPENML})
+    files = [file.stem for file in folder.glob("*.npz")] if folder is not None else []
+    return sorted({*files, *_BUNDLED, *_OPENML})
 
 
 def load(name: str) -> tuple[Any, NDArray[np.int64]]:
@@ -124,12 +124,12 @@ def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
 
 def _folder() -> Path | None:
     """The folder named by UCM_DATA, if any."""
-    named = os.environ.get("UCM_DATA")
-    if not named:
+    path = os.environ.get("UCM_DATA")
+    if not path:
         return None
-    folder = Path(named)
+    folder = Path(path)
     if not folder.is_dir():
-        raise DataError(f"UCM_DATA: {named} is no folder; name one, or unset it")
+        raise DataError(f"UCM_DATA: {path} is no folder; name one, or unset it")
     return folder
 
 

@@ -55,9 +55,9 @@ class EffectiveWeights:
         """Return an entry for every given sample: 0 for a sample of weight 0."""
         if v is None or self.nonzero is None:
             return v
-        whole = np.zeros(self.n_input, v.dtype)
-        whole[self.nonzero] = v
-        return whole
+        entries = np.zeros(self.n_input, v.dtype)
+        entries[self.nonzero] = v
+        return entries
 
     def gather(self, v: Vec | None) -> Vec | None:
         """Return the entries of the samples of positive weight."""
@@ -86,22 +86,22 @@ def class_factors(
     ParameterError
         Another value, or a factor that is no positive, finite number.
     """
-    given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
-    if given is None:
+    choice = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
+    if choice is None:
         return [1.0] * len(labels)
-    if isinstance(given, str) and given == "balanced":
+    if isinstance(choice, str) and choice == "balanced":
         totals = np.ones(len(labels)) if totals is None else np.asarray(totals)
         return (totals.sum() / (len(labels) * totals)).tolist()
-    known, wrong = list(labels), None
-    if pair and isinstance(given, tuple | list) and len(given) == 2:
-        given = dict(zip(reversed(known), given, strict=True))
-    elif pair and isinstance(given, Mapping) and not all(key in known for key in given):
-        known = [-1, 1]
-    factors: Mapping[Any, Any] = given if isinstance(given, Mapping) else {}
-    if factors is not given:
+    names, wrong = list(labels), None
+    if pair and isinstance(choice, tuple | list) and len(choice) == 2:
+        choice = dict(zip(reversed(names), choice, strict=True))
+    elif pair and isinstance(choice, Mapping) and not all(key in names for key in choice):
+        names = [-1, 1]
+    factors: Mapping[Any, Any] = choice if isinstance(choice, Mapping) else {}
+    if factors is not choice:
         wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
     for label, w in factors.items():
-        if isinstance(label, bool) != isinstance(known[0], bool) or label not in known:
+        if isinstance(label, bool) != isinstance(names[0], bool) or label not in names:
             wrong = f"the label {brief(label)}; leave it out"
         elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < math.inf:
             wrong = f"{brief(w)} for {brief(label)}; every factor is positive and finite"
@@ -111,7 +111,7 @@ def class_factors(
             f'class_weight: expected None, "balanced"{pairs} or positive factors of the labels '
             f"{list(labels)}, got {wrong}"
         )
-    return [float(factors.get(label, 1.0)) for label in known]
+    return [float(factors.get(label, 1.0)) for label in names]
 
 
 def signed_factors(
@@ -153,12 +153,12 @@ def sample_weights_of(
     """
     counts = np.ones(y.size) if weights is None else weights
     totals = np.array([counts[y > 0.0].sum(), counts[y < 0.0].sum()])
-    kept, samples = None, weights
+    nonzero, samples = None, weights
     if weights is not None:
         refuse_weightless(totals)
         if not weights.all():
-            kept = np.flatnonzero(weights)
-            samples = weights[kept]
+            nonzero = np.flatnonzero(weights)
+            samples = weights[nonzero]
             samples = None if (samples == 1.0).all() else samples
     classes = signed_factors(class_weight, totals, labels)
-    return EffectiveWeights(classes, samples, kept, y.size)
+    return EffectiveWeights(classes, samples, nonzero, y.size)

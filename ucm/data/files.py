@@ -101,14 +101,14 @@ def _text(path: Path) -> str:
 
 # --- LIBSVM -----------------------------------------------------------------------------------
 def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | None) -> Table:
-    found = _parsed(lines)
-    if isinstance(found, str):  # the loader names no line: this is the first one with which it fails
+    parsed = _parsed(lines)
+    if isinstance(parsed, str):  # the loader names no line: this is the first one with which it fails
         i = bisect.bisect_left(rows, True, key=lambda i: isinstance(_parsed(lines[: i + 1]), str))
         raise DataError(
             f"{path}, line {rows[i] + 1}: expected 'label index:value ...' with finite numbers and "
             f"increasing indices, got an error ({_parsed(lines[: rows[i] + 1])}); correct the line"
         )
-    X, y = found
+    X, y = parsed
     if X.shape[1] == 0:
         raise DataError(f"{path}: no row has a feature; expected index:value pairs")
     occurs = bool((X.indices == 0).any())
@@ -168,8 +168,8 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
         cell = cells[columns[k]]
         wrong = f"{cell!r} is no finite number" if cell else "the value is missing"
         raise DataError(f"{path}, line {line}, {names[columns[k]]}: {wrong}")
-    own = header is not None and len(set(names)) == width
-    return Table(X, y, None, [names[j] for j in columns] if own else None)
+    distinct = header is not None and len(set(names)) == width
+    return Table(X, y, None, [names[j] for j in columns] if distinct else None)
 
 
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
@@ -179,11 +179,11 @@ def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for cells in reader:
-            kept = [cell.strip() for cell in cells]
+            stripped = [cell.strip() for cell in cells]
             if delimiter == " ":
-                kept = [cell for cell in kept if cell]
-            if any(kept) and not kept[0].startswith("#"):
-                yield reader.line_num, kept
+                stripped = [cell for cell in stripped if cell]
+            if any(stripped) and not stripped[0].startswith("#"):
+                yield reader.line_num, stripped
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None
 
@@ -209,15 +209,15 @@ def _label_column(
         if label not in header:
             raise DataError(f"{path}: no column named {label!r}; the header has {listed(header)}")
         return header.index(label)
-    named = [j for j, name in enumerate(header or []) if name.lower() in LABELS]
+    by_name = [j for j, name in enumerate(header or []) if name.lower() in LABELS]
     text = np.flatnonzero(np.isnan(numbers).all(axis=0)).tolist()
     ends = [j for j in (0, width - 1) if len({cells[j] for _, cells in rows}) == 2]
-    for found in (named, text, ends):
-        if len(found) == 1:
-            return found[0]
-    found = "both hold two values" if ends else "neither holds two values"
+    for columns in (by_name, text, ends):
+        if len(columns) == 1:
+            return columns[0]
+    reason = "both hold two values" if ends else "neither holds two values"
     raise DataError(
-        f"{path}: the labels may stand in the first or the last column, and {found}; "
+        f"{path}: the labels may stand in the first or the last column, and {reason}; "
         "name the column (first, last, or its name in the header)"
     )
 

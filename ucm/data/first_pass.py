@@ -143,9 +143,9 @@ class RowData(Data):
         super().__init__(*sample, weighing, source=source)
         self.m, self.sample = source.m, sample
         self.class_sizes = tuple(found.counts.astype(int).tolist())
-        self.counts, self.whole = tuple(found.totals.tolist()), found.whole
+        self.counts, self.whole = tuple(found.totals.tolist()), found.all_totals
         self.least, self.scale, self.stored = found.least, found.top or 1.0, found.entries
-        self.total = float(found.whole.sum())
+        self.total = float(found.all_totals.sum())
 
     @property
     def given(self) -> int:
@@ -281,10 +281,10 @@ def _checked(
     DataError
         As `refuse_bad`.
     """
-    refuse_bad(found, () if factors is None else factors.named)
+    refuse_bad(found, () if factors is None else factors.model_groups)
     if of_rows is not None:
         source = WeightedRows(source, of_rows, int(found.counts.sum()))
-    return source, EffectiveWeights(signed_factors(class_weight, found.whole))
+    return source, EffectiveWeights(signed_factors(class_weight, found.all_totals))
 
 
 # --- means and covariances -----------------------------------------------------------------------
@@ -325,7 +325,7 @@ def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | N
         entries that overflow.
     """
     labels: list[Any] = [None]
-    labels += dict.fromkeys(label for _, label in (factors.named if factors else ()))
+    labels += dict.fromkeys(label for _, label in (factors.model_groups if factors else ()))
     keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))
     all_rows = source.map_reduce(_moments, factors, keys, merge=_merge)
     if all_rows is None:

@@ -83,8 +83,8 @@ class KernelSums:
         rbf = kernel.name == "rbf"
         self.X = np.ascontiguousarray((X - X.mean(axis=0) if rbf and filled else X).T, dtype=np.float64)
         self.squares = kernel.gamma * np.einsum("ij,ij->j", self.X, self.X)
-        far = filled or float(self.squares.max(initial=0.0)) > _FAR
-        self.kind = native.KINDS["rbf by distances" if rbf and far else kernel.name]
+        by_distances = filled or float(self.squares.max(initial=0.0)) > _FAR
+        self.kind = native.KINDS["rbf by distances" if rbf and by_distances else kernel.name]
 
     @functools.cached_property
     def single(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -229,7 +229,7 @@ class Gram:
             self._last = last
         return last[1].copy()
 
-    def whole(self) -> NDArray[np.float64]:
+    def matrix(self) -> NDArray[np.float64]:
         """Return the whole matrix.
 
         Raises
@@ -266,7 +266,7 @@ class Gram:
         DataError
             The kernel is indefinite: it has no feature space.
         """
-        K = np.asarray(self.whole())
+        K = np.asarray(self.matrix())
         top = float(np.diagonal(K).max(initial=0.0))
         F, self._pivots = pivoted_factor(K)
         error = float(np.abs(F @ F.T - K).max())
@@ -289,7 +289,7 @@ class Gram:
 
     def spectral(self) -> NDArray[np.float64]:
         """Return the symmetric root E (m, m), `E E = K`, from the eigenvalues: for references."""
-        values, vectors = np.linalg.eigh(np.asarray(self.whole()))
+        values, vectors = np.linalg.eigh(np.asarray(self.matrix()))
         return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 

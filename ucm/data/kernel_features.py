@@ -89,8 +89,8 @@ class Nystroem(FeatureSampler):
                 f"kernel_approx: expected a positive semidefinite kernel, got the eigenvalue {values[0]:.3g} "
                 f"over {chosen.size} samples, so there is no feature space; use a kernel such as rbf"
             )
-        kept = values > _RANK * top
-        root = vectors[:, kept] / np.sqrt(values[kept]) if top > 0.0 else np.zeros((chosen.size, 1))
+        positive = values > _RANK * top
+        root = vectors[:, positive] / np.sqrt(values[positive]) if top > 0.0 else np.zeros((chosen.size, 1))
         return KernelFeatures(kernel, Expansion(kernel, root, L, chosen, m), self)
 
 
@@ -141,11 +141,11 @@ class _RandomFourierMap:
     phases: NDArray[np.float64]
 
     def __call__(self, X: Matrix, F: NDArray[np.float64]) -> NDArray[np.float64]:
-        found = np.asarray(X @ F.T)
-        found += self.phases
-        np.cos(found, out=found)
-        found *= np.sqrt(2.0 / self.phases.size)
-        return found
+        features = np.asarray(X @ F.T)
+        features += self.phases
+        np.cos(features, out=features)
+        features *= np.sqrt(2.0 / self.phases.size)
+        return features
 
 
 @dataclass(frozen=True)

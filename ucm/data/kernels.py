@@ -182,10 +182,10 @@ def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: 
     unknown = sorted(set(options) - set(KERNEL_OPTIONS))
     if unknown:
         raise unknown_option("kernel", unknown, KERNEL_OPTIONS)
-    given = _DEFAULTS | options
-    for name, wanted in _WANTED.items():
-        wanted.check("kernel", name, given[name], f"leave it out for {_DEFAULTS[name]!r}")
-    limit, gamma = int(given["cache_size"] * MEGABYTE), given["gamma"]
+    values = _DEFAULTS | options
+    for name, spec in _WANTED.items():
+        spec.check("kernel", name, values[name], f"leave it out for {_DEFAULTS[name]!r}")
+    limit, gamma = int(values["cache_size"] * MEGABYTE), values["gamma"]
     if isinstance(gamma, str):
         spread = 1.0
         if gamma == "scale":
@@ -197,7 +197,7 @@ def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: 
                     f"{float(abs(X).max()):.3g}, whose squares overflow; scale the features"
                 )
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
-    gamma, degree, coef0 = float(gamma), int(given["degree"]), float(given["coef0"])
+    gamma, degree, coef0 = float(gamma), int(values["degree"]), float(values["coef0"])
     if callable(kernel):
         return Kernel("callable", gamma, degree, coef0, kernel), limit
     if not isinstance(kernel, str) or kernel not in KERNELS:

@@ -37,10 +37,10 @@ def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
     )
 
 
-def whole(least: int) -> OptionSpec:
+def integer_from(least: int) -> OptionSpec:
     """Allow a whole number from `least` on."""
-    found = within(f"a whole number from {least} on", lambda x: x >= least)
-    return found._replace(holds=lambda x: (type(x) is int or isinstance(x, Integral)) and found.holds(x))
+    number = within(f"a whole number from {least} on", lambda x: x >= least)
+    return number._replace(holds=lambda x: (type(x) is int or isinstance(x, Integral)) and number.holds(x))
 
 
 def one_of(*known: str) -> OptionSpec:
@@ -49,9 +49,9 @@ def one_of(*known: str) -> OptionSpec:
     return OptionSpec(f'{words} or "{known[-1]}"', lambda x: isinstance(x, str) and x in known)
 
 
-def optional(wanted: OptionSpec) -> OptionSpec:
+def optional(spec: OptionSpec) -> OptionSpec:
     """Allow None as well."""
-    return OptionSpec(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
+    return OptionSpec(f"{spec.words} or None", lambda x: x is None or spec.holds(x))
 
 
 @functools.cache
@@ -62,18 +62,20 @@ def options_of(function: Callable[..., Any]) -> list[str]:
 
 
 STOP = one_of("gap", "paper")
-COUNT = OptionSpec("a positive whole number", whole(1).holds)
-SEED = whole(0)
+COUNT = OptionSpec("a positive whole number", integer_from(1).holds)
+SEED = integer_from(0)
 POSITIVE = within("a positive number", lambda x: 0.0 < x < math.inf)
 SECONDS = within("a positive number of seconds", lambda x: x > 0.0)
 FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_"))
 
 
-def check_fields(owner: Any, **wanted: OptionSpec) -> None:
+def check_fields(owner: Any, **specs: OptionSpec) -> None:
     """Raise `ParameterError` for a field of a dataclass with a value that is not allowed."""
     kind = type(owner)
     for field in dataclasses.fields(owner):
-        if field.name in wanted:
-            left = field.default is not dataclasses.MISSING
-            remedy = f"leave it out for {field.default!r}" if left else f"give {wanted[field.name].example}"
-            wanted[field.name].check(kind.__name__, field.name, getattr(owner, field.name), remedy)
+        if field.name in specs:
+            has_default = field.default is not dataclasses.MISSING
+            remedy = (
+                f"leave it out for {field.default!r}" if has_default else f"give {specs[field.name].example}"
+            )
+            specs[field.name].check(kind.__name__, field.name, getattr(owner, field.name), remedy)

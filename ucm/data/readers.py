@@ -113,12 +113,12 @@ def open_rows(
                 "give them to the first open_rows(X, y, drop=...)"
             )
         return X
-    beside, wanted = RowColumns(y, sample_weight, subgroup), Features.of(columns, drop)
+    beside, features = RowColumns(y, sample_weight, subgroup), Features.of(columns, drop)
     if is_dask(X):
-        return DaskRows(X, beside, block, timeout, wanted)
-    found = _opened(X, beside, block, wanted)
-    found.threads = threads
-    return found
+        return DaskRows(X, beside, block, timeout, features)
+    source = _opened(X, beside, block, features)
+    source.threads = threads
+    return source
 
 
 def has_columns(X: Any) -> bool:
@@ -132,25 +132,27 @@ def feature_rows(X: Any, names: list[str] | None) -> RowSource:
     """Return rows without labels, all of which become 0: of a table the named columns, or all."""
     if isinstance(X, RowSource):
         return X
-    own = names is not None and has_columns(X)
-    return _opened(X, RowColumns(0.0), None, Features(tuple(names or ())) if own else EVERY)
+    by_name = names is not None and has_columns(X)
+    return _opened(X, RowColumns(0.0), None, Features(tuple(names or ())) if by_name else EVERY)
 
 
-def _opened(X: Any, y: RowColumns, block: int | None, wanted: Features = EVERY) -> FileRows:
+def _opened(X: Any, y: RowColumns, block: int | None, features: Features = EVERY) -> FileRows:
     module = library_of(X)
     kind = _kind(Path(X)) if isinstance(X, str | Path) else None
-    if wanted != EVERY and not has_columns(X):
+    if features != EVERY and not has_columns(X):
         raise DataError(
             "open_rows: columns and drop are of tables with names, got an array; give X[:, indices]"
         )
     if kind is not None:
         path, table = Path(X), kind in _TABLES
         signature = signature_of(path)  # before anything is read
-        found = table_in_file(path, kind, y, block, wanted) if table else array_in_file(path, kind, y, block)
-        found.signatures = {**found.signatures, path.resolve(): signature}
-        return found
+        source = (
+            table_in_file(path, kind, y, block, features) if table else array_in_file(path, kind, y, block)
+        )
+        source.signatures = {**source.signatures, path.resolve(): signature}
+        return source
     if module == "pyarrow":
-        return table_in_memory(X, y, block, wanted)
+        return table_in_memory(X, y, block, features)
     if module in ("h5py", "zarr") and not hasattr(X, "shape"):
         return of_group(X, y, block)
     return of_arrays(X, y, block)

@@ -20,14 +20,14 @@ from ucm.errors import DataError
 
 def tagged(y: Any, weight: Any = None, group: Any = None) -> NDArray[Any]:
     """Return labels, weights and groups as one structured array; labels alone stay as they are."""
-    given = {"label": y, "weight": weight, "group": group}
-    fields = {name: np.asarray(v) for name, v in given.items() if v is not None}
+    columns = {"label": y, "weight": weight, "group": group}
+    fields = {name: np.asarray(v) for name, v in columns.items() if v is not None}
     if len(fields) == 1:
         return fields["label"]
-    found = np.empty(len(fields["label"]), [(name, v.dtype) for name, v in fields.items()])
+    records = np.empty(len(fields["label"]), [(name, v.dtype) for name, v in fields.items()])
     for name, v in fields.items():
-        found[name] = v
-    return found
+        records[name] = v
+    return records
 
 
 def _field(y: Any, name: str) -> Any:
@@ -37,8 +37,8 @@ def _field(y: Any, name: str) -> Any:
 
 def label_in(y: Any) -> NDArray[Any]:
     """Return the labels of rows."""
-    found = _field(y, "label")
-    return np.asarray(y) if found is None else found
+    labels = _field(y, "label")
+    return np.asarray(y) if labels is None else labels
 
 
 def weight_in(y: Any) -> Any:
@@ -78,17 +78,17 @@ def members(groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[n
             "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
             "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
         )
-    own = members_in(groups, label)
-    if not own.any():
-        known = list(dict.fromkeys(groups.tolist()))
-        more = ", ..." if len(known) > _SHOWN else ""
+    mask = members_in(groups, label)
+    if not mask.any():
+        labels = list(dict.fromkeys(groups.tolist()))
+        more = ", ..." if len(labels) > _SHOWN else ""
         raise DataError(
-            f"{name}: expected one of the groups {', '.join(map(repr, known[:_SHOWN]))}{more}, got "
+            f"{name}: expected one of the groups {', '.join(map(repr, labels[:_SHOWN]))}{more}, got "
             f"{label!r}, which no sample has; take one of them"
         )
-    rows = among[own[among]]
+    rows = among[mask[among]]
     if not rows.size:
-        every = f" (all {np.count_nonzero(own)} of the group are of the other class)"
+        every = f" (all {np.count_nonzero(mask)} of the group are of the other class)"
         raise no_members(kind, label, every)
     return rows
 
@@ -108,24 +108,24 @@ class Factors:
     ----------
     plus, minus : summands of the factor in class +1 and class -1, by the label of a group, or None for all
         rows of the class
-    named : kind, `pos`, `neg` or `signed`, and label of the groups that a model names
+    model_groups : kind, `pos`, `neg` or `signed`, and label of the groups that a model names
     """
 
     plus: Mapping[Any, float] = field(default_factory=lambda: {None: 1.0})
     minus: Mapping[Any, float] = field(default_factory=lambda: {None: 1.0})
-    named: tuple[tuple[str, Any], ...] = ()
+    model_groups: tuple[tuple[str, Any], ...] = ()
 
     def of(self, positive: NDArray[np.bool_], group: Any) -> Vec:
         """Return the factors of rows, (m,)."""
-        found = np.where(positive, self.plus.get(None, 0.0), self.minus.get(None, 0.0))
-        for own, rows in ((self.plus, positive), (self.minus, ~positive)):
-            for label, factor in own.items():
+        factors = np.where(positive, self.plus.get(None, 0.0), self.minus.get(None, 0.0))
+        for summands, rows in ((self.plus, positive), (self.minus, ~positive)):
+            for label, factor in summands.items():
                 if label is not None:
-                    found += factor * (rows & members_in(group, label))
-        return found
+                    factors += factor * (rows & members_in(group, label))
+        return factors
 
 
-def kept(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
+def positive_rows(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
     """Return the rows of positive weight, labels times weights, and the indices; None for all rows."""
     positive, weight = label_in(y) > 0.0, weight_in(y)
     c = factors.of(positive, group_in(y))

@@ -30,13 +30,13 @@ from scipy import sparse
 
 from ucm.data.columns import places_of
 from ucm.data.linear_map import Matrix
-from ucm.data.options import whole
-from ucm.data.row_metadata import Factors, group_in, kept, label_in, tagged, weight_in
+from ucm.data.options import integer_from
+from ucm.data.row_metadata import Factors, group_in, label_in, positive_rows, tagged, weight_in
 from ucm.data.validation import as_double, classes_of
 from ucm.errors import DataError, brief
 
 _BLOCK = 1 << 23  # bytes: with smaller blocks two threads wait for the interpreter
-_FOLDS = whole(2)
+_FOLDS = integer_from(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 
 Merge = Callable[[Any, Any], Any]
@@ -438,7 +438,7 @@ class Mapped(View):
 
 
 def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
-    rows = kept(np.asarray(y), y, factors)[2]
+    rows = positive_rows(np.asarray(y), y, factors)[2]
     found = np.zeros(len(y))
     found[slice(None) if rows is None else rows] = 1.0
     return found
@@ -455,7 +455,7 @@ class WeightedRows(View):
     """
 
     def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
-        super().__init__(inner, lambda X, y: kept(X, y, factors)[:2], m)
+        super().__init__(inner, lambda X, y: positive_rows(X, y, factors)[:2], m)
         self.factors, self.nbytes, self.features = factors, inner.nbytes, None
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ class TableRows(FileRows):
         fragments: list[tuple[Any, int]] | None,
         y: RowColumns,
         block: int | None,
-        wanted: Features,
+        features: Features,
         path: Path | None = None,
     ) -> None:
         schema = dataset.schema
@@ -47,8 +47,8 @@ class TableRows(FileRows):
             raise DataError(
                 f"X: expected columns with names of their own, got two named {brief(twice[0])}; rename one"
             )
-        self.columns, y = chosen(_kinds(schema), y, wanted)
-        self.names = y.named()
+        self.columns, y = chosen(_kinds(schema), y, features)
+        self.names = y.column_names()
         self.schema, self.path, self.n = schema, path, len(self.columns)
         self.features, self.tags = self.columns, y.tags
         self.step = block or block_rows(8 * self.n)
@@ -105,8 +105,8 @@ def _kinds(schema: Any) -> dict[str, str | None]:
 
 def _features(batch: Any, names: list[str]) -> NDArray[Any]:
     """Return the features of a batch; a missing entry is NaN."""
-    found = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
-    return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in found])
+    columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
+    return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in columns])
 
 
 def _column(found: Any, field: str, name: str) -> NDArray[Any]:
@@ -120,38 +120,38 @@ def _column(found: Any, field: str, name: str) -> NDArray[Any]:
 
 
 # --- datasets ----------------------------------------------------------------------------------
-def table_in_memory(X: Any, y: RowColumns, block: int | None, wanted: Features) -> TableRows:
+def table_in_memory(X: Any, y: RowColumns, block: int | None, features: Features) -> TableRows:
     """Open a table, a batch or a dataset of Arrow."""
     arrow = library("pyarrow", "dataset")
     if isinstance(X, arrow.dataset.Dataset):
-        return TableRows(X, _fragments(X), y, block, wanted)
+        return TableRows(X, _fragments(X), y, block, features)
     if not isinstance(X, arrow.Table | arrow.RecordBatch):
         raise DataError(
             f"X: expected a table of Arrow, got {type(X).__name__}; give pyarrow.table with a name for each "
             "column"
         )
     table = arrow.Table.from_batches([X]) if isinstance(X, arrow.RecordBatch) else X
-    return TableRows(table, None, y, block, wanted)
+    return TableRows(table, None, y, block, features)
 
 
-def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, wanted: Features) -> TableRows:
+def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, features: Features) -> TableRows:
     """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, also with Hive partitions."""
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather
         table = opened(path, lambda: feather.read_table(path, memory_map=True))
-        return TableRows(table, None, y, block, wanted, path)
+        return TableRows(table, None, y, block, features, path)
     if kind == "parquet":
         names = [name for name in y if isinstance(name, str)]
         dataset = opened(path, lambda: _parquet(path, names))
-        return TableRows(dataset, _fragments(dataset), y, block, wanted, path)
-    mark, named = opened(path, lambda: _header(path))
-    dataset = opened(path, lambda: _csv(path, mark, named))
+        return TableRows(dataset, _fragments(dataset), y, block, features, path)
+    mark, has_names = opened(path, lambda: _header(path))
+    dataset = opened(path, lambda: _csv(path, mark, has_names))
     names = dataset.schema.names
     if isinstance(y.label, str) and y.label in {"first", "last"} - set(names):
         y = y._replace(label=names[0 if y.label == "first" else -1])
-    found = TableRows(dataset, opened(path, lambda: _fragments(dataset)), y, block, wanted, path)
-    found.features = found.columns if named else None
-    return found
+    source = TableRows(dataset, opened(path, lambda: _fragments(dataset)), y, block, features, path)
+    source.features = source.columns if has_names else None
+    return source
 
 
 def _slices(table: Any, step: int) -> list[tuple[Any, int]]:
@@ -161,14 +161,14 @@ def _slices(table: Any, step: int) -> list[tuple[Any, int]]:
 
 
 def _fragments(dataset: Any) -> list[tuple[Any, int]]:
-    found = []
+    fragments = []
     for fragment in dataset.get_fragments():
         if hasattr(fragment, "split_by_row_group"):
             groups = fragment.split_by_row_group()
-            found += [(group, sum(r.num_rows for r in group.row_groups)) for group in groups]
+            fragments += [(group, sum(r.num_rows for r in group.row_groups)) for group in groups]
         else:
-            found.append((fragment, fragment.count_rows()))
-    return found
+            fragments.append((fragment, fragment.count_rows()))
+    return fragments
 
 
 def _parquet(path: Path, names: list[str]) -> Any:
@@ -184,21 +184,21 @@ def _parquet(path: Path, names: list[str]) -> Any:
     )
     if not path.is_dir():
         return dataset.dataset(path, format=form)
-    found = [p.relative_to(path) for p in path.rglob("*.parquet")]
-    found = [p for p in found if not any(part[0] in "._" for part in p.parts)]  # files of the writers
-    if not found:
+    parts = [p.relative_to(path) for p in path.rglob("*.parquet")]
+    parts = [p for p in parts if not any(part[0] in "._" for part in p.parts)]  # files of the writers
+    if not parts:
         raise DataError(f"{path}: expected files that end with .parquet in the folder, got none")
-    numbers = {p: [int(s) if s.isdigit() else s for s in _DIGITS.split(str(p))] for p in found}
-    files = [str(path / p) for p in sorted(found, key=numbers.__getitem__)]
-    whole = dataset.dataset(files, format=form, partitioning="hive", partition_base_dir=str(path))
-    schemas = [fragment.physical_schema for fragment in whole.get_fragments()]
+    numbers = {p: [int(s) if s.isdigit() else s for s in _DIGITS.split(str(p))] for p in parts}
+    files = [str(path / p) for p in sorted(parts, key=numbers.__getitem__)]
+    folder = dataset.dataset(files, format=form, partitioning="hive", partition_base_dir=str(path))
+    schemas = [fragment.physical_schema for fragment in folder.get_fragments()]
     for file, schema in zip(files, schemas, strict=True):
         if schema.names != schemas[0].names or schema.types != schemas[0].types:
             raise DataError(
                 f"{file}: expected the columns of {Path(files[0]).name}, of the same types, got others; "
                 "write the files anew with one schema"
             )
-    return whole
+    return folder
 
 
 def _header(path: Path) -> tuple[str, bool]:
@@ -211,10 +211,10 @@ def _header(path: Path) -> tuple[str, bool]:
         raise DataError(f"{path}: expected UTF-8 text, got {error}; write it anew") from error
     mark = delimiter_of(text)
     cells = [cell.strip().strip('"') for cell in text.split(mark)]
-    named = any(cells) and all(math.isnan(number_in(cell)) for cell in cells)
-    if named:
+    has_names = any(cells) and all(math.isnan(number_in(cell)) for cell in cells)
+    if has_names:
         refuse_unnamed(path, cells)
-    return mark, named
+    return mark, has_names
 
 
 def _csv(path: Path, mark: str, named: bool) -> Any:

@@ -15,10 +15,10 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.data.row_metadata import (
     Factors,
     group_in,
-    kept,
     label_in,
     members_in,
     no_members,
+    positive_rows,
     tagged,
     weight_in,
 )  # fmt: skip
@@ -267,7 +267,7 @@ class Fingerprint:
     def __init__(self, X: Matrix, y: Vec) -> None:
         self.X, self.y = X, y
         self.unchecked = False
-        self._sums = self._taken()
+        self._sums = self._checksums()
         if X.dtype == np.float64:
             self.finite = self._sums[0][1] < _INFINITE
             self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
@@ -275,14 +275,14 @@ class Fingerprint:
             self.largest = float(np.maximum(X.max(), -X.min()))  # NaN where there is one
             self.finite = bool(np.isfinite(self.largest))
 
-    def _taken(self) -> list[tuple[int, int]]:
+    def _checksums(self) -> list[tuple[int, int]]:
         X = self.X
         parts = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
         return [_sum(part) for part in (*parts, self.y)]
 
     def check(self) -> None:
         """Raise `DataError` if the samples or the labels have changed: one pass over them."""
-        if not self.unchecked and self._taken() != self._sums:
+        if not self.unchecked and self._checksums() != self._sums:
             raise DataError(
                 "X or y: expected the samples that were compiled, got arrays that were changed in place "
                 "since; compile the model anew, or give compile a copy"
@@ -295,7 +295,7 @@ def _sum(part: NDArray[Any]) -> tuple[int, int]:
 
 
 # --- labels, weights and groups ----------------------------------------------------------------
-def vector(name: str, given: Any, m: int) -> Any:
+def vector(name: str, values: Any, m: int) -> Any:
     """Return an array with one entry for each of m rows.
 
     Raises
@@ -303,13 +303,13 @@ def vector(name: str, given: Any, m: int) -> Any:
     DataError
         Another shape, weights that are no numbers.
     """
-    if np.ma.is_masked(given):
+    if np.ma.is_masked(values):
         raise DataError(
             f"{SAID[name][0]}: expected one for every sample, got a masked array with hidden entries; "
             "fill them in"
         )
-    given = given.to_numpy() if hasattr(given, "to_numpy") else given
-    v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values
+    v = values if hasattr(values, "shape") and hasattr(values, "dtype") else np.asarray(values)
     check_column(name, v.shape, v.dtype, m)
     return v
 
@@ -327,14 +327,14 @@ def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> 
     DataError
         Another shape, weights of another type.
     """
-    word, what = SAID[name]
+    word, noun = SAID[name]
     if len(shape) != 1:
         raise DataError(
-            f"{word}: expected one {what} per sample, got shape {tuple(shape)}; give one dimension"
+            f"{word}: expected one {noun} per sample, got shape {tuple(shape)}; give one dimension"
         )
     if m is not None and shape[0] != m:
         raise DataError(
-            f"{word}: expected {m} {what}s, one per row of X, got {shape[0]}; both must have the same length"
+            f"{word}: expected {m} {noun}s, one per row of X, got {shape[0]}; both must have the same length"
         )
     if name == "weight" and getattr(dtype, "kind", "O") not in "biuf":
         raise DataError(
@@ -345,9 +345,9 @@ def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> 
 
 def no_entry(name: str, where: str = "") -> DataError:
     """Return the error of rows without a label, weight or group."""
-    word, what = SAID[name]
+    word, noun = SAID[name]
     return DataError(
-        f"{word}: expected a {what} for every sample, got none{where} for some; leave these samples out"
+        f"{word}: expected a {noun} for every sample, got none{where} for some; leave these samples out"
     )
 
 
@@ -394,17 +394,20 @@ def classes_of(
             f"y: expected numbers or strings as labels, got {brief(classes)}; fill in or drop missing ones"
         )
     if len(classes) < 2:
-        shown = f" (all labels are {brief(classes[0])})" if classes else ""
-        raise DataError(f"y: expected two classes, got one class{shown}; add samples of the other class")
+        labels_text = f" (all labels are {brief(classes[0])})" if classes else ""
+        raise DataError(
+            f"y: expected two classes, got one class{labels_text}; add samples of the other class"
+        )
     if len(classes) > 2 and pos_label is not None:
         raise DataError(
             f"pos_label: expected two classes, got {len(classes)}; each of several classes is the positive "
             "one of a problem, so leave it out"
         )
     if len(classes) > 2 and not several:
-        shown = ", ".join(map(brief, classes[:_SHOWN]))
+        labels_text = ", ".join(map(brief, classes[:_SHOWN]))
         raise DataError(
-            f"y: expected two classes, got {len(classes)} (the labels {shown}); ucm.Classifier takes several"
+            f"y: expected two classes, got {len(classes)} (the labels {labels_text}); "
+            "ucm.Classifier takes several"
         )
     if pos_label is not None and pos_label not in classes:
         raise DataError(
@@ -465,9 +468,9 @@ def _bad_group(group: NDArray[Any]) -> Defect | None:
     return None
 
 
-def _defect(name: str, row: int, given: Any) -> Defect:
-    wanted, hint = _WANTED[name]
-    return Defect(row, f"{name}: expected {wanted}, got {brief(given)} for sample ", f"; {hint}")
+def _defect(name: str, row: int, value: Any) -> Defect:
+    expected, hint = _WANTED[name]
+    return Defect(row, f"{name}: expected {expected}, got {brief(value)} for sample ", f"; {hint}")
 
 
 def _refuse_one_class(plus: Any, minus: Any) -> None:
@@ -499,8 +502,8 @@ class BlockSummary(NamedTuple):
     labels : (2,) rows of class +1 and class -1
     counts : (2,) rows of positive weight of class +1 and class -1
     totals : (2,) the sums of the weights of the counted rows
-    whole : (2,) the sums of the weights of all rows, of any group
-    met : kind and label of the named groups with a row of positive weight
+    all_totals : (2,) the sums of the weights of all rows, of any group
+    groups : kind and label of the named groups with a row of positive weight
     least : the least positive weight of a counted row
     top : the largest absolute entry
     entries : the number of stored entries
@@ -511,8 +514,8 @@ class BlockSummary(NamedTuple):
     labels: Vec
     counts: Vec
     totals: Vec
-    whole: Vec
-    met: frozenset[tuple[str, Any]]
+    all_totals: Vec
+    groups: frozenset[tuple[str, Any]]
     least: float
     top: float
     entries: int
@@ -533,8 +536,8 @@ def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Bl
     """
     v = _label_values(label_in(y))
     size, index, group = v.size, None, None
-    labels = counts = totals = whole = _by_class(v, np.ones(size))
-    met: frozenset[tuple[str, Any]] = frozenset()
+    labels = counts = totals = all_totals = _by_class(v, np.ones(size))
+    groups: frozenset[tuple[str, Any]] = frozenset()
     least, defect = 1.0, _odd_label(v)
     if factors is not None:
         weight, group = weight_in(y), group_in(y)
@@ -542,20 +545,20 @@ def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Bl
             defect = _bad_group(group) or defect
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
-            whole, defect = _by_class(v, weight), _bad_weight(weight) or defect
-        X, v, index = kept(X, tagged(v, weight, group), factors)
+            all_totals, defect = _by_class(v, weight), _bad_weight(weight) or defect
+        X, v, index = positive_rows(X, tagged(v, weight, group), factors)
         group = group if group is None or index is None else group[index]
         counts, totals = _by_class(v, np.ones(v.size)), _by_class(v, np.abs(v))
         least = float(np.abs(v).min(initial=np.inf))
-        met = frozenset(part for part in factors.named if _has(v, group, *part))
+        groups = frozenset(part for part in factors.model_groups if _has(v, group, *part))
     bad, entries = bad_entry(X), X.data if sparse.issparse(X) else X
     if bad is not None and index is not None:
         bad = bad._replace(row=int(index[bad.row]))
     top = max(float(entries.max()), -float(entries.min())) if entries.size else 0.0
-    found = BlockSummary(
-        size, labels, counts, totals, whole, met, least, top, int(entries.size), defect or bad
+    summary = BlockSummary(
+        size, labels, counts, totals, all_totals, groups, least, top, int(entries.size), defect or bad
     )
-    return found, X, v, group
+    return summary, X, v, group
 
 
 def _label_values(y: Any) -> Vec:
@@ -580,8 +583,8 @@ def _odd_label(v: Vec) -> Defect | None:
 
 def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
     """True if one of the rows is in a group."""
-    own = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
-    return bool((own & members_in(group, label)).any())
+    in_class = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
+    return bool((in_class & members_in(group, label)).any())
 
 
 def _by_class(v: Vec, weights: Vec) -> Vec:
@@ -593,28 +596,28 @@ def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:
     later = b.defect and b.defect._replace(row=b.defect.row + a.rows)
     return BlockSummary(
         a.rows + b.rows, a.labels + b.labels, a.counts + b.counts, a.totals + b.totals,
-        a.whole + b.whole, a.met | b.met, min(a.least, b.least), max(a.top, b.top),
+        a.all_totals + b.all_totals, a.groups | b.groups, min(a.least, b.least), max(a.top, b.top),
         a.entries + b.entries, a.defect or later,
     )  # fmt: skip
 
 
-def refuse_bad(found: BlockSummary, named: Sequence[tuple[str, Any]] = ()) -> None:
+def refuse_bad(summary: BlockSummary, model_groups: Sequence[tuple[str, Any]] = ()) -> None:
     """Refuse samples to which no model can be fitted.
 
     Parameters
     ----------
-    named : kind and label of the groups that a model names
+    model_groups : kind and label of the groups that a model names
 
     Raises
     ------
     DataError
         NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none.
     """
-    if found.rows == 0:
+    if summary.rows == 0:
         refuse_empty()
-    refuse(found.defect)
-    _refuse_one_class(*found.labels)
-    refuse_weightless(found.whole)
-    lost = [part for part in named if part not in found.met]
-    if lost:
-        raise no_members(*lost[0])
+    refuse(summary.defect)
+    _refuse_one_class(*summary.labels)
+    refuse_weightless(summary.all_totals)
+    missing = [part for part in model_groups if part not in summary.groups]
+    if missing:
+        raise no_members(*missing[0])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ucm.compiler.compile import bound_rows, plan_of
 from ucm.data.linear_map import Vec
-from ucm.data.options import one_of, optional, whole
+from ucm.data.options import integer_from, one_of, optional
 from ucm.data.shared_passes import SharedPasses
 from ucm.data.source import Labelled, RowSource, as_double
 from ucm.errors import ConvergenceWarning, ParameterError, UCMError, brief
@@ -110,7 +110,7 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
         cv is not a number of folds, or the score is not the accuracy.
     """
     accuracy = optional(one_of("accuracy"))
-    for option, given, spec in (("scoring", scoring, accuracy), ("cv", cv, whole(2))):
+    for option, given, spec in (("scoring", scoring, accuracy), ("cv", cv, integer_from(2))):
         remedy = "take another, or X, y = ucm.open_rows(X, y).gather()"
         spec.check(f"{who} over rows that are read block by block", option, given, remedy)
 

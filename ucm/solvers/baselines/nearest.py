@@ -49,7 +49,7 @@ class BaselineState:
     def __init__(self, hulls: KernelHulls, a: Vec) -> None:
         self.hulls, self.a, self.operations = hulls, a.copy(), 0
         gram, i, s = hulls.gram, hulls.index, hulls.s
-        self._K = s[:, None] * gram.whole()[np.ix_(i, i)] * s if gram.fits else None
+        self._K = s[:, None] * gram.matrix()[np.ix_(i, i)] * s if gram.fits else None
         self.cap = np.array([hulls.cap[g].max() for g in self.groups])
         self.H = np.array([self.products(np.where(g, a, 0.0)) for g in self.groups])
         self.F = hulls.center_products + self.H.sum(axis=0)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields, whole
+from ucm.data.options import COUNT, check_fields, integer_from
 from ucm.errors import SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -135,7 +135,7 @@ class SMO(NearestPoint):
     takes: ClassVar[tuple[type, ...]] = (MinNorm, HingeDual)
 
     def __post_init__(self) -> None:
-        check_fields(self, coarse=COUNT, stride=whole(2))
+        check_fields(self, coarse=COUNT, stride=integer_from(2))
 
     def refuse(self, form: MinNorm | HingeDual) -> str | None:
         return None if isinstance(form, HingeDual) else super().refuse(form)
