@@ -69,18 +69,16 @@ def check_set(
         raise AssertionError(f"{why}; check_set needs samples for which the set has points")
     case = _Case(repr(U), tol, U, data, U.lower(data), rng)
     _check_identity(case)
-    _check_image(case)
-    blocks = _check_members(case)
-    _check_outside(case, blocks)
+    _check_maps(case)
+    members = [] if case.image.couplings else _members(case)
     directions = [case.direction() for _ in range(4)]
-    members = [case.x(q) for q in blocks]
     check_support(case, case.support, directions, members, exact=not case.image.couplings)
     _check_against_cvxpy(case, cvxpy_tol)
     check_size(case, U.size(data))
 
 
 def _features(U: UncertaintySet) -> int:
-    """A number of features that the set can be bound to."""
+    """Return a number of features that the set can be bound to."""
     for n in (3, U.dimension(None) or 2, *range(1, 21)):
         try:
             U.dimension(n)
@@ -99,26 +97,15 @@ class _Case(Checker):
     image: LoweredSet
     rng: np.random.Generator
 
-    @property
-    def dim(self) -> int:
-        return self.image.center.size
-
     def direction(self) -> Vec:
-        d = self.rng.standard_normal(self.dim)
+        d = self.rng.standard_normal(self.image.center.size)
         return d / np.linalg.norm(d)
 
     def support(self, d: Vec) -> tuple[float, Vec | None]:
-        found = self.U.support(self.data, d, {})
-        self.equal(
-            "`support_value` is that of `support`",
-            self.U.support_value(self.data, d, {}), found[0],
-        )  # fmt: skip
-        return found
-
-    def x(self, blocks: list[Vec]) -> Vec:
-        """The point of the lowered form."""
-        terms = (b.map.matvec(q) for b, q in zip(self.image.blocks, blocks, strict=True))
-        return sum(terms, start=self.image.center.copy())
+        top, x = self.U.support(self.data, d, {})
+        law = "`support_value` is that of `support`"
+        self.equal(law, self.U.support_value(self.data, d, {}), top)
+        return top, x
 
 
 def _check_identity(case: _Case) -> None:
@@ -130,10 +117,10 @@ def _check_identity(case: _Case) -> None:
         case.fail("it prints as text, on one line, and as LaTeX", str(U))
 
 
-def _check_image(case: _Case) -> None:
-    n = case.U.dimension(case.data.n)
-    if n != case.dim:
-        case.fail("`dimension` is that of the lowered centre", n, case.dim)
+def _check_maps(case: _Case) -> None:
+    n, dim = case.U.dimension(case.data.n), case.image.center.size
+    if n != dim:
+        case.fail("`dimension` is that of the lowered centre", n, dim)
     maps = [b.map for b in case.image.blocks]
     if any(A.shape[0] != n for A in maps):
         case.fail("every block maps to the space of the set", [A.shape for A in maps])
@@ -146,58 +133,48 @@ def _check_image(case: _Case) -> None:
         case.equal("<w, A q> = <A'w, q>", float(A.rmatvec(w) @ q), float(w @ A.matvec(q)))
 
 
-def _check_members(case: _Case) -> list[list[Vec]]:
-    """Check that `evaluate` rebuilds points of an uncoupled image, from centres and extreme points."""
-    if case.image.couplings:
-        return []
-    blocks = case.image.blocks
-    start = [b.domain.center(b.map.shape[1]) for b in blocks]
-    found = [start]
-    for share in (1.0, 0.6, 0.3):
+def _members(case: _Case) -> list[Vec]:
+    """Return points of an uncoupled image, between centres and extreme points, after a check that `evaluate`
+    gives them, and a violation to a block outside of its domain."""
+    image, points = case.image, []
+    centers = [b.domain.center(b.map.shape[1]) for b in image.blocks]
+    for fraction in (0.0, 1.0, 0.6, 0.3):
         d = case.direction()
-        ends = [b.domain.support(b.map.rmatvec(d)) for b in blocks]
-        if np.isfinite([top for top, _ in ends]).all():
-            far = [q for _, q in ends]
-            found.append([share * a + (1.0 - share) * c for a, c in zip(far, start, strict=True)])
-    for q in found:
-        x, violation = case.U.evaluate(case.data, iter([v.copy() for v in q]))
+        ends = [b.domain.support(b.map.rmatvec(d)) for b in image.blocks]
+        if fraction and not np.isfinite([top for top, _ in ends]).all():
+            continue
+        q = [fraction * end + (1.0 - fraction) * c for (_, end), c in zip(ends, centers, strict=True)]
+        terms = (b.map.matvec(v) for b, v in zip(image.blocks, q, strict=True))
+        points.append(sum(terms, start=image.center.copy()))
+        x, violation = case.U.evaluate(case.data, iter(q))
         case.at_most("points of the lowered form are inside", violation, case.tol)
         size = np.abs(x).max()
-        case.equal("`evaluate` gives the point of the lowered form", case.x(q), x, size=size)
-    return found
-
-
-def _check_outside(case: _Case, found: list[list[Vec]]) -> None:
-    for k, b in enumerate(case.image.blocks if found else ()):
+        case.equal("`evaluate` gives the point of the lowered form", points[-1], x, size=size)
+    for k, b in enumerate(image.blocks):
         e = np.ones(b.map.shape[1])
         reach = max(b.domain.support(s * e)[0] for s in (1.0, -1.0))
-        if np.isfinite(reach):
-            q = [v.copy() for v in found[0]]
-            q[k] = q[k] + 10.0 * (1.0 + abs(reach)) * e
-            if not case.U.evaluate(case.data, iter(q))[1] > 0.0:
-                case.fail("a block outside of its domain has a violation", k)
+        outside = [v + 10.0 * (1.0 + abs(reach)) * e if j == k else v for j, v in enumerate(centers)]
+        if np.isfinite(reach) and not case.U.evaluate(case.data, iter(outside))[1] > 0.0:
+            case.fail("a block outside of its domain has a violation", k)
+    return points
 
 
 def _check_against_cvxpy(case: _Case, tol: float) -> None:
-    """The greatest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
-    scope = Parameters()
-    expression, constraints = case.U.cvxpy(case.data, scope)
+    """Check the largest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
+    expression, constraints = case.U.cvxpy(case.data, Parameters())
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)
     q = [cp.Variable(b.map.shape[1]) for b in case.image.blocks]
     blocks = list(zip(case.image.blocks, q, strict=True))
     z = sum((b.map.matrix() @ v for b, v in blocks), start=case.image.center)
-    meets = [c for b, v in blocks for c in b.domain.own_constraints(v)]
+    lowered = [c for b, v in blocks for c in b.domain.own_constraints(v)]
     for c in case.image.couplings:
-        meets.append(sum((B.matrix() @ q[k] for k, B in c.terms), start=c.offset) == 0)
-    for _ in range(2):
-        d = case.direction()
+        lowered.append(sum((B.matrix() @ q[k] for k, B in c.terms), start=c.offset) == 0)
+    for d in (case.direction(), case.direction()):
         top = case.support(d)[0]
-        if not np.isfinite(top):
-            continue
-        defined = optimum(cp.Maximize(d @ expression), constraints)
-        lowered = optimum(cp.Maximize(d @ z), meets)
-        case.equal("`lower` agrees with `cvxpy`", lowered, defined, tol)
-        case.equal("`support` bounds `cvxpy`", max(defined, top), top, tol)
-        if not case.image.couplings:
-            case.equal("`support` agrees with `cvxpy`", defined, top, tol)
+        if np.isfinite(top):
+            defined = optimum(cp.Maximize(d @ expression), constraints)
+            case.equal("`lower` agrees with `cvxpy`", optimum(cp.Maximize(d @ z), lowered), defined, tol)
+            case.equal("`support` bounds `cvxpy`", max(defined, top), top, tol)
+            if not case.image.couplings:
+                case.equal("`support` agrees with `cvxpy`", defined, top, tol)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ObjectiveLowering
 from ucm.compiler.robust import DistanceLowering, SphereLowering
 from ucm.data.bound_data import Data, bind
-from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane
 from ucm.evidence.reference import linearised, majorant, solved
@@ -23,7 +23,6 @@ from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
@@ -36,18 +35,17 @@ from ucm.language.sets import Ball, Ellipsoid, Hull, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
 from ucm.testing.checker import Checker
 
-_METHODS = ("refuse", "solve")
 _CLARABEL = 1e-7  # relative error of the answer of Clarabel
 
 
 def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> None:
-    """Hold a solver against the forms of small declared models, whose optimum Clarabel finds from the
+    """Check a solver on the forms of small declared models, whose optimum Clarabel finds from the
     declaration.
 
     `refuse` gives a reason or None for every form. For each one that it takes, from the solver's own
     start, from one outside of the domains and from the answer, the answer is certified by the
     declaration, and its objective is that of Clarabel. Each run is reported, passes only
-    grow, `max_iter` and a callback that answers True stop it, and what it was given is unchanged. An
+    grow, `max_iter` and a callback that answers True stop it, and its inputs are unchanged. An
     empty set is "infeasible"; where 0 lies in the set or on its boundary the answer is near 0.
 
     Parameters
@@ -71,19 +69,20 @@ def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> No
     >>> check_solver(ucm.solvers.SSNAL())
     """
     subject = solver.__name__ if inspect.isclass(solver) else getattr(solver, "name", repr(solver))
-    trials = _check_contract(Checker(subject, tol), solver)
-    rng, refused, taken = np.random.default_rng(seed), [], 0
-    for trial in trials(rng):
-        judge = Checker(f"{subject}, {trial.label}", tol)
-        why = _refusal(judge, solver, trial.form)
+    judge = Checker(subject, tol)
+    forms = _check_contract(judge, solver)
+    rng, reasons, solved_forms = np.random.default_rng(seed), [], 0
+    for trial in itertools.chain.from_iterable(_TRIALS[form](rng) for form in forms):
+        of_trial = Checker(f"{subject}, {trial.label}", tol)
+        why = _refusal(of_trial, solver, trial.form)
         if why is None:
-            taken += 1
-            _check_trial(judge, solver, trial, rng)
+            solved_forms += 1
+            _check_trial(of_trial, solver, trial, rng)
         else:
-            refused.append(f"{trial.label}: {why}")
-    if not taken:
-        Checker(subject, tol).fail("it takes one of the forms", *refused)
-    if Composite in solver.takes:
+            reasons.append(f"{trial.label}: {why}")
+    if not solved_forms:
+        judge.fail("it takes one of the forms", *reasons)
+    if Composite in forms:
         _check_tilts(Checker(f"{subject}, in a session", tol), solver, rng)
 
 
@@ -105,12 +104,6 @@ class _Trial:
     def form(self) -> Any:
         return self.lowering.form
 
-    @property
-    def given(self) -> list[Vec]:
-        """The arrays that a solver must leave unchanged."""
-        data, image = self.lowering.data, getattr(self.lowering, "image", None)
-        return [data.X, data.y, *([] if image is None else [image.center])]
-
     def elsewhere(self, rng: np.random.Generator) -> Answer:
         """Return a start far outside."""
         sizes = self.form.expected.q if isinstance(self.lowering, DistanceLowering) else ()
@@ -129,9 +122,8 @@ class _Trial:
                 judge.fail('an empty set is "infeasible"', answer.status)
             return
         vectors = (*answer.q, *answer.multipliers, answer.w, answer.slopes)
-        arrays = [v for v in vectors if v is not None]
-        if not all(np.isfinite(v).all() for v in arrays):
-            judge.fail("the answer is made of finite numbers", *arrays)
+        if not all(np.isfinite(v).all() for v in vectors if v is not None):
+            judge.fail("the answer is made of finite numbers", *vectors)
         sizes, shapes = self.form.expected.q, [np.shape(v) for v in answer.q]
         if sizes is not None and shapes != [(size,) for size in sizes]:
             judge.fail("a vector for each block", shapes, sizes)
@@ -139,38 +131,29 @@ class _Trial:
             proof = self.lowering.certify(answer, judge.tol)
         except SolverError as error:
             judge.fail("a plan takes the answer", error)
-        certificate = proof.certificate
-        judge.at_most(
-            "the blocks lie in their domains, the slopes meet their constraints",
-            certificate.violation, 2.0 * judge.tol,
-        )  # fmt: skip
+        certificate, norm = proof.certificate, self.lowering.data.space.norm
+        law = "the blocks lie in their domains, the slopes meet their constraints"
+        judge.at_most(law, certificate.violation, 2.0 * judge.tol)
         if self.case == "near" and proof.x is not None:
-            norm = self.lowering.data.space.norm(proof.x, self.form.norm)
-            judge.at_most("0 lies in the set", norm, judge.tol * self.form.largest)
+            judge.at_most("0 lies in the set", norm(proof.x, self.form.norm), judge.tol * self.form.largest)
             return
         if answer.status != "converged":
             judge.fail("the run ends with a solution", repr(answer.status), answer.message)
         if isinstance(self.lowering, SphereLowering):
-            self._judge_on_sphere(judge, answer, certificate)
+            judge.at_most("||w||_p = 1", abs(norm(answer.plane[0], self.form.norm) - 1.0), 1e-9)
+            residual = (certificate.residual or 0.0) / certificate.primal
+            judge.at_most("w is stationary", residual, judge.tol)
+            program = linearised(self.lowering.model, self.lowering.data, self.form, answer)
+            best = program.scale * solved(program.unit, {}).value
+            error = abs(best - certificate.primal) / certificate.primal
+            judge.at_most("the program at w gains nothing, by Clarabel", error, judge.tol + _CLARABEL)
             return
-        what = "distance" if isinstance(self.lowering, DistanceLowering) else "objective"
+        value = "distance" if isinstance(self.lowering, DistanceLowering) else "objective"
         error = abs(proof.objective - self.best) / abs(self.best)
-        judge.at_most(f"the {what} is that of Clarabel", error, judge.tol + _CLARABEL)
+        judge.at_most(f"the {value} is that of Clarabel", error, judge.tol + _CLARABEL)
         judge.at_most("the dual vectors prove it", certificate.relative_gap, judge.tol)
-        beside = None if answer.w is None or proof.x is None else float(answer.w @ proof.x)
-        if beside is not None and not beside > 0.0:
+        if answer.w is not None and proof.x is not None and not float(answer.w @ proof.x) > 0.0:
             judge.fail("w points to the side of x", answer.w, proof.x)
-
-    def _judge_on_sphere(self, judge: Checker, answer: Answer, certificate: Certificate) -> None:
-        lowering, w = self.lowering, answer.plane[0]
-        length = lowering.data.space.norm(w, self.form.norm)
-        judge.at_most("||w||_p = 1", abs(length - 1.0), 1e-9)
-        residual = (certificate.residual or 0.0) / certificate.primal
-        judge.at_most("w is stationary", residual, judge.tol)
-        program = linearised(lowering.model, lowering.data, self.form, answer)
-        value = program.scale * solved(program.unit, {}).value
-        error = abs(value - certificate.primal) / certificate.primal
-        judge.at_most("the program at w gains nothing, by Clarabel", error, judge.tol + _CLARABEL)
 
 
 _Y = np.repeat([1.0, -1.0], 7)
@@ -191,28 +174,32 @@ def _distances(rng: np.random.Generator) -> Iterator[_Trial]:
     coherent = (Ellipsoid(pos.mean, pos.cov, 1.0) & Hull(pos)) - Hull(neg)
     parts = Hull(pos) + ball(0, 0.3) - ReducedHull(neg, nu=0.7)
     empty = (ball(0, 1.0) & ball([3.0, 0.0, 0.0], 1.0)) - Hull(neg)
-    problems: list[tuple[str, UncertaintySet, Data, float, str]] = [
-        ("two hulls", hulls, data, 2.0, "apart"),
-        ("two reduced hulls", reduced, data, 2.0, "apart"),
-        ("two reduced hulls of many features", reduced, wide, 2.0, "apart"),
-        ("two reduced hulls on a line", reduced, line, 2.0, "apart"),
-        ("weights in a ball", Hull(signed, weights=NormBall(0.4)), data, 2.0, "apart"),
-        ("weights near the uniform ones", Hull(signed, weights=KLBall(0.7)), data, 2.0, "apart"),
-        ("two ellipsoids", ellipsoids, data, 2.0, "apart"),
-        ("two ellipsoids of many features", ellipsoids, wide, 2.0, "apart"),
-        ("a sum of sets", parts, data, 2.0, "apart"),
-        ("an intersection of domains", cut, data, 2.0, "apart"),
-        ("an intersection of sets", coherent, data, 2.0, "apart"),
-        ("two hulls, p = 1", hulls, data, 1.0, "apart"),
-        ("two hulls, p = inf", hulls, data, math.inf, "apart"),
-        ("two ellipsoids, p = 3", ellipsoids, data, 3.0, "apart"),
-        ("hulls that touch", hulls, meeting, 2.0, "near"),
-        ("a ball that touches 0", ball([1.0, 0.0, 0.0], 1.0), data, 2.0, "near"),
-        ("a set around 0", ball(0, 1.0) + 0.1 * Hull(pos), data, 2.0, "near"),
-        ("an empty set", empty, data, 2.0, "empty"),
-    ]
-    for label, U, samples, norm, case in problems:
-        yield _Trial(label, DistanceLowering(RobustMargin(U, norm), samples), case)
+    problems: dict[str, tuple[UncertaintySet, Data, float]] = {
+        "two hulls": (hulls, data, 2.0),
+        "two reduced hulls": (reduced, data, 2.0),
+        "two reduced hulls of many features": (reduced, wide, 2.0),
+        "two reduced hulls on a line": (reduced, line, 2.0),
+        "weights in a ball": (Hull(signed, weights=NormBall(0.4)), data, 2.0),
+        "weights near the uniform ones": (Hull(signed, weights=KLBall(0.7)), data, 2.0),
+        "two ellipsoids": (ellipsoids, data, 2.0),
+        "two ellipsoids of many features": (ellipsoids, wide, 2.0),
+        "a sum of sets": (parts, data, 2.0),
+        "an intersection of domains": (cut, data, 2.0),
+        "an intersection of sets": (coherent, data, 2.0),
+        "two hulls, p = 1": (hulls, data, 1.0),
+        "two hulls, p = inf": (hulls, data, math.inf),
+        "two ellipsoids, p = 3": (ellipsoids, data, 3.0),
+        "hulls that touch": (hulls, meeting, 2.0),
+        "a ball that touches 0": (ball([1.0, 0.0, 0.0], 1.0), data, 2.0),
+        "a set around 0": (ball(0, 1.0) + 0.1 * Hull(pos), data, 2.0),
+        "an empty set": (empty, data, 2.0),
+    }
+    for label, (U, samples, norm) in problems.items():
+        yield _Trial(label, DistanceLowering(RobustMargin(U, norm), samples), _CASES.get(label, "apart"))
+
+
+_CASES = dict.fromkeys(("hulls that touch", "a ball that touches 0", "a set around 0"), "near")
+_CASES["an empty set"] = "empty"
 
 
 def _spheres(rng: np.random.Generator) -> Iterator[_Trial]:
@@ -246,21 +233,21 @@ _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
 
 
 # --- the laws --------------------------------------------------------------------------------------
-def _check_contract(judge: Checker, solver: Any) -> Callable[[np.random.Generator], Iterator[_Trial]]:
-    """The solver has the methods and the name of one; the forms to hold it against."""
-    missing = [name for name in _METHODS if not callable(getattr(solver, name, None))]
+def _check_contract(judge: Checker, solver: Any) -> list[type]:
+    """Check that the solver has the methods and the name of one, and return the forms of its trials."""
+    missing = [name for name in ("refuse", "solve") if not callable(getattr(solver, name, None))]
     missing += sorted(getattr(solver, "__abstractmethods__", ()))
     if missing:
         judge.fail("a solver has the methods", ", ".join(missing))
-    if inspect.isclass(solver) or not isinstance(solver, Solver):
+    if not isinstance(solver, Solver):
         judge.fail("it is an instance of a subclass of ucm.forms.solver.Solver", type(solver))
     if not isinstance(getattr(solver, "name", None), str):
         judge.fail("it has a `name`", getattr(solver, "name", None))
-    known = [form for form in solver.takes if form in _TRIALS]
-    if not known:
+    forms = [form for form in solver.takes if form in _TRIALS]
+    if not forms:
         names = ", ".join(form.__name__ for form in solver.takes)
         judge.fail("its form is MinNorm, UnitNorm or Composite", names)
-    return lambda rng: (trial for form in known for trial in _TRIALS[form](rng))
+    return forms
 
 
 def _refusal(judge: Checker, solver: Solver[Any], form: Any) -> str | None:
@@ -277,11 +264,12 @@ def _run(
     judge: Checker, solver: Solver[Any], trial: _Trial, start: Answer | None = None, **options: Any
 ) -> tuple[Answer, Monitor]:
     """Run the solver once and judge the answer."""
-    monitor = Monitor(judge.tol, **options)
-    given = trial.given
+    monitor, lowering = Monitor(judge.tol, **options), trial.lowering
+    inputs = [lowering.data.X, lowering.data.y]
+    inputs += [lowering.image.center] if isinstance(lowering, DistanceLowering | SphereLowering) else []
     if start is not None:
-        given += [*start.q, *(v for v in (start.w, start.slopes) if v is not None)]
-    before = [v.copy() for v in given]
+        inputs += [*start.q, *(v for v in (start.w, start.slopes) if v is not None)]
+    copies = [v.copy() for v in inputs]
     try:
         answer = solver.solve(trial.form, monitor, start)
     except Exception as error:
@@ -290,9 +278,9 @@ def _run(
         judge.fail("`solve` gives an Answer", type(answer).__name__)
     if answer.status not in STATUSES:
         judge.fail(f"the status is one of {', '.join(STATUSES)}", repr(answer.status))
-    for old, new in zip(before, given, strict=True):
+    for old, new in zip(copies, inputs, strict=True):
         if not np.array_equal(old, new):
-            judge.fail("what it was given is unchanged", old, new)
+            judge.fail("the inputs are unchanged", old, new)
     passes = [0.0, *(record["passes"] for record in monitor.history), monitor.passes]
     if not (np.diff(passes) >= 0.0).all():
         judge.fail("passes only grow", passes)
@@ -313,23 +301,20 @@ def _check_trial(judge: Checker, solver: Solver[Any], trial: _Trial, rng: np.ran
         for start in (trial.elsewhere(rng), answer):
             trial.judge(judge, run(start)[0])
     short, monitor = run(max_iter=1)
-    if len(monitor.history) > 1:  # a program in other hands may report once, at its end
+    if len(monitor.history) > 1:  # an external program may report once, at its end
         judge.at_most("`max_iter=1` stops it", monitor.history[-1]["iteration"], 1)
-    if short.status != "max_iter":
-        trial.judge(judge, short)
-    seen: list[Any] = []
-    stopped, _ = run(callback=lambda record: seen.append(record) is None)
-    judge.at_most("it stops where the callback answers True", len(seen), 1)
-    if stopped.status != "interrupted":
-        trial.judge(judge, stopped)
-    ended, monitor = run(time_limit=1e-9)
+    records: list[Any] = []
+    stopped, _ = run(callback=lambda record: records.append(record) is None)
+    judge.at_most("it stops where the callback answers True", len(records), 1)
+    late, monitor = run(time_limit=1e-9)
     judge.at_most("it stops where the time is over", len(monitor.history), 1)
-    if ended.status != "interrupted":
-        trial.judge(judge, ended)
+    for answer, status in ((short, "max_iter"), (stopped, "interrupted"), (late, "interrupted")):
+        if answer.status != status:
+            trial.judge(judge, answer)
 
 
 def _check_tilts(judge: Checker, solver: Solver[Composite], rng: np.random.Generator) -> None:
-    """A session solves the majorants of an objective, at one point after another."""
+    """Check that a session solves the majorants of an objective at one point after another."""
     data = bind(rng.standard_normal((14, 3)) + 0.3 * _Y[:, None], _Y, (2.0, 0.5))
     for loss in (Ramp(0.5), Logistic()):
         for penalty in (0.5 * CappedL1(1.0), 0.5 * L2()):
@@ -349,7 +334,7 @@ def _check_tilts(judge: Checker, solver: Solver[Composite], rng: np.random.Gener
                     judge.fail(f"{model!r}, tilted, is solved", answer.status, answer.message)
                 w, b = answer.plane
                 margin = data.y * (data.X @ w + b)
-                height = G.value(margin, w, data.y, data.weights, data.groups) - plane.height
-                height -= float(plane.margin @ margin) + float(plane.normal @ w)
-                error = abs(height - best) / max(abs(best), 1.0)
+                value = G.value(margin, w, data.y, data.weights, data.groups) - plane.height
+                value -= float(plane.margin @ margin) + float(plane.normal @ w)
+                error = abs(value - best) / max(abs(best), 1.0)
                 judge.at_most(f"{model!r}, tilted, is solved", error, judge.tol + _CLARABEL)

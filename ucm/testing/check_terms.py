@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from ucm.data.linear_map import Vec
@@ -13,13 +15,12 @@ from ucm.language.terms import (
     Loss,
     Penalty,
     ProximalPenalty,
-    SubtractedPenalty,
 )
 from ucm.testing.checker import Checker, check_jacobian, check_program, groups_in_turn
 
 
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
-    """Hold a loss against its laws, and its convex parts against CVXPY.
+    """Check the laws of a loss, and its convex parts against CVXPY.
 
     The value is the sum of its parts; each part is convex in minus the margin; its
     gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
@@ -46,43 +47,40 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     """
     rng = np.random.default_rng(seed)
     margin = np.concatenate([3.0 * rng.standard_normal(20), [0.0, 1.0, -1.0]])
-    judge = Checker(repr(loss), tol)
-    added, subtracted = loss.split()
     y = np.where(np.arange(margin.size) % 3 == 0, -1.0, 1.0)
     groups = groups_in_turn(loss, margin.size)
-    parts = sum(part.value(margin, y, None, groups) for part in added)
-    parts -= sum(part.value(margin, y, None, groups) for part in subtracted)
-    whole = loss.value(margin, y, None, groups)
-    judge.equal("the value is that of its split", parts, whole)
+    judge = Checker(repr(loss), tol)
+    total = loss.value(margin, y, None, groups)
+    added, subtracted = ([part.value(margin, y, None, groups) for part in parts] for parts in loss.split())
+    judge.equal("the value is that of its split", sum(added) - sum(subtracted), total)
     each = sum(loss.values(t, y, groups)[i] for i, t in enumerate(np.eye(margin.size) * margin))
-    judge.equal("the loss is a sum over samples", each, whole)
+    judge.equal("the loss is a sum over samples", each, total)
     repeated = None if groups is None else np.repeat(groups, 2)
     twice = loss.value(np.repeat(margin, 2), np.repeat(y, 2), None, repeated)
     doubled = loss.value(margin, y, np.full(y.size, 2.0), groups)
     judge.equal("a weight is a repetition", doubled, twice)
-    for part in (*added, *subtracted):
+    for part in itertools.chain(*loss.split()):
         _check_convex_loss(part, margin, rng, tol)
 
 
 def _check_convex_loss(loss: ConvexLoss, margin: Vec, rng: np.random.Generator, tol: float) -> None:
     judge = Checker(repr(loss), tol)
     u, low, top = loss.offset - margin, loss.lowest(), loss.steepest()
-    s, height = loss.gradient(u), loss.each(margin)
+    s, value = loss.gradient(u), loss.each(margin)
     judge.at_most("no slope is below the one at -inf", low - s)
     judge.at_most("no slope is above the one at inf", s - top)
     judge.at_most("the slopes grow: l is convex", -np.diff(s[np.argsort(u)]), tol)
     size = np.abs(u * s)
-    judge.equal("l(u) + l*(l'(u)) = u l'(u)", u * s - loss.conjugate(s), height, size=size)
+    judge.equal("l(u) + l*(l'(u)) = u l'(u)", u * s - loss.conjugate(s), value, size=size)
     points = rng.standard_normal(u.size)
     points = np.clip(points if low < 0.0 else np.abs(points), low, top)
-    below = np.maximum(u * points - loss.conjugate(points), height)
-    judge.equal("l(u) + l*(s) >= u s", below, height, size=size + np.abs(u * points))
+    largest = np.maximum(u * points - loss.conjugate(points), value)
+    judge.equal("l(u) + l*(s) >= u s", largest, value, size=size + np.abs(u * points))
     for t in (0.1, 1.0, 30.0):
         v = 2.0 * rng.standard_normal(u.size)
         p = loss.conjugate_prox(v, t)
-        best = 0.5 * (p - v) ** 2 + t * loss.conjugate(p)
-        for other in (points, np.clip(p + 1e-3, low, top), np.clip(p - 1e-3, low, top)):
-            gain = best - 0.5 * (other - v) ** 2 - t * loss.conjugate(other)
+        for x in (points, np.clip(p + 1e-3, low, top), np.clip(p - 1e-3, low, top)):
+            gain = 0.5 * ((p - v) ** 2 - (x - v) ** 2) + t * (loss.conjugate(p) - loss.conjugate(x))
             judge.at_most("the proximal map solves its problem", gain, 10.0 * tol * (1.0 + t))
         slope = np.diag(np.broadcast_to(loss.conjugate_prox_slope(v, t, p), v.shape))
         check_jacobian(judge, lambda v, t=t: loss.conjugate_prox(v, t), v, slope, np.eye(v.size))
@@ -92,12 +90,12 @@ def _check_convex_loss(loss: ConvexLoss, margin: Vec, rng: np.random.Generator, 
         judge.equal("the gradient is that of the value", slopes, s, 1e-4)
     c = loss.slope()
     if c is not None:
-        judge.equal("l(u) = slope max(0, u)", c * np.maximum(u, 0.0), height, 10.0 * tol)
+        judge.equal("l(u) = slope max(0, u)", c * np.maximum(u, 0.0), value, 10.0 * tol)
     check_program(judge, loss.cvxpy, lambda t: float(loss.each(t).sum()), [margin])
 
 
 def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:
-    """Hold a penalty against its laws, and its convex parts against CVXPY.
+    """Check the laws of a penalty, and its convex parts against CVXPY.
 
     The value is the difference of its parts; the added parts have proximal maps, conjugates and gauges
     that belong together (Fenchel and Young, Moreau); the subtracted parts are convex, with
@@ -129,77 +127,65 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     judge.at_most("the penalty of 0 is 0", abs(penalty.value(np.zeros(dim))))
     added, subtracted = penalty.split()
     for w in points:
-        parts = sum(part.value(w) for part in added) - sum(part.value(w) for part in subtracted)
+        difference = sum(part.value(w) for part in added) - sum(part.value(w) for part in subtracted)
         judge.at_most("the penalty is not negative", -penalty.value(w))
-        judge.equal("the value is that of its split", parts, penalty.value(w))
+        judge.equal("the value is that of its split", difference, penalty.value(w))
     for part in added:
         _check_calculus(part, points, tol)
-        _check_expressions(part, points, tol)
+        check_program(Checker(repr(part), tol), part.cvxpy, part.value, points)
     total = CombinedPenalty(added)
     if len(added) > 1 and total.proximal():
         _check_calculus(total, points, tol)
-    for part in subtracted:
-        _check_subtracted(part, points, tol)
+    for function in subtracted:
+        judge = Checker(repr(function), tol)
+        for w in points:
+            g = function.subgradient(w)
+            excess = [function.value(w) + float(g @ (x - w)) - function.value(x) for x in points]
+            judge.at_most("a subgradient is below the function", excess, tol * (1.0 + np.abs(g).sum()))
     if isinstance(penalty, FoldedConcave):
         _check_folded(penalty, points, tol)
 
 
 def _check_calculus(R: ProximalPenalty | CombinedPenalty, points: list[Vec], tol: float) -> None:
-    """Value, proximal map, conjugate and gauge belong together."""
+    """Check value, proximal map, conjugate, gauge and norms against each other."""
     judge = Checker(repr(R), tol)
     for v in points:
         for t in (0.05, 1.0):
             w = R.prox(v, t)
             z = (v - w) / t  # a subgradient at w: Moreau
             judge.at_most("v - prox(v) lies in the domain of R*", R.gauge(z), 1.0 + 1e-9)
-            height, size = R.value(w), abs(float(z @ w))
-            judge.equal(
-                "R(w) + R*(z) = <z, w> at the proximal map", float(z @ w) - R.conjugate(z), height,
-                10.0 * tol, size,
-            )  # fmt: skip
-            if not isinstance(R, ScaledPenalty):  # whose Jacobian is that of its term
+            value, size = R.value(w), abs(float(z @ w))
+            law = "R(w) + R*(z) = <z, w> at the proximal map"
+            judge.equal(law, float(z @ w) - R.conjugate(z), value, 10.0 * tol, size)
+            if not isinstance(R, ScaledPenalty):  # its Jacobian is that of its term
                 slope = R.prox_slope_times(v, t, np.eye(v.size))
-                ways = (*np.eye(v.size)[:2], np.linspace(-1.0, 1.0, v.size))
-                check_jacobian(judge, lambda v, t=t: R.prox(v, t), v, slope, ways, 1e-3)
-            for other in points:
-                short = float(z @ other) - R.conjugate(z) - R.value(other)
-                slack = tol * (1.0 + abs(height) + size) * (1.0 + v.size)
-                judge.at_most("R(w) + R*(z) >= <z, w>", short, slack)
+                directions = (*np.eye(v.size)[:2], np.linspace(-1.0, 1.0, v.size))
+                check_jacobian(judge, lambda v, t=t: R.prox(v, t), v, slope, directions, 1e-3)
+            for x in points:
+                excess = float(z @ x) - R.conjugate(z) - R.value(x)
+                slack = tol * (1.0 + abs(value) + size) * (1.0 + v.size)
+                judge.at_most("R(w) + R*(z) >= <z, w>", excess, slack)
+    norms = None if isinstance(R, CombinedPenalty) else R.norms()
+    for v in points if norms is not None else ():
+        each = np.array([np.abs(v).sum(), float(v @ v), np.abs(v).max()])
+        judge.equal("the value is that of its norms", each @ norms, R.value(v))
     if 0.0 < R.gauge(points[1]) < np.inf:
         edge = points[1] / R.gauge(points[1])
         judge.equal("the gauge is homogeneous", R.gauge(edge), 1.0, 1e-9)
-        worst = [float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points]
-        judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
-
-
-def _check_expressions(penalty: ProximalPenalty, points: list[Vec], tol: float) -> None:
-    """The value is that of the expression in CVXPY, and that of its norms where these are known."""
-    judge, known = Checker(repr(penalty), tol), penalty.norms()
-    check_program(judge, penalty.cvxpy, penalty.value, points)
-    for v in points if known is not None else ():
-        norms = np.array([np.abs(v).sum(), float(v @ v), np.abs(v).max()])
-        judge.equal("the value is that of its norms", norms @ known, penalty.value(v))
-
-
-def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) -> None:
-    judge = Checker(repr(part), tol)
-    for w in points:
-        g = part.subgradient(w)
-        above = [part.value(w) + float(g @ (x - w)) - part.value(x) for x in points]
-        judge.at_most("a subgradient is below the function", above, tol * (1.0 + np.abs(g).sum()))
+        excess = [float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points]
+        judge.at_most("R* is finite on the edge of its domain", excess, tol * 10.0)
 
 
 def _check_folded(penalty: FoldedConcave, points: list[Vec], tol: float) -> None:
     judge = Checker(repr(penalty), tol)
     s = np.linspace(0.0, 6.0, 400)
     r, slope = penalty.profile(s), penalty.slope(s)
-    between = np.diff(r) / np.diff(s)
+    quotient = np.diff(r) / np.diff(s)
     judge.at_most("r(0) = 0", abs(float(r[0])))
     judge.at_most("the slopes fall: r is concave", np.diff(slope), tol)
     judge.at_most("r grows", -slope)
-    judge.at_most("the slope is that of r", [between - slope[:-1], slope[1:] - between], tol * 1e3)
+    judge.at_most("the slope is that of r", [quotient - slope[:-1], slope[1:] - quotient], tol * 1e3)
     for w in points:
-        sizes, start = penalty.lengths(w), penalty.tangent().value(w)
-        judge.equal("the tangent has the slope at 0", start, float(slope[0]) * float(sizes.sum()))
-        heights = penalty.profile(sizes)
-        judge.equal("the value is the sum of the profiles", penalty.value(w), heights.sum())
+        sizes, tangent = penalty.lengths(w), penalty.tangent().value(w)
+        judge.equal("the tangent has the slope at 0", tangent, float(slope[0]) * float(sizes.sum()))
+        judge.equal("the value is the sum of the profiles", penalty.value(w), penalty.profile(sizes).sum())

@@ -1,4 +1,4 @@
-"""Laws of objects of several kinds, and a checker that names the subject, the law and the numbers."""
+"""Laws of several kinds of objects, and a checker that names the subject, the law and the numbers."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Checker:
 
 def groups_in_turn(node: Node, m: int) -> Any:
     """Return the groups of a declaration, each for two samples in turn, (m,); None without groups."""
-    named = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
-    labels = [label for label in named if label is not None]
+    all_labels = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
+    labels = [label for label in all_labels if label is not None]
     return np.array(labels, dtype=object)[np.arange(m) // 2 % len(labels)] if labels else None
 
 
@@ -65,7 +65,7 @@ def check_support(
 
     Parameters
     ----------
-    support : the height of a direction, inf where there is none, and a maximiser or None
+    support : the support function at a direction, which may be inf, and a maximiser or None
     members : points of the set
     exact : False for an upper bound of the support, which need not be subadditive
     """
@@ -73,22 +73,22 @@ def check_support(
     def slack(d: Vec, x: Vec | None) -> float:
         return judge.tol * (np.abs(d).max() * max(1.0, 0.0 if x is None else np.abs(x).sum()) + 1e-300)
 
-    found, members = [], list(members)
+    supports: list[tuple[Vec, float, float]] = []
+    members = list(members)
     for d in directions:
         top, x = support(d)
         if not np.isfinite(top):
             continue
-        near = slack(d, x)
+        tol = slack(d, x)
         if x is not None:
-            judge.at_most("the support is attained", abs(top - float(d @ x)), near)
+            judge.at_most("the support is attained", abs(top - float(d @ x)), tol)
             members.append(x)
-        double = support(2.0 * d)[0]
-        judge.at_most("the support is homogeneous", abs(double - 2.0 * top), 4.0 * near)
-        for e, other, rest in found if exact else ():
-            both = support(d + e)[0] - top - other
-            judge.at_most("the support is subadditive", both, 2.0 * (near + rest))
-        found.append((d, top, near))
-    for d, top, _ in found:
+        judge.at_most("the support is homogeneous", abs(support(2.0 * d)[0] - 2.0 * top), 4.0 * tol)
+        for e, other, other_tol in supports if exact else ():
+            excess = support(d + e)[0] - top - other
+            judge.at_most("the support is subadditive", excess, 2.0 * (tol + other_tol))
+        supports.append((d, top, tol))
+    for d, top, _ in supports:
         for x in members:
             judge.at_most("no point is beyond the support", float(d @ x) - top, slack(d, x))
 
@@ -101,23 +101,23 @@ def check_jacobian(
     directions: Iterable[Vec],
     tol: float = 1e-4,
 ) -> None:
-    """J is a Jacobian of a proximal map or a projection at v: symmetric, between 0 and I, and the derivative
-    in every direction in which the slopes of the map on both sides of v agree."""
+    """Check that J is a Jacobian of a proximal map or a projection at v: symmetric, between 0 and I, and the
+    derivative in every direction in which the slopes of the map on both sides of v agree."""
     judge.at_most("the slope of the proximal map is symmetric", np.abs(J - J.T), 1e-9)
     eigenvalues = np.linalg.eigvalsh(0.5 * (J + J.T))
     judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)
     judge.at_most("the slope of the proximal map is at most I", eigenvalues - 1.0, 1e-7)
     h = 1e-6 * (1.0 + float(np.abs(v).max()))
-    here = prox(v)
+    center = prox(v)
     for d in directions:
-        ahead, behind = prox(v + h * d), prox(v - h * d)
-        if np.abs(ahead - 2.0 * here + behind).max() <= 1e-3 * h:  # no kink between them
-            error = np.abs((ahead - behind) / (2.0 * h) - J @ d)
+        plus, minus = prox(v + h * d), prox(v - h * d)
+        if np.abs(plus - 2.0 * center + minus).max() <= 1e-3 * h:  # no kink between them
+            error = np.abs((plus - minus) / (2.0 * h) - J @ d)
             judge.at_most("the slope of the proximal map is its derivative", error, tol)
 
 
 def check_size(judge: Checker, size: Size | None) -> None:
-    """The number that a declared scalar derives leads back to it."""
+    """Check that the number that a declared scalar derives leads back to it."""
     if size is not None and np.isfinite(size.number):
         again = size.derived(size.inverse(size.number))
         judge.equal("`inverse` undoes `derived`", again, size.number, 1e-9)
@@ -126,20 +126,20 @@ def check_size(judge: Checker, size: Size | None) -> None:
 def check_program(
     judge: Checker, cvxpy: Callable[..., Any], value: Callable[[Vec], float], points: Iterable[Vec]
 ) -> None:
-    """The CVXPY form of a term has its values, and is convex and DPP.
+    """Check that the CVXPY form of a term has its values, and is convex and DPP.
 
     Parameters
     ----------
     cvxpy : of the point, a factor and a `Scope`
     """
     for v in (points := list(points)):
-        found = cp.sum(cvxpy(cp.Constant(v), 1.0, Parameters())).value
-        judge.equal("the value agrees with CVXPY", found, value(v))
+        expression = cp.sum(cvxpy(cp.Constant(v), 1.0, Parameters()))
+        judge.equal("the value agrees with CVXPY", expression.value, value(v))
     program = cp.Minimize(cp.sum(cvxpy(cp.Variable(points[0].size), 2.0, Parameters())))
     if not cp.Problem(program).is_dcp(dpp=True):
         judge.fail("CVXPY sees it convex, and DPP", program)
 
 
 def optimum(sense: Any, constraints: list[Any]) -> float:
-    """The value of `cvxpy.Maximize(...)` or `Minimize(...)` under constraints, by Clarabel."""
+    """Return the value of `cvxpy.Maximize(...)` or `Minimize(...)` under constraints, by Clarabel."""
     return float(cp.Problem(sense, constraints).solve(solver=cp.CLARABEL))
