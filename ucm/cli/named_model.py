@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from inspect import Parameter, signature
-from typing import Any
 
 from ucm.errors import ParameterError, did_you_mean
 from ucm.language import models
-from ucm.language.parameter import Param
+from ucm.language.objective import Objective
+from ucm.language.parameter import Param, Scalar
+from ucm.language.robust import RobustMargin
 
 _NUMBERS = ("Scalar", "Scalar | None", "float")
 
 
 def model_names() -> list[str]:
     """Return the names of the models of `ucm.models` whose parameters are all numbers."""
-    return [name for name in models.__all__ if _not_a_number(name) is None]
+    return [name for name in models.__all__ if all(p.annotation in _NUMBERS for p in _parameters(name))]
 
 
-def _parameters(name: str) -> Mapping[str, Parameter]:
-    return signature(getattr(models, name)).parameters
-
-
-def _not_a_number(name: str) -> str | None:
-    """Return the first parameter of a model that is not a number."""
-    return next((w for w, p in _parameters(name).items() if p.annotation not in _NUMBERS), None)
+def _parameters(name: str) -> list[Parameter]:
+    return list(signature(getattr(models, name)).parameters.values())
 
 
 def defaults(name: str) -> dict[str, float | None]:
@@ -33,9 +29,9 @@ def defaults(name: str) -> dict[str, float | None]:
     Alternative parameters, which are keyword-only, are left out.
     """
     return {
-        parameter: None if p.default is p.empty else p.default
-        for parameter, p in _parameters(name).items()
-        if p.kind is not Parameter.KEYWORD_ONLY
+        p.name: None if p.default is p.empty else p.default
+        for p in _parameters(name)
+        if p.kind is not p.KEYWORD_ONLY
     }
 
 
@@ -53,34 +49,33 @@ def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
     return values
 
 
-def declare(name: str, given: Mapping[str, float] | None = None) -> Any:
-    """Return `ucm.models.<name>` with the values given.
+def declare(name: str, values: Mapping[str, float] | None = None) -> RobustMargin | Objective:
+    """Return `ucm.models.<name>` with these values of parameters.
 
     A parameter without a value gets its default, or is relative: half of its admissible interval.
 
     Raises
     ------
     ParameterError
-        No model has the name, or a parameter is not a number, or the model has no parameter that is given.
+        No model has the name, or a parameter is not a number, or the model has no parameter of a name.
     """
-    given = given or {}
-    if name not in models.__all__:
-        known = model_names()
-        remedy = did_you_mean([name], known) or f"; take one of {', '.join(known)}"
+    arguments: dict[str, Scalar] = dict(values or {})
+    if name not in model_names():
+        if name in models.__all__:
+            raise ParameterError(
+                f"model {name!r}: expected a model whose parameters are numbers; write "
+                f"ucm.to_json(ucm.models.{name}(...)) to a file and give it by --model-file"
+            )
+        remedy = did_you_mean([name], model_names()) or f"; take one of {', '.join(model_names())}"
         raise ParameterError(f"model {name!r}: not known{remedy}")
-    if other := _not_a_number(name):
-        raise ParameterError(
-            f"model {name!r}: expected a model whose parameters are numbers, got one that takes {other} "
-            f"too; write ucm.to_json(ucm.models.{name}(...)) to a file and give it by --model-file"
-        )
-    known, default = _parameters(name), defaults(name)
-    for parameter in given:
-        if parameter not in known:
-            raise ParameterError(f"{name}: no parameter {parameter!r}; it has {', '.join(known) or 'none'}")
-    alternatives = known.keys() - default.keys()
-    if given.keys() & alternatives:  # in place of the other parameters
-        if missing := alternatives - given.keys():
+    parameters, default = [p.name for p in _parameters(name)], defaults(name)
+    if unknown := arguments.keys() - set(parameters):
+        raise ParameterError(f"{name}: no parameter {unknown.pop()!r}; it has {', '.join(parameters)}")
+    alternatives = set(parameters) - default.keys()
+    if arguments.keys() & alternatives:  # in place of the other parameters
+        if missing := alternatives - arguments.keys():
             raise ParameterError(f"{name}: expected a value of {missing.pop()} too; write --param")
-        return getattr(models, name)(**given)
-    values = {w: Param(w, 0.5, relative=True) if x is None else x for w, x in default.items()}
-    return getattr(models, name)(**{**values, **given})
+    else:
+        relative = {w: Param(w, 0.5, relative=True) if x is None else x for w, x in default.items()}
+        arguments = {**relative, **arguments}
+    return getattr(models, name)(**arguments)
