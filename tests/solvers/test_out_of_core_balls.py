@@ -179,6 +179,14 @@ def test_heavy_tails_in_kl_balls(alpha: float) -> None:
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
 
 
+@pytest.mark.parametrize(("alpha", "status"), [(0.9, "optimal"), (0.5, "zero_in_set")])
+def test_rows_whose_weights_overflow_join_the_sample(alpha: float, status: str) -> None:
+    X, y = samples(20_000, 5)
+    X *= np.abs(np.random.default_rng(0).standard_t(1.5, (20_000, 1)))
+    found = ucm.solve(ucm.models.kl_svm(alpha), blocks(X, y, 1000))
+    assert found.status == status and found.stats.reads <= 16
+
+
 def test_one_row_a_class_in_balls() -> None:
     X, y = np.array([[0.0], [2.0]]), np.array([-1.0, 1.0])
     for ball in (ucm.KLBall(0.6), ucm.ChiSquareBall(rho=0.5)):

@@ -33,7 +33,6 @@ INSIDE = 1e-9
 """The violation up to which a point counts as one of U."""
 
 _NEAR = 1e-2  # violation: a point further outside is no inaccurate answer, but a wrong one
-_DENSE = 0.1  # density from which on products of dense matrices are faster
 _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of their maps
 _NONE = 1e-13  # a share that is taken for none
@@ -143,9 +142,7 @@ class _Couplings:
                     if j == k and not isinstance(B, ZeroMap):
                         own = own + sparse.csr_array(B.matrix())
                 rows.append(sparse.csr_array(sparse.diags_array(1.0 / u) @ own))
-            stacked = sparse.vstack(rows, format="csr")
-            dense = stacked.nnz > _DENSE * math.prod(stacked.shape)
-            self.B.append(stacked.toarray() if dense else stacked)
+            self.B.append(sparse.vstack(rows, format="csr"))
 
     def missed(self, p: Sequence[Vec]) -> Vec:
         return self.offset + sum(B @ v for B, v in zip(self.B, p, strict=True))
@@ -154,9 +151,8 @@ class _Couplings:
         """Return `sum_k s_k B_k J_k B_k'`."""
         H = np.zeros((self.offset.size, self.offset.size))
         for B, j, factor in zip(self.B, J, s, strict=True):
-            BD = B * j.d
-            product = BD @ B.T
-            H += factor * (product.toarray() if sparse.issparse(product) else product)
+            scaled = B.data * j.d[B.indices], B.indices, B.indptr
+            H += factor * (sparse.csr_array(scaled, shape=B.shape) @ B.T).toarray()
             if j.U.shape[1]:
                 BU = B @ j.U
                 H += factor * (BU @ j.S @ BU.T)

@@ -43,16 +43,22 @@ _LITTLE = 1e-2  # of the support
 
 
 def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
-    """Solve over a sample, which rows far beyond it join, then over all rows."""
+    """Solve over a sample, which rows far beyond it join, then over all rows.
+
+    A larger sample begins anew: where the weights of the new rows overflow, no step leads back.
+    """
     X, y = form.data.scaled_sample
-    z = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
-    function, all_rows = Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)
+    start = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
+    z, function, all_rows = start, Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)
     found: RowSums | None = None
     for _ in range(_FETCHES):
         counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
         sums = over_sample(form, X, y, monitor)
         own = monitor.child(monitor.tol)
-        z, _ = minimise(Balls(form, counts, monitor.tol), z, sums, own)
+        new, _ = minimise(Balls(form, counts, monitor.tol), start, sums, own)
+        if not np.isfinite(new).all():  # entries of far rows overflow
+            break
+        z = new
         message = function.message(z)
         found = all_rows(*message)
         if np.all(found.totals <= _LARGE) or monitor.timed_out:
