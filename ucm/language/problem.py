@@ -15,7 +15,7 @@ from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses.hinge import Hinge, HuberHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
 from ucm.language.node import LATEX, operator
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
@@ -27,7 +27,6 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.term_sums import PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss, Penalty
 
 
