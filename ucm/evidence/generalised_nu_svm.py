@@ -217,4 +217,4 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> c
         t == cp.multiply(data.y, (data.X / scale) @ omega + b),
         cp.norm(omega / scale, 2) <= bound,
     ]
-    return cp.Problem(cp.Minimize(total + scope.named()), constraints)
+    return cp.Problem(cp.Minimize(total + scope.zero()), constraints)

@@ -111,8 +111,8 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         return self.term.offset
 
     def slope(self) -> float | None:
-        inner = self.term.slope()
-        return None if inner is None else self.c() * inner
+        slope = self.term.slope()
+        return None if slope is None else self.c() * slope
 
     def smooth(self) -> bool:
         return self.term.smooth()
@@ -201,16 +201,16 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         return self.term.project_onto_domain_cone(z)
 
     def norms(self) -> tuple[float, float, float] | None:
-        inner, c = self.term.norms(), self.c()
-        return None if inner is None else (c * inner[0], c * inner[1], c * inner[2])
+        norms, c = self.term.norms(), self.c()
+        return None if norms is None else (c * norms[0], c * norms[1], c * norms[2])
 
     def box(self) -> tuple[Bound, Bound] | None:
-        inner, c = self.term.box(), self.c()
-        return None if inner is None else (c * inner[0], c * inner[1])
+        box, c = self.term.box(), self.c()
+        return None if box is None else (c * box[0], c * box[1])
 
     def gradient(self, w: Vec) -> Vec | None:
-        inner = self.term.gradient(w)
-        return None if inner is None else self.c() * inner
+        gradient = self.term.gradient(w)
+        return None if gradient is None else self.c() * gradient
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         return self.term.cvxpy(w, factor * self.factor, scope)
@@ -368,8 +368,8 @@ def combined(symbol: str, a: Any, b: Any) -> Any:
 def _factor(c: Any, term: Term) -> Scalar:
     factor = as_factor(c)
     if factor is None:
-        what = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
-        raise CompositionError(f"{term!r}: {what}; a term is multiplied by a number or a Param")
+        reason = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
+        raise CompositionError(f"{term!r}: {reason}; a term is multiplied by a number or a Param")
     return factor
 
 

@@ -136,8 +136,8 @@ class PointwiseLoss(Loss):
         """Return the loss of each margin, (m,)."""
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
-        found, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
-        return found if counts is None else np.where(counts, found, 0.0)
+        losses, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
+        return losses if counts is None else np.where(counts, losses, 0.0)
 
 
 class ConvexLoss(PointwiseLoss):
@@ -176,8 +176,8 @@ class ConvexLoss(PointwiseLoss):
         where s stays at an end of the domain; at a kink any number between the one-sided derivatives. By
         default a difference quotient."""
         h = 1e-6 * (1.0 + np.abs(v))
-        ahead, behind = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
-        return np.clip((ahead - behind) / (2.0 * h), 0.0, 1.0)
+        after, before = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
+        return np.clip((after - before) / (2.0 * h), 0.0, 1.0)
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
