@@ -83,7 +83,9 @@ class SampleWeights:
         """Return the distribution in proportion to the weights, the centre of the simplex."""
         q = np.empty(self.dim)
         for (index, sum_of_group), total in zip(self.groups, self.totals, strict=True):
-            q[index] = sum_of_group / total if self.weights is None else self.weights[index] * (sum_of_group / total)
+            q[index] = (
+                sum_of_group / total if self.weights is None else self.weights[index] * (sum_of_group / total)
+            )
         return q
 
     def outside(self, q: Vec) -> float:

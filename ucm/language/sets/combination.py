@@ -25,7 +25,7 @@ from ucm.language.contracts import (
     common_dimension,
 )
 from ucm.language.node import Notation, in_parentheses, signed_sum, source
-from ucm.language.parameter import Expression, Scalar, as_declared, with_value, value
+from ucm.language.parameter import Expression, Scalar, as_declared, value, with_value
 from ucm.language.sets.affine_image import reindexed, subpaths
 
 
