@@ -15,9 +15,9 @@ import ucm
 from ucm import neg, pos
 from ucm.evidence.out_of_core import hulls_proven
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
-from ucm.solvers.out_of_core.active_set import below
+from ucm.solvers.out_of_core.active_set import shortfalls
+from ucm.solvers.out_of_core.hulls import smoothed_newton
 from ucm.solvers.out_of_core.row_sums import RowSums
-from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -234,7 +234,7 @@ def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
 
 def test_the_terms_of_the_bound() -> None:
     d, positive = np.array([-2.0, 1.0, -0.5, 3.0]), np.array([True, True, False, False])
-    assert below(d, positive).tolist() == [2.0, 0.5]
+    assert shortfalls(d, positive).tolist() == [2.0, 0.5]
 
 
 def test_a_longer_normal_proves_no_more() -> None:

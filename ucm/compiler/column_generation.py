@@ -33,7 +33,7 @@ from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
-from ucm.solvers.out_of_core.passes import by_rounds
+from ucm.solvers.out_of_core.active_set import by_rounds
 
 _LIMIT = 40  # passes
 _SAMPLE = 2000  # rows in memory at the start

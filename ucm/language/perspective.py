@@ -107,21 +107,21 @@ def _conic(
 
 def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
     """Return the constraints `image in K`, the cones in the order of CVXPY."""
-    constraints: list[Any] = []
+    found: list[Any] = []
     ends = np.cumsum([0, dims.zero, dims.nonneg])
     if dims.zero:
-        constraints.append(image[: ends[1]] == 0)
+        found.append(image[: ends[1]] == 0)
     if dims.nonneg:
-        constraints.append(image[ends[1] : ends[2]] >= 0)
+        found.append(image[ends[1] : ends[2]] >= 0)
     at = int(ends[2])
     for size in dims.soc:
-        constraints.append(cp.SOC(image[at], image[at + 1 : at + size]))
+        found.append(cp.SOC(image[at], image[at + 1 : at + size]))
         at += size
     if dims.exp:
         rows = image[at : at + 3 * dims.exp]
-        constraints.append(cp.ExpCone(rows[0::3], rows[1::3], rows[2::3]))
+        found.append(cp.ExpCone(rows[0::3], rows[1::3], rows[2::3]))
         at += 3 * dims.exp
     if dims.p3d:
         rows = image[at : at + 3 * len(dims.p3d)]
-        constraints.append(cp.PowCone3D(rows[0::3], rows[1::3], rows[2::3], np.array(dims.p3d)))
-    return constraints
+        found.append(cp.PowCone3D(rows[0::3], rows[1::3], rows[2::3], np.array(dims.p3d)))
+    return found

@@ -7,7 +7,7 @@ wrong side of it, join the active set. The block of a row stores one byte of sta
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,8 +22,9 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Solver
+from ucm.native.functions import blas_threads
 
-LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
+_LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
 _HELD, _ACTIVE = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
 _WIDE = 3.0  # standard errors of a sample that the active set covers
 _NARROWER = 0.1  # ratio of the widths of successive passes
@@ -38,28 +39,28 @@ class PassSums(NamedTuple):
 
     Attributes
     ----------
-    below : by class the sums of `c_i max(0, -d_i)` for the distances d_i from the threshold
+    shortfalls : by class the sums of `c_i max(0, -d_i)` for the distances d_i from the threshold
     counts, points : by class the weights and weighted sums of the rows held at the cap
     tail : by class the sums of `c_i max(0, end - t_i)` for the margins t_i at the last plane
     under_counts, under_points : for each plane, `counts` and `points` of the rows with a margin below `end`
-    near : the least distance of a margin at the last plane from `end`
+    nearest : the least distance of a margin at the last plane from `end`
     """
 
-    below: Vec
+    shortfalls: Vec
     counts: Vec
     points: NDArray[np.float64]
     tail: Vec
     under_counts: NDArray[np.float64]
     under_points: NDArray[np.float64]
-    near: float
+    nearest: float
 
 
 class NewRows(NamedTuple):
-    """The rows of a block that join, class +1 first: labels times weights, states so far, places."""
+    """The rows of a block that join, class +1 first: labels times weights, last states, places."""
 
     X: Any
     y: Vec
-    was: NDArray[np.int8]
+    states: NDArray[np.int8]
     places: NDArray[np.int32]
 
 
@@ -69,13 +70,13 @@ def margins(X: Any, y: Any, plane: Plane) -> Vec:
     return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
 
 
-def below(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> Vec:
+def shortfalls(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> Vec:
     """Return the sums of `c_i max(0, -d_i)` over class +1 and over class -1."""
-    short = np.minimum(d, 0.0)
+    negative_parts = np.minimum(d, 0.0)
     if weights is not None:
-        short *= weights
-    whole, first = float(short.sum()), float(short @ positive)
-    return np.array([-first, first - whole])
+        negative_parts *= weights
+    total, first = float(negative_parts.sum()), float(negative_parts @ positive)
+    return np.array([-first, first - total])
 
 
 def screen(
@@ -99,7 +100,7 @@ def screen(
     d = X @ w
     d *= np.take(factors, side)
     d -= np.take(theta, side)
-    short = below(d, positive, weights)
+    sums = shortfalls(d, positive, weights)
     under = d < 0.0
     join = np.abs(d) <= np.take(reach, side)
     if state is None:
@@ -109,24 +110,20 @@ def screen(
         join &= state != _ACTIVE
         state = state.copy()
     places = np.concatenate([np.flatnonzero(join & positive), np.flatnonzero(join & ~positive)])
-    labels, was = y[places].astype(np.float64), state[places]
-    new = NewRows(table[places], labels, was, places.astype(np.int32))
+    new = NewRows(table[places], y[places].astype(np.float64), state[places], places.astype(np.int32))
     state[places] = _ACTIVE
     held = state == _HELD
     counts, points = _sums(X, side, weights, np.flatnonzero(held))
-    tail, near, parts = np.zeros(2), np.inf, []
+    tail, nearest, under_counts, under_points = np.zeros(2), np.inf, [], []
     for plane in planes:
-        off = margins(X, y, plane) - end
-        tail, near = below(off, positive, weights), float(np.abs(off).min(initial=np.inf))
-        parts.append(_sums(X, side, weights, np.flatnonzero(held & (off < 0.0))))
-    return state, (
-        PassSums(
-            short, counts, points, tail,
-            np.reshape([own for own, _ in parts], (-1, 2)),
-            np.reshape([own for _, own in parts], (-1, *points.shape)), near,
-        ),
-        new,
-    )  # fmt: skip
+        distances = margins(X, y, plane) - end
+        tail = shortfalls(distances, positive, weights)
+        nearest = float(np.abs(distances).min(initial=np.inf))
+        plane_counts, plane_points = _sums(X, side, weights, np.flatnonzero(held & (distances < 0.0)))
+        under_counts.append(plane_counts)
+        under_points.append(plane_points)
+    by_plane = np.reshape(under_counts, (-1, 2)), np.reshape(under_points, (-1, *points.shape))
+    return state, (PassSums(sums, counts, points, tail, *by_plane, nearest), new)
 
 
 def _sums(
@@ -140,7 +137,7 @@ def _sums(
 
 def _total(parts: list[PassSums]) -> PassSums:
     sums: list[Any] = [np.sum(values, axis=0) for values in zip(*parts, strict=True)]
-    return PassSums(*sums)._replace(near=min(part.near for part in parts))
+    return PassSums(*sums)._replace(nearest=min(part.nearest for part in parts))
 
 
 def _held(
@@ -163,31 +160,31 @@ class ActiveSet:
         self.c = [np.empty(0), np.empty(0)]
         self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
 
-    def add(self, found: Sequence[NewRows], caps: Vec) -> int:
+    def add(self, blocks: Sequence[NewRows], caps: Vec) -> int:
         """Add the rows of a pass and return their number."""
         p, weights = list(self.p), list(self.c)
         for c, sign in enumerate((1.0, -1.0)):
-            tables, own_p, own_c = [], [p[c]], [weights[c]]
-            for block, part in enumerate(found):
+            tables, class_p, class_c = [], [p[c]], [weights[c]]
+            for block, part in enumerate(blocks):
                 rows = np.flatnonzero(sign * part.y > 0.0)
                 if rows.size:
                     tables.append(part.X[rows])
-                    own_c.append(np.abs(part.y[rows]))
-                    own_p.append(part.was[rows] * caps[c] * own_c[-1])
+                    class_c.append(np.abs(part.y[rows]))
+                    class_p.append(part.states[rows] * caps[c] * class_c[-1])
                     self.places[c].append((block, part.places[rows]))
             if tables:
                 self.X[c] = stacked(tables if self.X[c] is None else [self.X[c], *tables])
-                p[c], weights[c] = np.concatenate(own_p), np.concatenate(own_c)
+                p[c], weights[c] = np.concatenate(class_p), np.concatenate(class_c)
         self.p, self.c = p, weights
-        return sum(part.y.size for part in found)
+        return sum(part.y.size for part in blocks)
 
     def put(self, blocks: list[Vec], values: Sequence[Vec]) -> None:
         """Write a value for each row of the active set into the vectors of the blocks."""
-        for places, own in zip(self.places, values, strict=True):
-            at = 0
+        for places, class_values in zip(self.places, values, strict=True):
+            start = 0
             for block, rows in places:
-                blocks[block][rows] = own[at : at + rows.size]
-                at += rows.size
+                blocks[block][rows] = class_values[start : start + rows.size]
+                start += rows.size
 
     @property
     def size(self) -> int:
@@ -252,59 +249,141 @@ class ActiveSetRun(ABC, Generic[Form]):
     caps : by class the weight of a row held at the cap
     states : of the rows, by block
     reach : by class the distance from the threshold up to which rows join
-    exact : the relative gap asked of the problem over the active set
+    exact : the relative gap required of the problem over the active set
+    solved : True if the current point may be the answer
+    settled : False while the objective still falls
     """
 
     caps: Vec
     reach: Vec
     exact: float
+    solved: bool
+    settled = True
 
     def __init__(self, form: Form, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
 
     @abstractmethod
     def run(self) -> Answer:
-        """Alternate passes over all rows and problems over the active set."""
+        """Solve a sample, then alternate passes over all rows and problems over the active set."""
 
+    @abstractmethod
+    def screened(self) -> tuple[int, PassSums]:
+        """Screen all rows; return the number of rows that joined the active set, and the sums."""
+
+    @abstractmethod
+    def verified(self, new: int, sums: PassSums) -> tuple[Answer, float, float]:
+        """Return the answer that a pass proves, its objective and its relative gap."""
+
+    @abstractmethod
+    def solve(self, sums: PassSums) -> Answer | None:
+        """Solve the problem over the active set; return an answer to end with it."""
+
+    def moved(self, sums: PassSums) -> PassSums | None:
+        """Return the sums of the next convex problem if the objective has decreased; None for one problem."""
+        return None
+
+    def restarted(self) -> bool:
+        """Begin again with a smaller active set; False if there is none."""
+        return False
+
+    def rounds(self, limit: int) -> Answer:
+        """Alternate passes over all rows and problems over the active set."""
+        monitor, answer, gap = self.monitor, Answer(), np.inf
+        for k in range(limit + 1):
+            new, sums = self.screened()
+            answer, objective, gap = self.verified(new, sums)
+            if self.solved:
+                monitor.latest = answer
+                stop = monitor.report(k, objective, gap)
+                if monitor.reached(gap) and self.settled:
+                    return answer
+                if stop:
+                    return answer.interrupted()
+            next_sums = self.moved(sums)
+            if next_sums is not None:
+                sums = next_sums
+            elif new == 0 and self.solved:
+                self.exact *= _FINER
+                if self.exact < _LEAST:
+                    return answer.ended("stalled", f"the gap stayed at {gap:.2g}")
+            if k == limit:
+                break
+            if self.active.nbytes <= self.budget:
+                ended = self.solve(sums)
+                if ended is not None:
+                    return ended
+            elif not self.restarted():
+                size = self.active.nbytes / 1e6
+                return answer.ended(
+                    "stalled",
+                    f"the rows near their thresholds take {size:.3g} MB; raise the budget, "
+                    "ucm.solvers.OutOfCoreActiveSet(budget=...)",
+                )
+        return answer.ended("max_iter", f"{limit} passes left a relative gap of {gap:.2g}; raise max_iter")
+
+    # --- parts of a round --------------------------------------------------------------------------
     def clear(self) -> None:
         """Begin a new active set."""
         self.states: dict[int, Any] = {}
         self.active = ActiveSet()
 
-    def screened(self, *message: Any) -> tuple[int, PassSums]:
-        """Screen all rows; return the number of rows that joined the active set, and the sums."""
-        found = self.form.data.source.map_reduce(screen, *message, states=self.states)
+    def screened_by(self, *message: Any) -> tuple[int, PassSums]:
+        """Call `screen` on all rows, and add the rows that join."""
+        blocks = self.form.data.source.map_reduce(screen, *message, states=self.states)
         self.monitor.count_read()
-        new = self.active.add([rows for _, rows in found], self.caps)
-        return new, _total([sums for sums, _ in found])
+        new = self.active.add([rows for _, rows in blocks], self.caps)
+        return new, _total([sums for sums, _ in blocks])
+
+    def weighted(
+        self, counts: NDArray[np.float64], points: NDArray[np.float64], slopes: NDArray[np.float64]
+    ) -> tuple[Vec, NDArray[np.float64]]:
+        """Return by class the sums of all weights q_i and of `q_i x_i`.
+
+        Parameters
+        ----------
+        counts, points : (2, k) and (2, k, n), by class and part of the held rows sums of c_i and c_i x_i
+        slopes : (2, k) the weights of rows with c_i = 1
+        """
+        totals, sums = (slopes * counts).sum(axis=1), (slopes[:, :, None] * points).sum(axis=1)
+        for c, p in enumerate(self.active.p):
+            if p.size:
+                totals[c] += p.sum()
+                sums[c] += self.active.X[c].T @ p
+        return totals, sums
+
+    def accuracy(self) -> float:
+        """Return the relative gap for the problem over the active set."""
+        return max(self.exact, _LEAST)
 
     def reach_of(self, X: Any, distances: Sequence[Vec]) -> Vec:
         """Return a reach for the distances of the rows of a sample from their threshold, by class."""
         rows, n = sum(d.size for d in distances), self.form.n
         row = X.nnz * 12 / rows if sparse.issparse(X) else 8 * n
         fewest = max(1, min(d.size for d in distances))
-        share = _WIDE * float(np.sqrt(n / fewest))
-        share = min(share, 0.75 * self.budget / max(1.0, row * self.form.data.m))
-        return np.array([_quantile(d, share, 2 * n) for d in distances])
+        fraction = _WIDE * float(np.sqrt(n / fewest))
+        fraction = min(fraction, 0.75 * self.budget / max(1.0, row * self.form.data.m))
+        return np.array([_quantile(d, fraction, 2 * n) for d in distances])
 
     def narrow(self) -> None:
+        """Reduce the reach of the next pass."""
         self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
 
-    def refined(self, answer: Answer, gap: float) -> Answer | None:
-        """Lower the gap for the problem over the same active set; return the answer if it cannot be lower."""
-        self.exact *= _FINER
-        return answer.ended("stalled", f"the gap stayed at {gap:.2g}") if self.exact < LEAST else None
 
-    def over_budget(self, answer: Answer, where: str) -> Answer:
-        """Return the answer of a run whose active set is too large."""
-        return answer.ended(
-            "stalled",
-            f"the rows {where} take {self.active.nbytes / 1e6:.3g} MB; raise the budget, "
-            "ucm.solvers.OutOfCoreActiveSet(budget=...)",
-        )
-
-
-def _quantile(distances: Vec, share: float, more: int) -> float:
-    """Return the distance of the nearest share of rows, and `more`; inf for all."""
-    k = int(np.ceil(share * distances.size)) + more
+def _quantile(distances: Vec, fraction: float, more: int) -> float:
+    """Return the distance of the nearest fraction of rows, and `more`; inf for all."""
+    k = int(np.ceil(fraction * distances.size)) + more
     return float(np.partition(distances, k)[k]) if k < distances.size - 1 else np.inf
+
+
+def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
+    """Return the answer of `run()`, after a first pass; on Ctrl-C the latest answer, `monitor.latest`."""
+    monitor.passes, monitor.reads = 1.0, 1
+    try:
+        with blas_threads(0, stored):  # blocks have threads of their own
+            return run()
+    except KeyboardInterrupt:
+        if monitor.latest is None:
+            raise
+        monitor.interrupted = True
+        return monitor.latest.interrupted()

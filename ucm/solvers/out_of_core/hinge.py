@@ -28,7 +28,6 @@ from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import (
-    LEAST,
     ActiveSetRun,
     ActiveSetWeights,
     PassSums,
@@ -68,15 +67,21 @@ class HingeRun(ActiveSetRun[RowLosses]):
 
     Attributes
     ----------
+    problem : the convex problem to start from, then the form
     at : the plane of the next pass
     plane : where the subtracted term has its tangent; None without one
     slopes : of the held rows, by class and side of the tail at the plane; None before the first problem
-    first : the size with which the active set began
+    least : the least value of the objective
+    best : the answer with this value
+    fell : True if the last pass lowered the objective
+    coarsest : the relative gap for the first problem over an active set
+    initial_size : the size with which the active set began
     """
 
     plane: Plane | None = None
     slopes: NDArray[np.float64] | None = None
-    first = 0
+    initial_size = 0
+    solved = True
 
     def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
@@ -87,8 +92,8 @@ class HingeRun(ActiveSetRun[RowLosses]):
     def run(self) -> Answer:
         form, first = self.form, self.form.first
         self.at = self._sample(first)
-        self._restart()
-        answer = self._passes(first, _PART, _LIMIT)
+        self._new_active_set()
+        answer = self._descend(first, _PART, _LIMIT)
         if form.convex or answer.status == "interrupted":
             return answer
         if answer.status != "converged":
@@ -96,91 +101,80 @@ class HingeRun(ActiveSetRun[RowLosses]):
         if form.hinged is not None:
             w, b = answer.plane
             self.at = w / form.unit, b / form.unit
-            self._restart()
+            self._new_active_set()
         self.monitor.latest = None
-        return self._passes(form, _FINER, _OUTER)
+        return self._descend(form, _FINER, _OUTER)
 
-    def _passes(self, form: RowLosses, share: float, most: int) -> Answer:
-        """Alternate passes and problems over the active set.
+    def _descend(self, problem: RowLosses, fraction: float, limit: int) -> Answer:
+        """Solve a problem from the current plane.
 
         Without a subtracted term every problem is the same but for its active set. With one, the tangent
         moves to where the objective has decreased.
         """
-        monitor, convex, limit = self.monitor, form.convex, self.monitor.limit(most)
-        kept, least, self.exact = Answer(w=self.at[0], b=self.at[1]), np.inf, share * monitor.tol
-        for k in range(limit + 1):
-            new, sums = self._pass(() if convex else (self.plane or self.at, self.at))
-            proof = self._proof(sums)
-            value, gap = form.value(proof), form.gap(proof)
-            settled = convex or least - value <= _SETTLED * monitor.tol * abs(value)
-            fell = not value >= least - _GAIN * abs(least)
-            before = None if kept.rows is None else self._again(kept.rows, proof, sums)
-            if before is not None and new and not convex:  # new rows may refine the problem
-                fell &= form.tangent_gap(before, proof) <= _FINER * monitor.tol
-            if fell:
-                least, kept = value, Answer(w=proof.w, b=proof.b, rows=proof)
-            elif before is not None:  # the last problem proves more of the plane of its tangent
-                kept = replace(kept, rows=before)
-                gap = form.gap(before)
-            monitor.latest = kept
-            stop = monitor.report(k, least, gap)
-            if monitor.reached(gap) and settled:
-                return kept
-            if stop:
-                return kept.interrupted()
-            if fell and not convex:
-                self.plane, self.exact = self.at, share * monitor.tol
-                sums = sums._replace(under_counts=sums.under_counts[-1:], under_points=sums.under_points[-1:])
-                if self.active.size > _MOVED * self.first:  # a new active set is smaller
-                    self._restart()
-                    new, sums = self._pass((self.at,))
-            elif new == 0 and self.slopes is not None:
-                ended = self.refined(kept, gap)
-                if ended is not None:
-                    return ended
-            if self.active.nbytes > self.budget:
-                return self.over_budget(kept, f"with margins near {self.kink:.3g}")
-            self._solve(form, sums)
-        return kept.ended("max_iter", f"{limit} passes did not reach the tolerance; raise max_iter")
+        self.problem, self.least, self.best = problem, np.inf, Answer(w=self.at[0], b=self.at[1])
+        self.coarsest = self.exact = fraction * self.monitor.tol
+        return self.rounds(self.monitor.limit(limit))
+
+    def screened(self) -> tuple[int, PassSums]:
+        return self._pass(() if self.problem.convex else (self.plane or self.at, self.at))
+
+    def verified(self, new: int, sums: PassSums) -> tuple[Answer, float, float]:
+        form, convex, tol = self.problem, self.problem.convex, self.monitor.tol
+        proof = self._proof(sums)
+        value, gap = form.value(proof), form.gap(proof)
+        self.settled = convex or self.least - value <= _SETTLED * tol * abs(value)
+        self.fell = not value >= self.least - _GAIN * abs(self.least)
+        before = None if self.best.rows is None else self._again(self.best.rows, proof, sums)
+        if before is not None and new and not convex:  # new rows may refine the problem
+            self.fell &= form.tangent_gap(before, proof) <= _FINER * tol
+        if self.fell:
+            self.least, self.best = value, Answer(w=proof.w, b=proof.b, rows=proof)
+        elif before is not None:  # the last problem proves more of the plane of its tangent
+            self.best = replace(self.best, rows=before)
+            gap = form.gap(before)
+        return self.best, self.least, gap
+
+    def moved(self, sums: PassSums) -> PassSums | None:
+        if self.problem.convex or not self.fell:
+            return None
+        self.plane, self.exact = self.at, self.coarsest
+        if self.active.size > _MOVED * self.initial_size:  # a new active set is smaller
+            self._new_active_set()
+            return self._pass((self.at,))[1]
+        return sums._replace(under_counts=sums.under_counts[-1:], under_points=sums.under_points[-1:])
 
     # --- a pass ------------------------------------------------------------------------------------
-    def _restart(self) -> None:
+    def _new_active_set(self) -> None:
         """Begin a new active set around the kink at the current plane."""
         self.clear()
-        self.slopes, self.first = None, 0
+        self.slopes, self.initial_size = None, 0
         X, y = self.form.data.sample
-        off = np.abs(self.kink - margins(X, y, self.at))
-        self.reach = self.reach_of(X, [off[sign * y > 0.0] for sign in _SIGNS])
+        distances = np.abs(self.kink - margins(X, y, self.at))
+        self.reach = self.reach_of(X, [distances[sign * y > 0.0] for sign in _SIGNS])
 
     def _pass(self, planes: tuple[Plane, ...]) -> tuple[int, PassSums]:
         w, b = self.at
         theta = np.array([self.kink - b, self.kink + b])
-        new, sums = self.screened(w, theta, self.reach, _SIGNS, self.end, planes)
-        self.first = self.first or new
+        new, sums = self.screened_by(w, theta, self.reach, _SIGNS, self.end, planes)
+        self.initial_size = self.initial_size or new
         return new, sums
 
     def _proof(self, sums: PassSums) -> LossProof:
         """Return the proof of the current plane: by the slopes of the rows, and by the tangent of the
         subtracted term."""
         (w, b), active = self.at, self.active
-        proof = LossProof(w, b, float(self.caps @ sums.below))
+        proof = LossProof(w, b, float(self.caps @ sums.shortfalls))
         if sums.under_counts.size:
             rest = self._tangent(self.at, sums, -1)
-            proof = replace(proof, tail=float(self.less @ sums.tail), near=sums.near, rest=rest)
+            proof = replace(proof, tail=float(self.less @ sums.tail), near=sums.nearest, rest=rest)
         if self.slopes is None:
             return proof
-        weights, points = self._held(sums)
-        totals = (self.slopes * weights).sum(axis=1)
-        at_totals = (self.slopes[:, :, None] * points).sum(axis=1)
-        for c, p in enumerate(active.p):
-            if p.size:
-                totals[c] += p.sum()
-                at_totals[c] += active.X[c].T @ p
+        totals, points = self.weighted(*self._held(sums), self.slopes)
         rows = ActiveSetWeights(self.form.data.source, self.states, active, self.slopes, active.p)
         if sums.under_counts.size:
             rows = self._less(rows, self.plane or self.at)
         gains = self.kink * totals
-        return replace(proof, slopes=totals, gains=gains, points=at_totals, rows=rows)
+        return replace(proof, slopes=totals, gains=gains, points=points, rows=rows)
 
     def _held(self, sums: PassSums) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return weights and sums of the held rows, by class and side of the tail at the plane."""
@@ -242,9 +236,9 @@ class HingeRun(ActiveSetRun[RowLosses]):
         self.monitor.count_work(own, problem.entries / max(1, self.form.data.stored))
         return answer
 
-    def _solve(self, form: RowLosses, sums: PassSums) -> None:
+    def solve(self, sums: PassSums) -> Answer | None:
         """Solve the problem over the active set: the plane, the slopes of the held rows and of its rows."""
-        active = self.active
+        form, active = self.problem, self.active
         weights, points = self._held(sums)
         under = [0.0 * c for c in active.c] if self.plane is None else self._under(self.plane)
         classes = [c for c in (0, 1) if active.c[c].size]
@@ -263,7 +257,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         if self.plane is not None:
             normal = sum((h.subgradient(self.plane[0]) for h in form.taken), start=np.zeros(form.n))
             problem = problem.tilted(LinearTerm(np.concatenate(tilts), normal))
-        answer = self._inside(problem, self.at, max(self.exact, LEAST))
+        answer = self._inside(problem, self.at, self.accuracy())
         self.at = answer.plane
         slopes = np.zeros(problem.m) if answer.slopes is None else answer.slopes
         slopes = np.clip(slopes, 0.0, c_of * np.where(y > 0.0, *self.caps))
@@ -273,3 +267,4 @@ class HingeRun(ActiveSetRun[RowLosses]):
         for (c, f), slope in zip(held, slopes[inside:], strict=True):
             self.slopes[c, f] = slope / weights[c, f]
         self.narrow()
+        return None

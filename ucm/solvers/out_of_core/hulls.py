@@ -9,6 +9,7 @@ weight that they had, and it is solved again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ucm import native
 from ucm.data.first_pass import taken
 from ucm.data.linear_map import Vec
 from ucm.data.maps import ComposedMap, SampleMap
+from ucm.errors import SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import SEPARATED, ZERO, Monitor
@@ -25,14 +27,20 @@ from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
-from ucm.solvers.out_of_core.active_set import LEAST, ActiveSetRun, ActiveSetWeights, PassSums
-from ucm.solvers.out_of_core.newton import over_rows
-from ucm.solvers.out_of_core.smoothed_newton import smoothed_newton
+from ucm.language.losses import HuberHinge
+from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
+from ucm.solvers.out_of_core.newton import RowFunction, newton_steps, over_rows
+from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums
 
 _TINY = float(np.finfo(float).tiny)
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # passes
 _RESTARTS = 3  # of an active set over its budget
+_FALL = 0.2  # ratio of successive widths of the smoothed problem
+_BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
+_WIDTHS = 20  # the largest number of widths
+_GAIN = 1e-3  # of F, the least gain of a step at one width
+_STEPS = 60  # at one width
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
 
 
@@ -73,60 +81,48 @@ class HullsRun(ActiveSetRun[RowHulls]):
     ----------
     w : (n,) of length 1
     theta : the thresholds of both classes
-    first : the reach of the first pass
+    widest : the reach of the first pass
     """
 
     w: Vec
     theta: Vec
-    first: Vec
+    widest: Vec
+    solved = False
+    restarts = 0
 
     def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         self.caps, self.exact = np.array(form.shares), 0.3 * monitor.tol
 
     def run(self) -> Answer:
-        form, monitor, limit = self.form, self.monitor, self.monitor.limit(_LIMIT)
         self._sample()
         self.clear()
-        answer, solved, restarts = Answer(w=self.w), False, 0
-        for k in range(limit + 1):
-            message = self.w, self.theta, self.reach, form.factors, -np.inf, ()
-            new, sums = self.screened(*message)
-            proof = self._proof(sums, solved)
-            answer, gap = Answer(w=self.w, rows=proof), form.gap(proof)
-            if solved:
-                monitor.latest = answer
-                stop = monitor.report(k, -form.bounds(proof)[1], gap)
-                if monitor.reached(gap):
-                    return answer
-                if stop:
-                    return answer.interrupted()
-                ended = self.refined(answer, gap) if new == 0 else None
-                if ended is not None:
-                    return ended
-            if k == limit:
-                return answer.ended("max_iter", f"{k} rounds left a relative gap of {gap:.2g}")
-            if self.active.nbytes > self.budget:
-                restarts += 1
-                if restarts > _RESTARTS or not self._restart(restarts):
-                    return self.over_budget(answer, "near their thresholds")
-                solved = False
-                continue
-            left = np.array(form.masses) - self.caps * sums.counts
-            weights = np.array([c.sum() for c in self.active.c])
-            short = ~((left > 0.0) & (left <= self.caps * weights * (1.0 + 1e-12)))
-            if short.any():  # the sample misled: the held rows leave no point
-                self.reach = np.where(short, 4.0 * self.first, self.reach)
-                self.first = np.where(short, 4.0 * self.first, self.first)
-                continue
-            if monitor.timed_out:  # the mass that is left, spread over the active set, is a point of U
-                spread = zip(left / weights, self.active.c, strict=True)
-                self.active.p = [part * c for part, c in spread]
-                return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
-            self._solve((np.array(form.factors) * self.caps) @ sums.points, left)
-            solved = True
-            self.narrow()
-        return answer.ended("stalled", "the rows held leave no point; raise tol")
+        return self.rounds(self.monitor.limit(_LIMIT))
+
+    def screened(self) -> tuple[int, PassSums]:
+        return self.screened_by(self.w, self.theta, self.reach, self.form.factors, -np.inf, ())
+
+    def verified(self, new: int, sums: PassSums) -> tuple[Answer, float, float]:
+        proof = self._proof(sums, self.solved)
+        answer = Answer(w=self.w, rows=proof)
+        return answer, -self.form.bounds(proof)[1], self.form.gap(proof)
+
+    def solve(self, sums: PassSums) -> Answer | None:
+        form, active = self.form, self.active
+        masses = np.array(form.masses) - self.caps * sums.counts
+        totals = np.array([c.sum() for c in active.c])
+        short = ~((masses > 0.0) & (masses <= self.caps * totals * (1.0 + 1e-12)))
+        if short.any():  # the sample misled: the held rows leave no point
+            self.widest = np.where(short, 4.0 * self.widest, self.widest)
+            self.reach = np.where(short, self.widest, self.reach)
+            return None
+        if self.monitor.timed_out:  # the remaining mass, spread over the active set, gives a point of U
+            active.p = [part * c for part, c in zip(masses / totals, active.c, strict=True)]
+            return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
+        self._solve((np.array(form.factors) * self.caps) @ sums.points, masses)
+        self.solved = True
+        self.narrow()
+        return None
 
     # --- the sample --------------------------------------------------------------------------------
     def _sample(self) -> None:
@@ -146,7 +142,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.w = self._direction(tables, weights, caps)
         scores, self.theta = self._thresholds(tables, weights, caps, form.masses)
         self.reach = self.reach_of(X, [np.abs(a - t) for a, t in zip(scores, self.theta, strict=True)])
-        self.first = self.reach.copy()
+        self.widest = self.reach.copy()
 
     def _direction(self, tables: list[Any], weights: list[Vec], caps: Vec) -> Vec:
         """Return w of the hulls of the sample, of smaller hulls if 0 lies in these, and the first axis if 0
@@ -184,36 +180,36 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     # --- a pass ------------------------------------------------------------------------------------
     def _proof(self, sums: PassSums, solved: bool) -> HullProof:
-        form, active, violation = self.form, self.active, 0.0
-        points = self.caps[:, None] * sums.points
-        for c, (cap, mass, p) in enumerate(zip(self.caps, form.masses, active.p, strict=True)):
-            violation = max(violation, abs(cap * sums.counts[c] + float(p.sum()) - mass) / mass)
+        form, active, caps = self.form, self.active, self.caps[:, None]
+        totals, points = self.weighted(sums.counts[:, None], sums.points[:, None], caps)
+        violation = float(np.abs(totals / form.masses - 1.0).max())
+        for cap, p, c in zip(self.caps, active.p, active.c, strict=True):
             if p.size:
-                points[c] += active.X[c].T @ p
-                over = float((p / active.c[c]).max() - cap) / cap
-                violation = max(violation, over, -float(p.min()) / cap)
-        caps = np.stack([self.caps] * 2, axis=1)
-        rows = ActiveSetWeights(form.data.source, self.states, active, caps, active.p)
-        losses, ones = self.caps * sums.below, np.ones(len(form.balls))
-        known = points if solved else None
-        heights = np.zeros(2)
-        return HullProof(self.w, -self.theta, ones, losses, known, violation, rows, heights)
+                violation = max(violation, float((p / c).max()) / cap - 1.0, -float(p.min()) / cap)
+        rows = ActiveSetWeights(form.data.source, self.states, active, np.tile(caps, 2), active.p)
+        losses, ones = self.caps * sums.shortfalls, np.ones(len(form.balls))
+        return HullProof(
+            self.w, -self.theta, ones, losses, points if solved else None, violation, rows, np.zeros(2)
+        )
 
-    def _restart(self, number: int) -> bool:
-        """Begin anew from Newton's method over all rows, at half the budget, then a quarter, ...; return
-        False if no reach has so few rows."""
+    def restarted(self) -> bool:
+        """Begin again from Newton's method over all rows, at half the budget, then a quarter, ...
+
+        False if no reach has so few rows.
+        """
+        self.restarts += 1
         row = self.active.nbytes / self.active.size
         rows, least = self.budget / row, 4.0 * self.form.n
-        if rows < 2.0 * least:
+        if self.restarts > _RESTARTS or rows < 2.0 * least:
             return False
-        found = smoothed_newton(
-            self.form, self.w, self.theta, self.first, max(0.5**number * rows, least),
+        start = smoothed_newton(
+            self.form, self.w, self.theta, self.widest, max(0.5**self.restarts * rows, least),
             over_rows(self.form, self.monitor), lambda: self.monitor.timed_out,
         )  # fmt: skip
-        if found is None:
+        if start is None:
             return False
-        self.w, self.theta, self.reach = found
-        self.first = self.reach.copy()
+        self.w, self.theta, self.reach = start
+        self.widest, self.solved = self.reach.copy(), False
         self.clear()
         return True
 
@@ -224,7 +220,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         q = problem.begin(Answer([p / mass for p, mass in zip(active.p, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set
-        own = self.monitor.child(max(self.exact, LEAST), zero_tol=0.1 * ZERO)
+        own = self.monitor.child(self.accuracy(), zero_tol=0.1 * ZERO)
         answer = self.inner.solve(problem, own, Answer(q, norm * self.w))
         self.monitor.count_work(own)
         active.p = [mass * v for mass, v in zip(left, answer.q, strict=True)]
@@ -242,3 +238,86 @@ def _threshold(a: Vec, weights: Vec, mass: float, cap: float) -> float:
     plain = (weights == 1.0).all()
     low, high = native.fill_to_mass(-a, cap if plain else cap * weights, mass)[2]
     return -high if np.isinf(low) else -0.5 * (low + high)
+
+
+def smoothed_newton(
+    form: RowHulls,
+    w: Vec,
+    theta: Vec,
+    reach: Vec,
+    most: float,
+    sums: Callable[..., RowSums],
+    timed_out: Callable[[], bool],
+) -> tuple[Vec, Vec, Vec] | None:
+    """Return w of length 1, thresholds and a reach with at most so many rows within, or None.
+
+    The method is Newton's in w and both thresholds, with dual multipliers of the masses, so that the domain
+    of the weights is a box: for a width delta > 0
+
+        F(w, mu) = 1/2 ||w||_2^2 + sum_c mass_c mu_c + cap_c sum_i h((-f_c w'x_i - mu_c) / delta) delta,
+
+    h the Huber function, 0 below 0 and of slope 1 above 1. `q_i = cap_c h'` are weights near the best, and
+    the rows with weights between 0 and the cap lie in a zone of this width. A step takes one pass and
+    n^2 / 2 + 3 n numbers of a class; the width falls until the rows near the zone are few.
+
+    Parameters
+    ----------
+    w, theta, reach : the start; w separates the hulls
+    most : the largest number of rows
+    sums : `row_sums` over all rows
+
+    Raises
+    ------
+    SolverError
+        A sum is NaN.
+    """
+    n, z, width = form.n, np.concatenate([w, -theta]), float(reach.max())
+    F = _smoothed(form, width)
+    found: RowSums | None = sums(*F.message(z))
+    size = 0.5 - F.value(z, found) / float(w @ w)
+    if size <= 0.0:
+        return None
+    if size > 0.0:  # the best multiple of w
+        z, width, found = size * z, size * width, found._replace(hessian=found.hessian / size)
+    delta = width
+    for _ in range(_WIDTHS):
+        F = _smoothed(form, delta)
+        for _, at, sums_at, value in newton_steps(F, z, sums, _STEPS, found):
+            found = None
+            if np.isnan(value):
+                raise SolverError(
+                    "rows: expected entries that stay finite numbers, got a NaN in sums over them; see "
+                    "that no row changes, scale the features, and solve again"
+                )
+            if timed_out():
+                return None
+            if sums_at is None:
+                continue
+            zone = delta * np.diagonal(sums_at.hessian)[n:] / form.shares  # rows of each class
+            if zone.min() == 0.0:  # no row determines the threshold
+                delta, z = 2.0 * delta, at
+                break
+            step = F.step(at, sums_at, value)
+            if -float(F.derivatives(at, sums_at)[0] @ step) > _GAIN * abs(value):
+                continue
+            if 2.0 * _BESIDE * zone.sum() <= most:
+                length = float(np.linalg.norm(at[:n]))
+                middle = -(at[n:] + 0.5 * delta) / length
+                wide = np.maximum(_BESIDE, n / zone)  # rows enough for a point of n numbers
+                return at[:n] / length, middle, wide * delta / length
+            delta, z = _FALL * delta, at + step
+            break
+        else:
+            return None
+    return None
+
+
+def _smoothed(form: RowHulls, delta: float) -> RowFunction:
+    """Return F for a width."""
+    fixed, slopes = np.array([0.0, delta]), np.eye(2)
+    parts = tuple(
+        ClassLoss(HuberHinge(1.0), c, f, share, fixed, np.stack([slopes[c], np.zeros(2)]))
+        for c, (f, share) in enumerate(zip(form.factors, form.shares, strict=True))
+    )
+    linear = np.concatenate([np.zeros(form.n), form.masses])
+    return RowFunction(form.n, parts, linear, 1.0)

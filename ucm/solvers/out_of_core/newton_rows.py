@@ -20,6 +20,7 @@ from ucm.forms.out_of_core import LossProof, RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
+from ucm.solvers.out_of_core.active_set import by_rounds
 from ucm.solvers.out_of_core.newton import (
     ProvenFunction,
     minimise,
@@ -28,7 +29,6 @@ from ucm.solvers.out_of_core.newton import (
     scaled_solve,
 )
 from ucm.solvers.out_of_core.newton_balls import solve_balls
-from ucm.solvers.out_of_core.passes import by_rounds
 from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
 _BIAS = 1e-12  # of the curvature in b

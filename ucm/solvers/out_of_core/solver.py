@@ -12,10 +12,9 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
-from ucm.solvers.out_of_core.active_set import ActiveSetRun
+from ucm.solvers.out_of_core.active_set import ActiveSetRun, by_rounds
 from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
 from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
-from ucm.solvers.out_of_core.passes import by_rounds
 
 _INNER = OptionSpec(
     "a solver of MinNorm, or of composite problems",
