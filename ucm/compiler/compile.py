@@ -53,14 +53,13 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import SampleNode
-from ucm.language.term_sums import split_scalar
 from ucm.solvers import SMO
 
 _MANY = 200_000  # least number of samples in memory that are read block by block

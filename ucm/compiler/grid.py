@@ -15,10 +15,9 @@ from ucm.errors import ParameterError, brief
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.parameter_range import interval_of, sizes_of
 from ucm.evidence.relative_sizes import intervals_of
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, TermMultiple
 from ucm.language.parameter import Expression, holds
 from ucm.language.robust import RobustMargin
-from ucm.language.term_sums import TermMultiple
 
 _DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
 

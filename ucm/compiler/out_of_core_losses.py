@@ -22,9 +22,8 @@ from ucm.forms.objective import unit_of, weighed
 from ucm.forms.out_of_core import RowLosses, WeightedRows
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
-from ucm.language.objective import Objective
+from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.term_sums import LossSum, split_scalar
 from ucm.language.terms import ConvexLoss, Penalty
 from ucm.solvers.out_of_core.active_set import margins
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses

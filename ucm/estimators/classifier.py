@@ -45,9 +45,8 @@ from ucm.language import models
 from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Logistic
 from ucm.language.node import Node
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.term_sums import split_scalar
 
 _NESTED = "model__"
 

@@ -28,7 +28,6 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.language.serialize import to_json
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
-from ucm.language.term_sums import ScaledSubtracted
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart, loss_cvxpy
 
 _SIZES = (
@@ -400,19 +399,16 @@ class _Program:
             slope = -c * (t < loss.offset).astype(float)
         return value, slope if rows is None else Text("np.where")(rows, slope, 0)
 
-    def _subtracted(self, R: Any) -> tuple[Text, Text]:
+    def _subtracted(self, R: SubtractedPart) -> tuple[Text, Text]:
         """Return the value and the slopes in w of a subtracted penalty."""
-        if isinstance(R, ScaledSubtracted):
-            height, slope = self._subtracted(R.term)
-            c = value(R.factor)
-            return c * height, c * slope
-        w = Text("w")
+        w, c = Text("w"), value(R.factor)
         try:
-            if isinstance(R, SubtractedPart) and R.each(np.zeros(1)) is not None:
+            if R.each(np.zeros(1)) is not None:
                 size: Any = np.abs(w)
                 steep = float(R.penalty.slope(np.zeros(1))[0])
-                height = steep * size - R.penalty.profile(size)
-                return height.sum(), np.sign(w) * (steep - R.penalty.slope(size))
+                height = (steep * size - R.penalty.profile(size)).sum()
+                slope = np.sign(w) * (steep - R.penalty.slope(size))
+                return (height, slope) if c == 1.0 else (c * height, c * slope)
         except TypeError:  # a class of one's own that asks for numbers
             pass
         own = self._own(R)

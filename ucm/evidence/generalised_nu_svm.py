@@ -28,12 +28,12 @@ from ucm.language.domains import LossBall
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.separable_constraint import soft
 from ucm.language.losses import Hinge
+from ucm.language.objective import split_scalar
 from ucm.language.parameter import Parameters, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import neg, pos, signed
-from ucm.language.term_sums import split_scalar
 from ucm.language.terms import ConvexLoss, loss_cvxpy
 
 if TYPE_CHECKING:
@@ -217,4 +217,4 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> c
         t == cp.multiply(data.y, (data.X / scale) @ omega + b),
         cp.norm(omega / scale, 2) <= bound,
     ]
-    return cp.Problem(cp.Minimize(total + scope.named()), constraints)
+    return cp.Problem(cp.Minimize(total + scope.zero()), constraints)

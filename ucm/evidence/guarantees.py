@@ -31,14 +31,13 @@ from ucm.language.domains import ChiSquareBall, KLBall, NormBall
 from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Hinge
 from ucm.language.node import TEXT
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, ScaledLoss
 from ucm.language.parameter import BinaryExpression, value
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.affine import ConstantMatrix, MatrixSum, Origin
 from ucm.language.statistics.samples import Samples, neg, pos, signed
-from ucm.language.term_sums import ScaledLoss
 
 _CLASSES = {1: pos, -1: neg}
 

@@ -24,7 +24,7 @@ from ucm.evidence.feasible_point import INSIDE
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
-from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
+from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
 Table = NDArray[np.float64]
 _CHUNK = 1 << 20  # margins at once
@@ -53,7 +53,7 @@ class Normal(ABC):
         """Return the penalty of w."""
 
     @abstractmethod
-    def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+    def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
         """Return a subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class FeatureNormal(Normal):
     def value(self, penalty: Penalty) -> float:
         return penalty.value(self.w)
 
-    def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+    def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
         u = sum((h.subgradient(self.w) for h in penalties), start=np.zeros_like(self.w))
         return u, sum(h.value(self.w) for h in penalties) - float(u @ self.w)
 
@@ -133,7 +133,7 @@ class KernelNormal(Normal):
     def value(self, penalty: Penalty) -> float:
         return _multiple(CombinedPenalty(penalty.split()[0])) * self._square
 
-    def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+    def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
         if penalties:
             raise SolverError(
                 f"certify: {penalties!r} need the coordinates that a kernel hides; solve without a kernel"

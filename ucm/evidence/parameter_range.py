@@ -22,12 +22,11 @@ from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, split_scalar
 from ucm.language.parameter import BinaryExpression, Expression, Param, Scalar, holds, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.term_sums import split_scalar
 from ucm.solvers.programs import attempt
 
 _ADVICE = 5.0  # seconds for an interval in a message

@@ -38,12 +38,12 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Solver
 from ucm.language.domains import LossBall
+from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull
 from ucm.language.statistics.samples import signed
-from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import ConvexLoss
 from ucm.solvers import ProxALM, ProxNewton
 from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span

@@ -62,7 +62,7 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> R
     constraints = [z == (expression / scale if scaled else expression), *constraints]
     q = model.dual
     norm = cp.norm(z, q) if q in (1.0, 2.0, float("inf")) else cp.pnorm(z, q, approx=False)
-    height = -(scale * norm if scaled else norm) + scope.named()
+    height = -(scale * norm if scaled else norm) + scope.zero()
     problem = cp.Problem(cp.Maximize(height), constraints)
     return Reference(problem, cp.Problem(cp.Maximize(-norm), constraints), scale, z)
 
@@ -87,7 +87,7 @@ def linearised(
     s = cp.Variable()
     constraints = [inside / scale + s * (n / length) == 0, *constraints]
     factor = scale / length
-    problem = cp.Problem(cp.Maximize(factor * s + scope.named()), constraints)
+    problem = cp.Problem(cp.Maximize(factor * s + scope.zero()), constraints)
     return Reference(problem, cp.Problem(cp.Maximize(s), constraints), factor, s)
 
 
@@ -143,7 +143,7 @@ def majorant(
         total = total - u @ omega
     if others is not None:
         total = total + others[2] - others[0] @ inner - others[1] * bias
-    return cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
+    return cp.Problem(cp.Minimize(total - plane.height + scope.zero()), [equation])
 
 
 def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Problem | None:

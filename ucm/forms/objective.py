@@ -15,13 +15,12 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.language.losses.hinge import ShiftedHinge
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.term_sums import ScaledPenalty, of_all, split_scalar
 from ucm.language.terms import (
     ConvexLoss,
     ProximalPenalty,
-    SubtractedPenalty,
+    SubtractedPart,
 )
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -343,7 +342,7 @@ class DifferenceOfConvex:
 
     G: Composite
     losses: tuple[ConvexLoss, ...] = ()
-    penalties: tuple[SubtractedPenalty, ...] = ()
+    penalties: tuple[SubtractedPart, ...] = ()
     weights: tuple[Vec | None, ...] = ()
     start: tuple[ProximalPenalty, ...] = field(default=())
     unit: float = 1.0

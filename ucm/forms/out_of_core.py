@@ -20,7 +20,7 @@ from ucm.forms.monitor import SEPARATED, ZERO
 from ucm.forms.objective import hinged
 from ucm.language.losses import Hinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
+from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPart
 
 _SUM = 1e-14  # of the terms of a sum: its rounding
 
@@ -250,7 +250,7 @@ class RowLosses(OutOfCoreForm):
     losses: WeightedRows
     penalties: tuple[ProximalPenalty, ...]
     minus: WeightedRows = ()
-    taken: tuple[SubtractedPenalty, ...] = ()
+    taken: tuple[SubtractedPart, ...] = ()
     start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0
 

@@ -69,8 +69,8 @@ class Polyhedron:
         eye = sparse.eye_array(self.lower.size)
         G = sparse.csr_array(sparse.vstack([eye, -eye, self.A, -self.A]))
         b = np.concatenate([self.lower, -self.upper, self.least, -self.most])
-        given = np.isfinite(b)
-        return G[np.flatnonzero(given)], b[given]
+        finite = np.isfinite(b)
+        return G[np.flatnonzero(finite)], b[finite]
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ class BoundDomain(metaclass=Kind):
         if not isinstance(self, Projectable):
             raise NotImplementedError(f"{type(self).__name__}: violation, as it has no projection")
         q = vector(q)
-        near = self.project(q)
-        size = max(float(np.linalg.norm(x)) for x in (near, self.center(q.size)))
-        return round_violation(float(np.linalg.norm(q - near)) / (size or 1.0))
+        projection = self.project(q)
+        size = max(float(np.linalg.norm(x)) for x in (projection, self.center(q.size)))
+        return round_violation(float(np.linalg.norm(q - projection)) / (size or 1.0))
 
     def infeasibility_reason(self, dim: int) -> str | None:
         """Return why the domain is empty in this dimension, with the admissible range; None if it is not."""
@@ -339,8 +339,8 @@ class Block:
     @property
     def groups(self) -> list[MassConstraint] | None:
         """The mass constraints of a capped simplex with one cap for each; None for other domains."""
-        found = self.domain.groups
-        return None if found is None or any(np.ndim(g.cap) for g in found) else found
+        constraints = self.domain.groups
+        return None if constraints is None or any(np.ndim(g.cap) for g in constraints) else constraints
 
 
 @dataclass(frozen=True)
@@ -383,23 +383,23 @@ def exactly_one(what: str, **given: Any) -> Any:
     CompositionError
         None or several are given.
     """
-    kept = [x for x in given.values() if x is not None]
-    if len(kept) != 1:
+    values = [x for x in given.values() if x is not None]
+    if len(values) != 1:
         got = " and ".join(f"{name}={x!r}" for name, x in given.items())
         raise CompositionError(f"{what}: give exactly one of {' and '.join(given)}, got {got}")
-    return kept[0]
+    return values[0]
 
 
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     """Return the common dimension of the operands; None for a dimension that depends on data."""
-    known = {d for d in sizes if d is not None}
-    if len(known) > 1:
-        low, high = min(known), max(known)
+    dimensions = {d for d in sizes if d is not None}
+    if len(dimensions) > 1:
+        low, high = min(dimensions), max(dimensions)
         raise CompositionError(
             f"expected operands of one dimension, got {low} and {high}, in {brief(node)}; both must have the "
             "same dimension"
         )
-    return known.pop() if known else None
+    return dimensions.pop() if dimensions else None
 
 
 class FeatureNode(Node):

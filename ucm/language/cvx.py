@@ -13,9 +13,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):  # tools ask every module for these
         raise AttributeError(name)
     cvxpy = importlib.import_module("cvxpy")
-    found = cvxpy.transforms.indicator if name == "indicator" else getattr(cvxpy, name)
-    globals()[name] = found
-    return found
+    attribute = cvxpy.transforms.indicator if name == "indicator" else getattr(cvxpy, name)
+    globals()[name] = attribute
+    return attribute
 
 
 def clarabel(problem: Any) -> None:

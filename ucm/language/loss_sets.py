@@ -34,11 +34,11 @@ from ucm.language.domains.simplex import Capped
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Exponential
 from ucm.language.node import operator
+from ucm.language.objective import split_scalar
 from ucm.language.parameter import Expression
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
-from ucm.language.term_sums import split_scalar
 from ucm.language.terms import ConvexLoss
 
 

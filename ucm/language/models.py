@@ -268,11 +268,14 @@ def biased_l2_nu_svm(
     """
     kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
     nus = {"nu_pos": nu_pos, "nu_neg": nu_neg}
-    for one, other in (("pos", "pos"), ("neg", "neg"), ("pos", "neg")):  # both kappas or both nus
-        names = f"kappa_{one}", f"nu_{other}"
-        exactly_one("biased_l2_nu_svm", **{name: {**kappas, **nus}[name] for name in names})
-    if nu_pos is None:
-        plus, minus = (NormBall(_param(name, k)) for name, k in kappas.items())
+    missing = [sizes for sizes in (kappas, nus) if list(sizes.values()) == [None, None]]
+    complete = [sizes for sizes in (kappas, nus) if None not in sizes.values()]
+    if len(missing) != 1 or len(complete) != 1:
+        raise CompositionError(
+            f"biased_l2_nu_svm: give exactly one of both kappas and both nus, got {kappas | nus}"
+        )
+    if complete == [kappas]:
+        plus, minus = (NormBall(_param(name, kappa)) for name, kappa in kappas.items())
     else:
         losses = (SquaredHinge() / _param(name, nu) for name, nu in nus.items())
         plus, minus = (LossBall(loss, lam=1.0) for loss in losses)

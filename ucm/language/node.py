@@ -86,12 +86,12 @@ def _frozen_array(x: Any, where: str) -> Any:
                 f"{where}: expected a sparse matrix whose indices fit its shape, got a malformed one "
                 f"({why}); build it anew"
             )
-        kept = sparse.csr_matrix(x, dtype=np.float64, copy=True)
-        kept.sum_duplicates()
-        kept.eliminate_zeros()
-        for part in (kept.data, kept.indices, kept.indptr):
+        frozen = sparse.csr_matrix(x, dtype=np.float64, copy=True)
+        frozen.sum_duplicates()
+        frozen.eliminate_zeros()
+        for part in (frozen.data, frozen.indices, frozen.indptr):
             part.flags.writeable = False
-        finite = kept.data
+        finite = frozen.data
     else:
         if np.ma.is_masked(x):
             raise CompositionError(
@@ -100,18 +100,18 @@ def _frozen_array(x: Any, where: str) -> Any:
         try:
             if np.iscomplexobj(x):
                 raise TypeError("complex numbers")
-            kept = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
+            frozen = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
         except (TypeError, ValueError, OverflowError) as error:
             raise CompositionError(
                 f"{where}: expected an array of real numbers, its rows of one length, got {brief(x)}; give "
                 "real numbers, and every row as many as the first"
             ) from error
-        kept.flags.writeable = False
+        frozen.flags.writeable = False
     if not np.isfinite(finite).all():
         raise CompositionError(
             f"{where}: expected finite entries, got NaN or inf in {brief(x)}; leave them out"
         )
-    return kept
+    return frozen
 
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
@@ -225,10 +225,10 @@ class Node(metaclass=Kind):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
-        own = _in_order(cls)
-        cls._names = tuple(f.name for f in own)
-        cls._compared = tuple(f.name for f in own if f.compare)
-        cls._scalars = tuple(f.name for f in own if f.type == "Scalar")
+        in_order = _in_order(cls)
+        cls._names = tuple(f.name for f in in_order)
+        cls._compared = tuple(f.name for f in in_order if f.compare)
+        cls._scalars = tuple(f.name for f in in_order if f.type == "Scalar")
         old = _REGISTRY.get(cls.__name__)
         if old is not None and old.__module__ != cls.__module__ and old.__module__.startswith("ucm."):
             raise CompositionError(
@@ -238,9 +238,9 @@ class Node(metaclass=Kind):
         _REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        where, own = type(self).__name__, self.__dict__
+        where, values = type(self).__name__, self.__dict__
         for name, kind, hint, classes, converter, check in _rules(type(self)):
-            x = given = own[name]
+            x = stored = values[name]
             if converter is not None:
                 x = converter(x, where)
             if x is not None and not isinstance(x, _KEPT):
@@ -251,7 +251,7 @@ class Node(metaclass=Kind):
                 )
             if check is not None:
                 check(x, where)
-            if x is not given:
+            if x is not stored:
                 object.__setattr__(self, name, x)
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)
@@ -267,16 +267,16 @@ class Node(metaclass=Kind):
                 f"{type(self).__name__}: a declaration nested {depth} deep, above {_DEEPEST}; "
                 "combine in pairs, (A & B) & (C & D), not one after the other"
             )
-        found: dict[str, Any] = {}
+        params: dict[str, Any] = {}
         for x in below:
             for name, p in x._params.items():
-                if found.setdefault(name, p) != p:
+                if params.setdefault(name, p) != p:
                     raise CompositionError(
                         f"{type(self).__name__}: the parameter {name!r} has two values, "
-                        f"{_told(found[name])} and {_told(p)}; use one Param, or two names"
+                        f"{_value_text(params[name])} and {_value_text(p)}; use one Param, or two names"
                     )
-        if found:
-            object.__setattr__(self, "_params", found)
+        if params:
+            object.__setattr__(self, "_params", params)
 
     def formula(self, notation: Notation) -> str:
         """Return the node as mathematics: by default its name and its scalar fields."""
@@ -348,11 +348,11 @@ class Node(metaclass=Kind):
         CompositionError
             The declaration has no parameter of this name, or refuses the value.
         """
-        known = self.params()
+        params = self.params()
         for name in values:
-            if name not in known:
+            if name not in params:
                 raise CompositionError(
-                    f"with_params: no parameter {name!r} in {self!r}; it has {', '.join(known) or 'none'}"
+                    f"with_params: no parameter {name!r} in {self!r}; it has {', '.join(params) or 'none'}"
                 )
         return self._with({name: {"value": x} for name, x in values.items()})
 
@@ -431,7 +431,7 @@ class Node(metaclass=Kind):
         return f"{type(self).__name__}({', '.join(words)})"
 
     def _with_values(self, notation: Notation) -> str:
-        listed = ", ".join(p.shown(notation) for p in self._params.values())
+        listed = ", ".join(p.with_value(notation) for p in self._params.values())
         return notation.separated(self.formula(notation), *([listed] if listed else []))
 
     def __str__(self) -> str:
@@ -466,12 +466,12 @@ def _rules(cls: type[Node]) -> list[tuple[Any, ...]]:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
         hints = {}
-    found = []
+    rules = []
     for f in _in_order(cls):
         hint = hints.get(f.name, Any)
         converter, check = f.metadata.get("converter"), f.metadata.get("check")
-        found.append((f.name, _kind(f.type), hint, _classes(hint), converter, check))
-    return found
+        rules.append((f.name, _kind(f.type), hint, _classes(hint), converter, check))
+    return rules
 
 
 def _classes(hint: Any) -> tuple[type, ...]:
@@ -546,7 +546,7 @@ _KEPT = (Node, str, bool, FunctionType)  # a union that `|` would build at every
 _PLAIN = (Node, str, float, int)
 
 
-def _told(p: Any) -> str:
+def _value_text(p: Any) -> str:
     return f"{p.value:g}{' relative' if p.relative else ''}"
 
 
@@ -562,8 +562,8 @@ def source(x: Any) -> str:
     if isinstance(x, FunctionType):
         return x.__qualname__
     if isinstance(x, tuple):
-        inner = ", ".join(source(item) for item in x)
-        return f"({inner},)" if len(x) == 1 else f"({inner})"
+        items = ", ".join(source(item) for item in x)
+        return f"({items},)" if len(x) == 1 else f"({items})"
     return repr(x)
 
 

@@ -38,11 +38,11 @@ class Notation:
     def power(self, base: str, exponent: str) -> str:
         return f"{base}^{exponent}"
 
-    def norm(self, inner: str, p: str) -> str:
-        return self.sub(f"‖{inner}‖", "∞" if p == "inf" else p)
+    def norm(self, argument: str, p: str) -> str:
+        return self.sub(f"‖{argument}‖", "∞" if p == "inf" else p)
 
-    def bar(self, inner: str) -> str:
-        return inner[0] + "\u0304" + inner[1:]
+    def bar(self, symbol: str) -> str:
+        return symbol[0] + "\u0304" + symbol[1:]
 
     def set_of(self, element: str, condition: str) -> str:
         return f"{{{element} : {condition}}}"
@@ -108,14 +108,14 @@ class _Latex(Notation):
     def power(self, base: str, exponent: str) -> str:
         return f"{base}^{{{exponent.removeprefix('(').removesuffix(')')}}}"
 
-    def norm(self, inner: str, p: str) -> str:
+    def norm(self, argument: str, p: str) -> str:
         index = r"\infty" if p == "inf" else p
-        tall = any(word in inner for word in _TALL)
+        tall = any(word in argument for word in _TALL)
         left, right = (r"\left\lVert", r"\right\rVert") if tall else (r"\lVert", r"\rVert")
-        return rf"{left} {inner} {right}_{{{index}}}"
+        return rf"{left} {argument} {right}_{{{index}}}"
 
-    def bar(self, inner: str) -> str:
-        return rf"\bar {inner}"
+    def bar(self, symbol: str) -> str:
+        return rf"\bar {symbol}"
 
     def set_of(self, element: str, condition: str) -> str:
         return rf"\left\{{ {element} : {condition} \right\}}"

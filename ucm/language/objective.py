@@ -1,27 +1,246 @@
-"""The objective `loss + lam * penalty` of Ong and Le Thi (2013), and its difference-of-convex split."""
+"""Losses, penalties and their objectives: multiples, sums, and difference-of-convex splits.
+
+The objective is `loss + lam * penalty` of Ong and Le Thi (2013).
+"""
 
 from __future__ import annotations
 
 import functools
+import math
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import OPERATORS, Node, Notation, RotationInvariant, operator
-from ucm.language.parameter import Scalar, as_factor, is_zero
+from ucm.language.node import (
+    OPERATORS,
+    Node,
+    Notation,
+    RotationInvariant,
+    in_parentheses,
+    operator,
+    restricted,
+    source,
+)
+from ucm.language.parameter import Scalar, Scope, as_factor, is_zero, value
 from ucm.language.robust import RobustMargin
-from ucm.language.term_sums import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
+    Bound,
     ConvexLoss,
     Loss,
     Penalty,
     ProximalPenalty,
-    SubtractedPenalty,
+    SubtractedPart,
     Term,
+    multiple,
+)
+
+_RANGE = (
+    "losses and penalties are multiplied by positive finite numbers",
+    "a negative multiple would make the objective concave",
 )
 
 
+class TermMultiple(Term, RotationInvariant):
+    """A multiple of a term, `factor * term`.
+
+    Parameters
+    ----------
+    factor : float or Param
+        Positive.
+    term : Loss or Penalty
+    """
+
+    factor: Scalar = restricted(lambda c: 0.0 < c < math.inf, *_RANGE)
+    term: Any
+
+    def c(self) -> float:
+        """Return the value of the factor."""
+        return value(self.factor)
+
+    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the multiples of both sides of the split of the term."""
+        added, subtracted = self.term.split()
+        return tuple(multiplied(self.factor, t) for t in added), tuple(
+            multiplied(self.factor, t) for t in subtracted
+        )
+
+    def __repr__(self) -> str:
+        return f"{in_parentheses(source(self.factor))} * {in_parentheses(repr(self.term))}"
+
+    def formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.term.formula(notation), notation)
+
+
+class TermSum(Term, RotationInvariant):
+    """A sum of terms, written with `+`."""
+
+    terms: tuple[Any, ...]
+
+    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        parts = [term.split() for term in self.terms]
+        return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+    def formula(self, notation: Notation) -> str:
+        return " + ".join(term.formula(notation) for term in self.terms)
+
+
+# --- losses ---------------------------------------------------------------------------------------
+class ScaledLoss(TermMultiple, ConvexLoss):
+    """A multiple of a convex loss.
+
+    With the factor c, `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is c times the
+    proximal map of `(t / c) l*` at v / c.
+    """
+
+    term: ConvexLoss
+
+    def each(self, margin: Vec) -> Vec:
+        return self.c() * self.term.each(margin)
+
+    @property
+    def offset(self) -> float:
+        return self.term.offset
+
+    def slope(self) -> float | None:
+        slope = self.term.slope()
+        return None if slope is None else self.c() * slope
+
+    def smooth(self) -> bool:
+        return self.term.smooth()
+
+    def conjugate(self, s: Vec) -> Vec:
+        c = self.c()
+        return c * self.term.conjugate(s / c)
+
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
+        c = self.c()
+        return c * self.term.conjugate_prox(v / c, t / c)
+
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
+        c = self.c()
+        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+
+    def gradient(self, u: Vec) -> Vec:
+        return self.c() * self.term.gradient(u)
+
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c = self.c()
+        height, domain = self.term.conjugate_cvxpy(s / c)
+        return c * height, domain
+
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(margin, factor * self.factor, scope)
+
+
+class LossSum(TermSum, Loss):
+    """A sum of losses."""
+
+    terms: tuple[Loss, ...]
+
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        each = [term.values(margin, y, subgroup) for term in self.terms]
+        return functools.reduce(np.add, each)
+
+
+class ScaledDifference(TermMultiple, Loss):
+    """A multiple of a loss that is not convex: its split is multiplied."""
+
+    term: Loss
+
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        return self.c() * self.term.values(margin, y, subgroup)
+
+
+# --- penalties ------------------------------------------------------------------------------------
+class ScaledPenalty(TermMultiple, ProximalPenalty):
+    """A multiple of a convex penalty, `(c R)*(z) = c R*(z / c)` with the factor c. The factor 0, the end of
+    a path, gives the zero function, also where R is infinite.
+    """
+
+    factor: Scalar = restricted(lambda c: 0.0 <= c < math.inf, *_RANGE)
+    term: ProximalPenalty
+
+    @property
+    def keeps_signs(self) -> bool:  # type: ignore[override]
+        return self.term.keeps_signs
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
+        return ((self,) if self.c() > 0.0 else ()), ()
+
+    def value(self, w: Vec, /) -> float:
+        c = self.c()
+        return c * self.term.value(w) if c > 0.0 else 0.0
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        c = self.c()
+        return self.term.prox(v, c * t) if c > 0.0 else v
+
+    def conjugate(self, z: Vec) -> float:
+        c = self.c()
+        return c * self.term.conjugate(z / c) if c > 0.0 else 0.0
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.term.prox_slope_times(v, self.c() * t, M)
+
+    def gauge(self, z: Vec) -> float:
+        c = self.c()
+        if c == 0.0:
+            return math.inf if np.any(z) else 0.0
+        return self.term.gauge(z / c)
+
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        return self.term.project_onto_domain_cone(z)
+
+    def norms(self) -> tuple[float, float, float] | None:
+        norms, c = self.term.norms(), self.c()
+        return None if norms is None else (c * norms[0], c * norms[1], c * norms[2])
+
+    def box(self) -> tuple[Bound, Bound] | None:
+        box, c = self.term.box(), self.c()
+        return None if box is None else (c * box[0], c * box[1])
+
+    def gradient(self, w: Vec) -> Vec | None:
+        gradient = self.term.gradient(w)
+        return None if gradient is None else self.c() * gradient
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(w, factor * self.factor, scope)
+
+
+class ScaledSplit(TermMultiple, Penalty):
+    """A multiple of a penalty that is not convex: its split is multiplied."""
+
+    term: Penalty
+
+    def value(self, w: Vec, /) -> float:
+        return self.c() * self.term.value(w)
+
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        return tuple(ScaledPenalty(self.factor, R) for R in self.term.surrogates())
+
+
+class PenaltySum(TermSum, Penalty):
+    """A sum of penalties."""
+
+    terms: tuple[Penalty, ...]
+
+    def value(self, w: Vec, /) -> float:
+        return sum(term.value(w) for term in self.terms)
+
+    def surrogates(self) -> tuple[ProximalPenalty, ...]:
+        return tuple(R for term in self.terms for R in term.surrogates())
+
+
+# --- objectives -----------------------------------------------------------------------------------
 class Objective(Term, RotationInvariant):
     """The model `min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`: a loss plus a penalty.
 
@@ -99,7 +318,7 @@ class ConvexPart(Node):
     """A sum of convex losses and convex functions of w, one side of a split."""
 
     losses: tuple[ConvexLoss, ...] = ()
-    penalties: tuple[ProximalPenalty | SubtractedPenalty, ...] = ()
+    penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
 
     def value(
         self,
@@ -118,6 +337,7 @@ class ConvexPart(Node):
         return " + ".join(term.formula(notation) for term in (*self.losses, *self.penalties)) or "0"
 
 
+# --- operators ------------------------------------------------------------------------------------
 @operator("terms")
 def combined(symbol: str, a: Any, b: Any) -> Any:
     """Return `a symbol b` of losses, penalties and objectives: a positive multiple, a quotient or a sum.
@@ -128,12 +348,12 @@ def combined(symbol: str, a: Any, b: Any) -> Any:
         Two terms are multiplied or subtracted, or a sum has an operand that is no term.
     """
     if symbol == "*":
-        return _multiple(_factor(a, b), b)
+        return multiplied(_factor(a, b), b)
     if symbol == "/":
         divisor = _factor(b, a)
         if divisor == 0.0:
             raise CompositionError(f"{a!r} / 0: a term is divided by a positive number")
-        return _multiple(1.0 / divisor, a)
+        return multiplied(1.0 / divisor, a)
     if symbol == "+":
         return _sum(a, b)
     if symbol == "-":  # a subtracted loss or penalty leaves no convex part to rely on
@@ -148,15 +368,39 @@ def combined(symbol: str, a: Any, b: Any) -> Any:
 def _factor(c: Any, term: Term) -> Scalar:
     factor = as_factor(c)
     if factor is None:
-        what = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
-        raise CompositionError(f"{term!r}: {what}; a term is multiplied by a number or a Param")
+        reason = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
+        raise CompositionError(f"{term!r}: {reason}; a term is multiplied by a number or a Param")
     return factor
 
 
-def _multiple(factor: Scalar, term: Any) -> Any:
-    if not isinstance(term, Objective):
-        return multiplied(factor, term)
-    return Objective(*(multiplied(factor, part) for part in (term.loss, term.penalty)))
+def multiplied(factor: Scalar, term: Any) -> Any:
+    """Return a multiple of a loss, a penalty, an objective or a subtracted function, of a sum term by term;
+    the term itself for the factor 1.
+    """
+    if factor == 1.0:
+        return term
+    match term:
+        case TermSum():
+            return type(term)(tuple(multiplied(factor, t) for t in term.terms))
+        case Objective():
+            return Objective(multiplied(factor, term.loss), multiplied(factor, term.penalty))
+        case SubtractedPart():
+            return replace(term, factor=factor * term.factor)
+    return next(scaled(factor, term) for kind, scaled in _MULTIPLES.items() if isinstance(term, kind))
+
+
+_MULTIPLES: dict[type[Term], type[TermMultiple]] = {
+    ConvexLoss: ScaledLoss,
+    Loss: ScaledDifference,
+    ProximalPenalty: ScaledPenalty,
+    Penalty: ScaledSplit,
+}
+
+
+def summed(kind: type[TermSum], terms: list[Any]) -> Any:
+    """Return one sum of the terms, nested sums flattened; None without terms."""
+    flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
+    return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -178,3 +422,22 @@ def _sum(a: Any, b: Any) -> Any:
     if loss is None or penalty is None:
         return penalty if loss is None else loss
     return Objective(loss, penalty)
+
+
+def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
+    """Return a loss of a class or group without its factor and over all samples, and the factor.
+
+    Any other loss is returned with the factor 1.
+    """
+    if loss.counted is None:
+        return loss, 1.0
+    factor, base = split_scalar(loss)
+    return replace(base, on=None), factor  # type: ignore[type-var]
+
+
+def split_scalar(term: Any) -> tuple[float, Any]:
+    """Return (c, S) with the term c S, S no multiple."""
+    c = 1.0
+    while isinstance(term, TermMultiple):
+        c, term = c * term.c(), term.term
+    return c, term

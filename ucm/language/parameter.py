@@ -153,7 +153,7 @@ class Param(Expression):
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
 
-    def shown(self, notation: Notation) -> str:
+    def with_value(self, notation: Notation) -> str:
         """Return the symbol with its value."""
         symbol = notation.symbol(self.name)
         if self.relative:
@@ -161,7 +161,7 @@ class Param(Expression):
         return f"{symbol} = {notation.scalar(self.value)}"
 
     def _with_values(self, notation: Notation) -> str:
-        return self.shown(notation)
+        return self.with_value(notation)
 
 
 Scalar = float | Expression
@@ -200,7 +200,7 @@ class Range(Node):
             return
         x = as_declared(self.scalar)
         if not self.low <= x <= self.high or x in self.but:
-            got = shown(self.scalar) if isinstance(self.scalar, Expression) else f"{x:.10g}"
+            got = with_value(self.scalar) if isinstance(self.scalar, Expression) else f"{x:.10g}"
             raise CompositionError(f"{self.what} {self.must}, got {got}; choose another value")
 
 
@@ -318,31 +318,31 @@ class BinaryExpression(Expression):
         parameter occurs twice, or in a sum in a denominator.
         """
         on_left = holds(self.left, name)
-        inner, scalar = (self.left, self.right) if on_left else (self.right, self.left)
+        operand, scalar = (self.left, self.right) if on_left else (self.right, self.left)
         other = as_declared(scalar)
         if (
             holds(scalar, name)
             or (self.operation in ("*", "/") and other == 0.0)
-            or (self.operation == "**" and as_declared(inner) < 0.0)
+            or (self.operation == "**" and as_declared(operand) < 0.0)
         ):
             return None
         undo = _INVERSES[self.operation][0 if on_left else 1]
-        if not isinstance(inner, BinaryExpression):
+        if not isinstance(operand, BinaryExpression):
             return lambda y: undo(y, other)
-        within = inner.inverse(name)
-        sums = [e for e in inner.nodes_of_type(BinaryExpression) if e.operation in ("+", "-")]
+        inverse = operand.inverse(name)
+        sums = [e for e in operand.nodes_of_type(BinaryExpression) if e.operation in ("+", "-")]
         divides = self.operation == "/" and not on_left
-        if within is None or (divides and any(holds(e, name) for e in sums)):
+        if inverse is None or (divides and any(holds(e, name) for e in sums)):
             return None
-        return lambda y: within(undo(y, other))
+        return lambda y: inverse(undo(y, other))
 
     def _text(self, of: Callable[[Param], str]) -> str:
         """Return the source text, with `of` for that of each `Param`."""
-        level = _PRECEDENCE[self.operation]
+        precedence = _PRECEDENCE[self.operation]
         texts = []
         for x, on_right in ((self.left, False), (self.right, True)):
             if isinstance(x, BinaryExpression):
-                text, loose = x._text(of), _PRECEDENCE[x.operation] < level
+                text, loose = x._text(of), _PRECEDENCE[x.operation] < precedence
                 inside = on_right or loose or self.operation == "**"
             else:
                 text = of(x) if isinstance(x, Param) else number_source(as_declared(x))
@@ -380,11 +380,9 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
     for x in (left, right):
         x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
         if isinstance(x, np.ndarray | list | tuple):
-            times = OPERATORS.get(f"parameter * array of {np.ndim(x)} axes")
-            if times is not None and operation == "*":
-                return times(right if x is left else left, x)
-            if times is not None and operation == "/" and x is left:
-                return times(1.0 / right, x)
+            if np.ndim(x) in (1, 2) and (operation == "*" or (operation == "/" and x is left)):
+                factor = left if x is right else right if operation == "*" else 1.0 / right
+                return OPERATORS["parameter * array"](factor, x)
             raise CompositionError(
                 f"{operation}: expected numbers and parameters, got an array of shape {np.shape(x)} and a "
                 "parameter; put the array into the declaration, as in diag(r) @ set or "
@@ -426,7 +424,7 @@ def as_declared(scalar: Scalar) -> float:
     return scalar.value if isinstance(scalar, Expression) else scalar
 
 
-def shown(scalar: Scalar) -> str:
+def with_value(scalar: Scalar) -> str:
     """Return a scalar for an error message: its source text, and the value of an expression."""
     return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
 
@@ -535,16 +533,16 @@ class Parameters(Scope):
                 above = nonneg and p is scalar  # a parameter of an expression may be negative
                 self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)
         if isinstance(scalar, Param) and size.derived is float:
-            own = self._known[scalar.name]
-            if own.is_nonneg() or not nonneg:
-                return own
+            parameter = self._known[scalar.name]
+            if parameter.is_nonneg() or not nonneg:
+                return parameter
         name = scalar.name if size.derived is float else f"f({scalar.name})"
         return cp.CallbackParam(lambda: size.derived(scalar.at(self._now)), nonneg=nonneg, name=name)
 
     def _now(self, p: Param) -> float:
         return float(self._known[p.name].value)  # type: ignore[arg-type]
 
-    def named(self) -> Any:
+    def zero(self) -> Any:
         """Return 0 as a sum over all parameters. In an objective it makes `problem.param_dict` list the
         parameters that occur in a `CallbackParam` only."""
         return sum(0.0 * p for p in self._known.values())

@@ -107,21 +107,21 @@ def _conic(
 
 def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
     """Return the constraints `image in K`, the cones in the order of CVXPY."""
-    found: list[Any] = []
+    constraints: list[Any] = []
     ends = np.cumsum([0, dims.zero, dims.nonneg])
     if dims.zero:
-        found.append(image[: ends[1]] == 0)
+        constraints.append(image[: ends[1]] == 0)
     if dims.nonneg:
-        found.append(image[ends[1] : ends[2]] >= 0)
+        constraints.append(image[ends[1] : ends[2]] >= 0)
     at = int(ends[2])
     for size in dims.soc:
-        found.append(cp.SOC(image[at], image[at + 1 : at + size]))
+        constraints.append(cp.SOC(image[at], image[at + 1 : at + size]))
         at += size
     if dims.exp:
         rows = image[at : at + 3 * dims.exp]
-        found.append(cp.ExpCone(rows[0::3], rows[1::3], rows[2::3]))
+        constraints.append(cp.ExpCone(rows[0::3], rows[1::3], rows[2::3]))
         at += 3 * dims.exp
     if dims.p3d:
         rows = image[at : at + 3 * len(dims.p3d)]
-        found.append(cp.PowCone3D(rows[0::3], rows[1::3], rows[2::3], np.array(dims.p3d)))
-    return found
+        constraints.append(cp.PowCone3D(rows[0::3], rows[1::3], rows[2::3], np.array(dims.p3d)))
+    return constraints

@@ -85,8 +85,8 @@ def project_power(u: Vec, p: float) -> tuple[Vec, Vec, Vec]:
             high, below = lam, excess
         step = 2.0 * total * (np.sqrt(total) - 1.0) / (p * slope) if slope > 0.0 else np.inf
         after = lam + step
-        near = lam <= 64.0 * after and after <= 64.0 * lam
-        if low < after < high and abs(step) <= 0.5 * before and near:
+        similar = lam <= 64.0 * after and after <= 64.0 * lam
+        if low < after < high and abs(step) <= 0.5 * before and similar:
             before = abs(step)
         else:
             after = 0.0625 * lam if low == 0.0 else np.sqrt(low) * np.sqrt(high)

@@ -15,7 +15,7 @@ from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses.hinge import Hinge, HuberHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
 from ucm.language.node import LATEX, operator
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
@@ -27,7 +27,6 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.term_sums import PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss, Penalty
 
 
@@ -46,7 +45,7 @@ class Direction:
     negative: bool = True
     depth: int = 0
 
-    def along(self, x: str) -> str:
+    def inner_product(self, x: str) -> str:
         """Return the inner product with `x`, with its sign."""
         return f"{'-' if self.negative else ''}{self.vector}'{_loose(x)}"
 
@@ -70,7 +69,7 @@ def _sum_over(samples: SampleNode, term: str) -> str:
 @functools.singledispatch
 def support_latex(U: Any, d: Direction) -> str:
     """Return the support function of a set in the direction d, in LaTeX; registered by class."""
-    return rf"\max_{{x \in {U.formula(LATEX)}}} {d.along('x')}"
+    return rf"\max_{{x \in {U.formula(LATEX)}}} {d.inner_product('x')}"
 
 
 @support_latex.register
@@ -79,7 +78,7 @@ def _(U: Point, d: Direction) -> str:
 
 
 def _at(center: VectorNode, d: Direction) -> str:
-    return "" if isinstance(center, Origin) else d.along(center.formula(LATEX))
+    return "" if isinstance(center, Origin) else d.inner_product(center.formula(LATEX))
 
 
 @support_latex.register
@@ -97,7 +96,7 @@ def _(U: Ellipsoid, d: Direction) -> str:
 
 @support_latex.register
 def _(U: Hull, d: Direction) -> str:
-    g, halves = d.along(U.samples.each(LATEX)), "signed" in kinds_of(U.samples)
+    g, halves = d.inner_product(U.samples.each(LATEX)), "signed" in kinds_of(U.samples)
     if U.weights is None and not halves:
         return rf"\max_{{{U.samples.index(LATEX)}}} {g}"
     if isinstance(U.weights, KLBall) and not halves:
@@ -124,10 +123,10 @@ def _of_multiple(U: Any, L: Any, d: Direction) -> str:
     if not is_number(L):
         return support_latex(U, replace(d, vector=f"({LATEX.array(L)}'{d.vector})"))
     c = value(L)
-    inner = support_latex(U, replace(d, negative=d.negative != (c < 0.0)))
+    height = support_latex(U, replace(d, negative=d.negative != (c < 0.0)))
     if isinstance(L, float):
-        return inner if abs(c) == 1.0 else f"{LATEX.scalar(abs(c))} ({inner})"
-    return f"{LATEX.scalar(L) if c >= 0.0 else f'|{LATEX.scalar(L)}|'} ({inner})"
+        return height if abs(c) == 1.0 else f"{LATEX.scalar(abs(c))} ({height})"
+    return f"{LATEX.scalar(L) if c >= 0.0 else f'|{LATEX.scalar(L)}|'} ({height})"
 
 
 @support_latex.register
@@ -154,8 +153,8 @@ def loss_dual(loss: Any, a: str) -> Rule:
     """Return `-l*(-a)` of the loss l of a margin, and the range of a."""
     if isinstance(loss, ScaledLoss):
         c = LATEX.scalar(loss.factor)
-        inner, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
-        return f"{c} ({inner})", where
+        dual, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
+        return f"{c} ({dual})", where
     rule = next((rule for kind, rule in _LOSSES.items() if isinstance(loss, kind)), None)
     return (rf"- \ell^{{*}}(-{a})", "") if rule is None else rule(loss, a)
 
@@ -185,12 +184,12 @@ _LOSSES: dict[type, Callable[[Any, str], Rule]] = {
 def penalty_dual(penalty: Any, v: str) -> Rule:
     """Return `-R*(v)`, and the range of v."""
     terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-    (term, c), *others = map(_weighted, terms)
-    if len(others) == 1 and {term, others[0][0]} == {L1(), L2()}:
-        c1, c2 = (dict([(term, c), *others])[S] for S in (L1(), L2()))
+    (term, c), *remaining = map(_weighted, terms)
+    if len(remaining) == 1 and {term, remaining[0][0]} == {L1(), L2()}:
+        c1, c2 = (dict([(term, c), *remaining])[S] for S in (L1(), L2()))
         over = rf"\max(0, |v_{{j}}| - {c1 or '1'})^{{2}}"
         return rf"- \frac{{1}}{{{_product('4', c2)}}} \sum_{{j}} {over}", f"v = {v}"
-    if others:
+    if remaining:
         return rf"- R^{{*}}({v})", ""
     if isinstance(term, L2):
         return rf"- \frac{{1}}{{{_product('4', c)}}} {LATEX.norm(v, '2')}^{{2}}", ""
@@ -200,8 +199,8 @@ def penalty_dual(penalty: Any, v: str) -> Rule:
         p = 1.0 if isinstance(term, L1) else term.p
         return "", rf"{LATEX.norm(v, f'{dual_exponent(p):.4g}')} \le {c or '1'}"
     if isinstance(term, Lp):
-        inner = rf"\frac{{|v_{{j}}|}}{{{_product(f'{term.p:.6g}', c)}}}"
-        each = rf"({inner})^{{{dual_exponent(term.p):.4g}}}"
+        ratio = rf"\frac{{|v_{{j}}|}}{{{_product(f'{term.p:.6g}', c)}}}"
+        each = rf"({ratio})^{{{dual_exponent(term.p):.4g}}}"
         return rf"- {_product(f'{term.p - 1.0:.6g}', c)} \sum_{{j}} {each}", f"v = {v}"
     return rf"- R^{{*}}({v})", ""
 
@@ -210,8 +209,8 @@ def _weighted(term: Penalty) -> tuple[Penalty, str]:
     """(S, c) of the penalty c S, c empty for 1."""
     if not isinstance(term, TermMultiple):
         return term, ""
-    inner, c = _weighted(term.term)
-    return inner, _product(LATEX.scalar(term.factor), c)
+    base, c = _weighted(term.term)
+    return base, _product(LATEX.scalar(term.factor), c)
 
 
 def _product(*factors: str) -> str:
@@ -261,13 +260,13 @@ def _objective(model: Objective) -> dict[str, str]:
         parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
         return {**primal, **parts}
     v = LATEX.sum_over("i", "a_{i} y_{i} x_{i}")
-    inner, where = loss_dual(model.loss, "a_{i}")
-    own, confined = penalty_dual(model.penalty, v)
-    inner = _loose(inner) if inner.lstrip("-") != "a_{i}" else inner
+    loss_term, where = loss_dual(model.loss, "a_{i}")
+    penalty_term, confined = penalty_dual(model.penalty, v)
+    loss_term = _loose(loss_term) if loss_term.lstrip("-") != "a_{i}" else loss_term
     ranges = [r"\sum_{i} a_{i} y_{i} = 0", where, confined]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
         ranges.insert(1, rf"a_{{i}} = 0 \text{{ unless }} {model.loss.counted.index(LATEX)}")
-    if "^{*}" in inner + own:
+    if "^{*}" in loss_term + penalty_term:
         ranges.append(r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}")
-    dual = rf"\max_{{a}} \sum_{{i}} {inner} {own}"
+    dual = rf"\max_{{a}} \sum_{{i}} {loss_term} {penalty_term}"
     return {**primal, "dual": dual, "where": r",\quad ".join(r for r in ranges if r)}

@@ -72,9 +72,9 @@ class RobustMargin(Arithmetic[Any]):
         return OPERATORS["problem_latex"](self)
 
     def formula(self, notation: Notation) -> str:
-        outer = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")
-        inner = notation.under("max", f"x{notation.element}U")
-        return notation.separated(f"{outer} {inner} -w'x", f"U = {self.set.formula(notation)}")
+        minimum = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")
+        maximum = notation.under("max", f"x{notation.element}U")
+        return notation.separated(f"{minimum} {maximum} -w'x", f"U = {self.set.formula(notation)}")
 
 
 def as_model(model: Any, where: str) -> RobustMargin:

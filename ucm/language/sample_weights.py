@@ -22,7 +22,7 @@ class SampleWeights:
     weights : (N,) how often each sample counts, c; None: once
     classes : (N,) labels +1 and -1 where q has mass 1/2 on each class; None: mass 1
     number : the sum of the samples' own weights, without those of their classes; None: `total`
-    whole : m, the number of all samples at hand, and the sum of the weights of each class; None where
+    population : m, the number of all samples at hand, and the sum of the weights of each class; None where
         these samples are all
     """
 
@@ -30,7 +30,7 @@ class SampleWeights:
     weights: Vec | None = None
     classes: Vec | None = None
     number: float | None = None
-    whole: tuple[float, float, float] | None = None
+    population: tuple[float, float, float] | None = None
 
     @property
     def c(self) -> Any:
@@ -50,7 +50,7 @@ class SampleWeights:
     @property
     def m(self) -> float:
         """The number of all samples at hand, whatever their classes weigh."""
-        return self.count if self.whole is None else self.whole[0]
+        return self.count if self.population is None else self.population[0]
 
     @functools.cached_property
     def groups(self) -> list[tuple[Any, float]]:
@@ -82,17 +82,19 @@ class SampleWeights:
     def uniform(self) -> Vec:
         """Return the distribution in proportion to the weights, the centre of the simplex."""
         q = np.empty(self.dim)
-        for (index, mass), total in zip(self.groups, self.totals, strict=True):
-            q[index] = mass / total if self.weights is None else self.weights[index] * (mass / total)
+        for (index, sum_of_group), total in zip(self.groups, self.totals, strict=True):
+            q[index] = (
+                sum_of_group / total if self.weights is None else self.weights[index] * (sum_of_group / total)
+            )
         return q
 
     def outside(self, q: Vec) -> float:
         """Return the largest relative error of a mass, or of negative entries."""
         worst = 0.0
-        for index, mass in self.groups:
+        for index, sum_of_group in self.groups:
             part = q[index]
             below = -np.minimum(part, 0.0).sum() if part.min() < 0.0 else 0.0
-            worst = max(worst, abs(part.sum() - mass) / mass, below / mass)
+            worst = max(worst, abs(part.sum() - sum_of_group) / sum_of_group, below / sum_of_group)
         return float(worst)
 
     def cvxpy(self, q: cp.Expression) -> list[cp.Constraint]:

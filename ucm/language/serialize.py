@@ -8,6 +8,7 @@ import json
 import math
 import pkgutil
 import sys
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -75,14 +76,7 @@ def from_json(text: str) -> Node:
         node = _decode(document["model"])
     except UCMError:
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise CompositionError(
             f"from_json: malformed declaration ({error}); write the text with to_json"
         ) from error
@@ -98,6 +92,7 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _encode(x: Any) -> Any:
+    """Return the entry of a field."""
     if isinstance(x, Node):
         names = (name for name in x._names if name in x._compared or getattr(x, name))
         return {
@@ -116,11 +111,7 @@ def _encode(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return {"array": x.tolist()}
     if isinstance(x, FunctionType):
-        if _function(x.__module__, x.__qualname__) is not x:
-            raise CompositionError(
-                f"to_json: expected a function of a module, got {x.__qualname__} of {x.__module__}; define "
-                "it at the top of a module"
-            )
+        _function(x.__qualname__, x.__module__)
         return {"function": x.__qualname__, "module": x.__module__}
     if isinstance(x, float) and math.isinf(x):
         return {"float": "inf" if x > 0 else "-inf"}
@@ -128,100 +119,78 @@ def _encode(x: Any) -> Any:
 
 
 def _decode(x: Any) -> Any:
-    if not isinstance(x, dict):
-        if isinstance(x, list):
-            raise CompositionError(
-                "from_json: a bare list stands where a declaration should; write the text with to_json"
-            )
+    """Return the value of an entry, whose keys tell its type."""
+    if not isinstance(x, dict | list):
         return x
-    if "node" in x:
-        name, given = _entry(x, node=str, fields=dict)
-        cls = registered(name) or _sought(name)
-        if cls is None or getattr(cls, "__abstractmethods__", None):
-            raise CompositionError(
-                f"from_json: no declaration is named {brief(name)}; import the module that defines it"
-            )
-        unknown = [field for field in given if field not in cls._names]
-        if unknown:
-            raise CompositionError(
-                f"{cls.__name__}: no field is named {brief(unknown[0])}; it has "
-                f"{', '.join(cls._names) or 'none'}"
-            )
-        return cls(**{field: _decode(item) for field, item in given.items()})
-    if "function" in x:
-        name, module = _entry(x, function=str, module=str)
-        found = _function(module, name)
-        if found is None:
-            raise CompositionError(
-                f"from_json: no function is named {brief(name)} in the module {brief(module)}, or that is "
-                "not imported; import the module that defines it"
-            )
-        return found
-    if "tuple" in x:
-        (items,) = _entry(x, tuple=list)
-        return tuple(_decode(item) for item in items)
-    if "csr" in x:
-        return _csr(*_entry(x, csr=list, data=list, indices=list, indptr=list))
-    if "array" in x:
-        (rows,) = _entry(x, array=list)
-        return _numbers(rows)
-    if "float" in x and x["float"] in _INFINITE:
-        return _INFINITE[x["float"]]
-    raise CompositionError(f"from_json: unknown entry {brief(sorted(x))}; write the text with to_json")
+    for keys, build in _ENTRIES.items():
+        if isinstance(x, dict) and keys[0] in x:
+            if set(x) == set(keys):
+                return build(*(x[key] for key in keys))
+            break
+    raise CompositionError(
+        f"from_json: expected an entry that to_json writes, got {brief(x)}; write the text with to_json"
+    )
 
 
-def _function(module: str, name: str) -> FunctionType | None:
-    """The function of a module that is imported already; nothing is imported or called."""
-    found = getattr(sys.modules.get(module), name, None)
-    return found if isinstance(found, FunctionType) and found.__module__ == module else None
-
-
-def _entry(x: dict[str, Any], **kinds: type) -> list[Any]:
-    """The parts of an entry; refuses others than these, and parts of another kind."""
-    if set(x) != set(kinds) or not all(isinstance(x[name], kind) for name, kind in kinds.items()):
-        words = ", ".join(f"{name}: {kind.__name__}" for name, kind in kinds.items())
+def _node(name: str, entries: dict[str, Any]) -> Node:
+    """Return a node of the class of this name; all modules of the language are imported if it is unknown."""
+    cls = registered(name)
+    if cls is None:
+        _import_all()
+        cls = registered(name)
+    if cls is None or cls.__abstractmethods__:
         raise CompositionError(
-            f"from_json: expected an entry {{{words}}}, got {brief(x)}; write the text with to_json"
+            f"from_json: no declaration is named {brief(name)}; import the module that defines it"
         )
-    return [x[name] for name in kinds]
+    unknown = [field for field in entries if field not in cls._names]
+    if unknown:
+        raise CompositionError(
+            f"{cls.__name__}: no field is named {brief(unknown[0])}; it has {', '.join(cls._names) or 'none'}"
+        )
+    return cls(**{field: _decode(entry) for field, entry in entries.items()})
 
 
-def _numbers(rows: list[Any]) -> Any:
-    """An array of numbers, and of nothing that reads as one."""
+def _function(name: str, module: str) -> FunctionType:
+    """Return the function of a module that is imported already; nothing is imported or called."""
+    function = getattr(sys.modules.get(module), name, None)
+    if not isinstance(function, FunctionType) or function.__module__ != module:
+        raise CompositionError(
+            f"expected a function of an imported module, got {brief(name)} of {brief(module)}; define it at "
+            "the top of a module, and import that"
+        )
+    return function
+
+
+def _array(rows: list[Any]) -> Any:
+    """Return an array of numbers, and of nothing that converts to a number."""
     array = np.array(rows, dtype=np.float64)
-    each: list[Any] = rows
-    for _ in array.shape[1:]:
-        each = [item for row in each for item in row]
-    if not all(type(item) in (int, float) for item in each):
+    if not all(type(x) in (int, float) for x in np.array(rows, dtype=object).ravel()):
         raise CompositionError(
             f"from_json: expected an array of numbers, got {brief(rows)}; write the text with to_json"
         )
     return array
 
 
-def _csr(shape: list[Any], data: list[Any], indices: list[Any], indptr: list[Any]) -> Any:
-    """A CSR matrix, whose parts `Node` holds against each other."""
-    if len(shape) != 2 or not _whole(shape) or not _whole(indices) or not _whole(indptr):
+def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[int]) -> Any:
+    """Return a CSR matrix, whose parts `Node` compares with each other."""
+    whole = all(type(k) is int and 0 <= k <= _LARGEST for k in (*shape, *indices, *indptr))
+    if not whole or len(shape) != 2 or len(indptr) != shape[0] + 1:  # before a large array is made
         raise CompositionError(
-            "from_json: the shape (2 numbers), indices and indptr of a sparse matrix are whole numbers "
-            f"from 0 to {_LARGEST}, got the shape {brief(shape)}; write the text with to_json"
+            "from_json: expected whole numbers from 0 on in the shape, indices and row pointers of a sparse "
+            f"matrix, one row pointer more than rows, got the shape {brief(shape)}; write it with "
+            "to_json"
         )
-    if len(indptr) != shape[0] + 1:  # before anything of that size is made
-        raise CompositionError(
-            f"from_json: a sparse matrix with {shape[0]} rows and {len(indptr)} row pointers; "
-            "expected one more than rows"
-        )
-    return sparse.csr_matrix((_numbers(data), indices, indptr), shape=tuple(shape))
+    return sparse.csr_matrix((_array(data), indices, indptr), shape=tuple(shape))
 
 
-def _whole(numbers: list[Any]) -> bool:
-    return all(type(k) is int and 0 <= k <= _LARGEST for k in numbers)
-
-
-def _sought(name: str) -> type[Node] | None:
-    """The class of that name, once every module of the language has been imported: that registers it."""
-    _import_all()
-    return registered(name)
+_ENTRIES: dict[tuple[str, ...], Callable[..., Any]] = {
+    ("node", "fields"): _node,
+    ("function", "module"): _function,
+    ("tuple",): lambda items: tuple(_decode(item) for item in items),
+    ("csr", "data", "indices", "indptr"): _csr,
+    ("array",): _array,
+    ("float",): _INFINITE.__getitem__,
+}
 
 
 @functools.cache

@@ -101,8 +101,8 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
         column[index] = w[index] / np.sqrt(total)
         columns.append(column)
         n[index] -= float(w[index] @ n[index]) / total
-    rest = float(w @ (n * n))
-    if rest > 1e-24 * length:
-        columns.append(w * n / np.sqrt(rest))
+    remaining = float(w @ (n * n))
+    if remaining > 1e-24 * length:
+        columns.append(w * n / np.sqrt(remaining))
     U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
     return Jacobian(d=w, U=U, S=-np.eye(len(columns)))

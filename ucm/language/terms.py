@@ -27,7 +27,7 @@ from ucm.language.node import (
     RotationInvariant,
     converted,
 )
-from ucm.language.parameter import Scalar, Scope
+from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples, signed
 
 Bound = float | Vec
@@ -136,8 +136,8 @@ class PointwiseLoss(Loss):
         """Return the loss of each margin, (m,)."""
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
-        found, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
-        return found if counts is None else np.where(counts, found, 0.0)
+        losses, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
+        return losses if counts is None else np.where(counts, losses, 0.0)
 
 
 class ConvexLoss(PointwiseLoss):
@@ -176,8 +176,8 @@ class ConvexLoss(PointwiseLoss):
         where s stays at an end of the domain; at a kink any number between the one-sided derivatives. By
         default a difference quotient."""
         h = 1e-6 * (1.0 + np.abs(v))
-        ahead, behind = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
-        return np.clip((ahead - behind) / (2.0 * h), 0.0, 1.0)
+        after, before = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
+        return np.clip((after - before) / (2.0 * h), 0.0, 1.0)
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
@@ -256,7 +256,7 @@ class Penalty(Term):
         """Return the penalty of w."""
 
     @abstractmethod
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
         """Return the convex penalties to add, and the convex functions to subtract."""
 
     def check_features(self, n: int) -> None:
@@ -266,26 +266,6 @@ class Penalty(Term):
     def surrogates(self) -> tuple[ProximalPenalty, ...]:
         """Return the convex penalties that DCA starts from: by default the added part of the split."""
         return self.split()[0]
-
-
-class SubtractedPenalty(Node):
-    """A convex function of w that a split subtracts, known by its subgradients."""
-
-    @abstractmethod
-    def value(self, w: Vec) -> float:
-        """Return the value at w."""
-
-    @abstractmethod
-    def subgradient(self, w: Vec) -> Vec:
-        """Return a subgradient at w, (n,)."""
-
-    def each(self, s: Vec) -> Vec | None:
-        """Return the summands at `s_j = |w_j|`, (n,), if the function is such a sum; else None."""
-        return None
-
-    @abstractmethod
-    def affine(self, w: Vec, tol: float) -> bool:
-        """Return True if the function is affine near w, with no kink within tol of a coordinate."""
 
 
 class ProximalPenalty(Penalty):
@@ -300,7 +280,7 @@ class ProximalPenalty(Penalty):
 
     keeps_signs: ClassVar[bool] = True
 
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
         return (self,), ()
 
     @abstractmethod
@@ -417,7 +397,7 @@ class FoldedConcave(Penalty):
     `sum_j r'(0) |w_j| - r(|w_j|)`.
     """
 
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
         return (self.tangent(),), (SubtractedPart(self),)
 
     def value(self, w: Vec, /) -> float:
@@ -454,10 +434,11 @@ class FoldedConcave(Penalty):
         return f"({self.tangent().formula(notation)} - {self.formula(notation)})"
 
 
-class SubtractedPart(SubtractedPenalty):
-    """The function `sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty, convex as r is concave.
+class SubtractedPart(Node):
+    """The function `c sum_j (r'(0) |w_j| - r(|w_j|))` that the split of c times a folded concave penalty
+    subtracts. It is convex as r is concave.
 
-    Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
+    Its subgradient is `c sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
     (21) and (27) of Ong and Le Thi (2013). For groups `w_g / ||w_g||` takes the place of the sign.
 
     Examples
@@ -469,28 +450,38 @@ class SubtractedPart(SubtractedPenalty):
     """
 
     penalty: FoldedConcave
+    factor: Scalar = 1.0
 
     def _steepest(self) -> float:
         return float(self.penalty.slope(np.zeros(1))[0])
 
     def _excess(self, s: Vec) -> Vec:
-        return self._steepest() * s - self.penalty.profile(s)
+        return value(self.factor) * (self._steepest() * s - self.penalty.profile(s))
 
     def each(self, s: Vec) -> Vec | None:
-        alone = type(self.penalty).lengths is FoldedConcave.lengths
-        return self._excess(s) if alone else None
+        """Return the summands at `s_j = |w_j|`, (n,); None for a penalty of groups."""
+        coordinatewise = type(self.penalty).lengths is FoldedConcave.lengths
+        return self._excess(s) if coordinatewise else None
 
     def value(self, w: Vec) -> float:
+        """Return the value at w."""
         return float(self._excess(self.penalty.lengths(np.asarray(w, dtype=float))).sum())
 
     def subgradient(self, w: Vec) -> Vec:
+        """Return a subgradient at w, (n,)."""
         w = np.asarray(w, dtype=float)
         s = self.penalty.lengths(w)
         unit = np.divide(w, self.penalty.spread(s), out=np.zeros_like(w), where=w != 0.0)
-        return unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
+        return value(self.factor) * unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
+        """Return True if the function is affine near w, with no kink within tol of a coordinate."""
         return self.penalty.is_locally_affine(self.penalty.lengths(np.asarray(w, dtype=float)), tol)
 
     def formula(self, notation: Notation) -> str:
-        return self.penalty.excess_formula(notation)
+        return multiple(self.factor, self.penalty.excess_formula(notation), notation)
+
+
+def multiple(factor: Scalar, term: str, notation: Notation) -> str:
+    """Return the formula of a multiple; a factor of 1 is not written."""
+    return term if factor == 1.0 else notation.scalar(factor) + notation.times + term

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 from ucm.data.linear_map import Vec
+from ucm.language.objective import ScaledPenalty
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,

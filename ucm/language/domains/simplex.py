@@ -117,8 +117,8 @@ class CappedSimplex(SimplexDomain):
                 f"{mass:g}; {subject(self.given, 'cap')} must be at least {unit * least:.6g}"
             )
         name, nu = subject(self.nu, "nu").removeprefix("the "), value(self.nu)
-        of_class = samples.whole is not None and total in samples.whole[1:]
-        smallest = min(samples.whole[1:]) if samples.whole is not None and of_class else total
+        of_class = samples.population is not None and total in samples.population[1:]
+        smallest = min(samples.population[1:]) if samples.population is not None and of_class else total
         how = " (= 2 min(m+, m-)/m)" if of_class else ""
         most = f"{2.0 * smallest / (unit * mass):.6g}{how}"
         if not 0.0 < nu < math.inf:

@@ -3,8 +3,12 @@
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_set and problem_latex
 from ucm.language.losses.hinge import Hinge, HuberHinge, Ramp, ShiftedHinge, SquaredHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
-from ucm.language.objective import Objective  # installs + and * between terms
-from ucm.language.term_sums import LossSum, ScaledDifference, ScaledLoss
+from ucm.language.objective import (
+    LossSum,
+    Objective,  # installs + and * between terms
+    ScaledDifference,
+    ScaledLoss,
+)
 
 __all__ = [
     "Exponential",

@@ -7,10 +7,10 @@ import numpy as np
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, restricted
+from ucm.language.objective import multiple, multiplied
 from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.power import power_root
 from ucm.language.statistics.samples import Samples
-from ucm.language.term_sums import multiple, multiplied
 from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 
 

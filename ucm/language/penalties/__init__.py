@@ -1,11 +1,10 @@
 """Penalties of the normal w."""
 
-from ucm.language.objective import Objective  # installs + and * between terms
+from ucm.language.objective import Objective, PenaltySum, ScaledPenalty  # installs + and *
 from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0
 from ucm.language.penalties.groups import GroupLasso, GroupMCP
 from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.term_sums import PenaltySum, ScaledPenalty
 from ucm.language.terms import SubtractedPart
 
 __all__ = [

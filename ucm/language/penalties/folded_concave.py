@@ -10,9 +10,9 @@ import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.language.node import Notation, restricted
+from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, value
 from ucm.language.penalties.norms import L1
-from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 

@@ -12,10 +12,10 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Node, Notation
+from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.folded_concave import MCP
 from ucm.language.penalties.norms import check_length, check_weights
-from ucm.language.term_sums import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 

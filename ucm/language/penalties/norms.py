@@ -14,10 +14,10 @@ from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
 from ucm.language.node import Node, Notation, RotationInvariant, restricted, source
+from ucm.language.objective import PenaltySum, multiplied, summed
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
 from ucm.language.robust import dual_exponent
-from ucm.language.term_sums import PenaltySum, multiplied, summed
 from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
 

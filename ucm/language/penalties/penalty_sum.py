@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
+from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.penalties.norms import LInf
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.term_sums import ScaledPenalty, split_scalar
 from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shrink_box
 
 _STEP = 1e-6  # relative

@@ -14,10 +14,10 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, in_parentheses
+from ucm.language.objective import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
 from ucm.language.statistics.affine import MatrixNode, MatrixSum, check_semidefinite
-from ucm.language.term_sums import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.terms import Penalty, ProximalPenalty
 
 _ROUNDING = 1e-10  # times the largest eigenvalue: smaller eigenvalues count as 0

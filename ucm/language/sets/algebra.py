@@ -11,6 +11,7 @@ from scipy import sparse
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.node import Node, axes, in_parentheses, operator
+from ucm.language.objective import PenaltySum, ScaledPenalty
 from ucm.language.parameter import Scalar, as_factor, is_zero, within
 from ucm.language.penalties.groups import GroupLasso
 from ucm.language.penalties.norms import L1, exponent
@@ -22,7 +23,6 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import SampleNode
-from ucm.language.term_sums import PenaltySum, ScaledPenalty
 from ucm.language.terms import Penalty, ProximalPenalty, Term
 
 

@@ -25,7 +25,7 @@ from ucm.language.contracts import (
     common_dimension,
 )
 from ucm.language.node import Notation, in_parentheses, signed_sum, source
-from ucm.language.parameter import Expression, Scalar, as_declared, shown, value
+from ucm.language.parameter import Expression, Scalar, as_declared, value, with_value
 from ucm.language.sets.affine_image import reindexed, subpaths
 
 
@@ -125,7 +125,7 @@ class LinearCombination(Combination):
         for L, _ in self.parts:
             if is_number(L) and not math.isfinite(as_declared(L)):
                 raise CompositionError(
-                    f"{self!r}: the factor must be finite, got {shown(L)}; write a number below 1e308"
+                    f"{self!r}: the factor must be finite, got {with_value(L)}; write a number below 1e308"
                 )
 
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:

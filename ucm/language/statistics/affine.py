@@ -51,20 +51,16 @@ class Statistic(Arithmetic[Any], FeatureNode):
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         """Return the vector (n,), or the matrix, dense (n, n)."""
 
-    def times(self, c: Scalar) -> Statistic:
-        """Return the multiple `c v`."""
-        return _linear_combination((c, self))
-
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+" and (is_zero(a) or is_zero(b)):
             return b if is_zero(a) else a
         if symbol == "*":
-            return self.times(coefficient(a, self))
+            return _linear_combination((_coefficient(a, self), self))
         if symbol == "/":
-            divisor = coefficient(b, self)
+            divisor = _coefficient(b, self)
             if as_declared(divisor) == 0.0:
                 raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
-            return self.times(1.0 / divisor)
+            return _linear_combination((1.0 / divisor, self))
         return self.composed(symbol, a, b)
 
     @abstractmethod
@@ -105,28 +101,24 @@ class StatisticSum(Statistic):
         return signed_sum([(c, v.formula(notation)) for c, v in self.terms], " ", notation.scalar)
 
 
-def coefficient(c: Any, node: Node) -> Scalar:
-    """Return `c` as the number, `Param` or arithmetic of them that multiplies `node`.
-
-    Raises
-    ------
-    CompositionError
-        It is none of these, or not finite.
-    """
+def _coefficient(c: Any, node: Statistic) -> Scalar:
+    """Return c as a finite factor of a statistic, not negative for a matrix."""
     factor = as_factor(c)
     if factor is None or not np.isfinite(as_declared(factor)):
         raise CompositionError(
             f"{node!r}: a statistic is multiplied by finite numbers and Params only, got {brief(c)}; "
             "write 2.0 * pos.mean"
         )
-    return factor
+    if isinstance(node, VectorNode):
+        return factor
+    return within(factor, 0.0, math.inf, (), "the factor of a covariance", "must not be negative")
 
 
 def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
     """Return the sum of the terms, without nested sums and zero vectors, and with all constants as one in the
     place of the first. Constants of other sizes stay, to be refused."""
     vectors = isinstance(terms[0][1], VectorNode)
-    constant, whole = (ConstantVector, VectorSum) if vectors else (ConstantMatrix, MatrixSum)
+    constant, combination = (ConstantVector, VectorSum) if vectors else (ConstantMatrix, MatrixSum)
     flat: list[tuple[Scalar, Any]] = []
     for c, v in terms:
         flat += [(c * a, u) for a, u in v.terms] if isinstance(v, StatisticSum) else [(c, v)]
@@ -136,7 +128,7 @@ def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
         flat[at[0]] = 1.0, constant(entries)
         flat = [term for k, term in enumerate(flat) if k not in at[1:]]
     flat = [(c, v) for c, v in flat if not isinstance(v, Origin)] or [(1.0, Origin())]
-    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else whole(tuple(flat))
+    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else combination(tuple(flat))
 
 
 class VectorNode(Statistic):
@@ -152,22 +144,16 @@ class VectorNode(Statistic):
             if left is None or right is None:
                 return NotImplemented
             return _linear_combination((1.0, left), (-1.0 if symbol == "-" else 1.0, right))
-        if symbol == "@" and a is self:
-            raise CompositionError(
-                f"{self!r} @ {b!r}: a vector is no linear map; `@` takes a matrix and a set, "
-                f"as in M @ Point({self!r})"
-            )
         if symbol == "@":
             raise CompositionError(
                 f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
             )
         other = b if a is self else a
         if isinstance(other, Node) and not isinstance(other, Statistic):
-            return NotImplemented  # a set, or samples, which say what is meant
-        left, right = (f"Point({x!r})" if x is self else brief(x) for x in (a, b))
+            return NotImplemented  # a set, or samples, which refuse with their own message
         raise CompositionError(
             f"{symbol} takes sets, and vectors beside a set as points, got {brief(a)} and {brief(b)}; "
-            f"write {left} {symbol} {right}"
+            f"write Point({self!r})"
         )
 
 
@@ -212,15 +198,14 @@ def _vector_term(x: Any) -> VectorNode | None:
     """Return x as a vector; None if it is none, but perhaps a set."""
     if isinstance(x, VectorNode):
         return x
-    given: Any = x  # `as_vector` says what is wrong with a number or a sparse matrix
     if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
-        return as_vector(given, "a statistic")
+        return as_vector(x, "a statistic")
     return None
 
 
-def offset(center: VectorNode, rest: str, notation: Notation) -> str:
-    """Return `c + rest`, or `rest` alone around the origin."""
-    return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
+def offset(center: VectorNode, term: str, notation: Notation) -> str:
+    """Return `c + term`, or `term` alone around the origin."""
+    return term if isinstance(center, Origin) else f"{center.formula(notation)} + {term}"
 
 
 def as_vector(
@@ -241,15 +226,8 @@ def as_vector(
     return ConstantVector(np.asanyarray(x))  # a masked one is refused where it is kept
 
 
-@operator("parameter * array of 1 axes")
-def _scaled_vector(c: Scalar, v: Any) -> VectorNode:
-    """Return `c v` of a scalar with parameters and an array of one axis."""
-    return _linear_combination((c, ConstantVector(np.asanyarray(v))))
-
-
 _ASYMMETRY = 1e-10  # times the largest entry: rounding of a symmetric semidefinite matrix
 _ORDER = 500  # largest order of a root
-_FACTOR = "the factor of a covariance", "must not be negative"
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
 
 
@@ -263,14 +241,6 @@ class MatrixNode(Statistic):
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         """Return pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
         return [(1.0, F) for F in self.factors(data)]
-
-    def times(self, c: Scalar) -> Statistic:
-        if as_declared(c) < 0.0:
-            raise CompositionError(
-                f"{as_declared(c):g} * {self!r}: a covariance takes factors >= 0 only; "
-                "multiply the set by -1 instead"
-            )
-        return super().times(within(c, 0.0, math.inf, (), *_FACTOR))
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+":
@@ -309,26 +279,26 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]
-        return [(c * a, F) for c, inner in pairs for a, F in inner]
+        return [(c * a, F) for c, factors in pairs for a, F in factors]
 
 
-def check_semidefinite(entries: Any, what: str) -> None:
+def check_semidefinite(entries: Any, name: str) -> None:
     """Refuse anything but a symmetric positive semidefinite matrix, dense or sparse."""
     S = entries.toarray() if sparse.issparse(entries) else entries
     if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1] or not S.size:
         raise CompositionError(
-            f"{what} is a square matrix, one row for each feature, got {brief(S)}; give A.T @ A"
+            f"{name} is a square matrix, one row for each feature, got {brief(S)}; give A.T @ A"
         )
     top = float(np.abs(S).max())
     if np.abs(S - S.T).max() > _ASYMMETRY * top:
         raise CompositionError(
-            f"{what} is symmetric, got entries that differ by {np.abs(S - S.T).max():.3g} from those across "
+            f"{name} is symmetric, got entries that differ by {np.abs(S - S.T).max():.3g} from those across "
             "the diagonal; give (S + S.T) / 2"
         )
     least = float(np.linalg.eigvalsh((S + S.T) / 2)[0])
     if least < -_ASYMMETRY * top:
         raise CompositionError(
-            f"{what} is positive semidefinite, got the eigenvalue {least:.6g}; give A.T @ A or a "
+            f"{name} is positive semidefinite, got the eigenvalue {least:.6g}; give A.T @ A or a "
             "covariance, or add a multiple of the identity"
         )
 
@@ -357,7 +327,8 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     return parts[0] if len(parts) == 1 else HStack(*parts)
 
 
-@operator("parameter * array of 2 axes")
-def _scaled_matrix(c: Scalar, S: Any) -> MatrixNode:
-    """Return `c S` of a scalar with parameters and a square array."""
-    return c * ConstantMatrix(S)
+@operator("parameter * array")
+def _scaled_array(c: Scalar, x: Any) -> Statistic:
+    """Return `c x` of a scalar with parameters and a vector or a square matrix."""
+    node = ConstantVector(np.asanyarray(x)) if np.ndim(x) == 1 else as_matrix(x, "a Param times an array")
+    return c * node

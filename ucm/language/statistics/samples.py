@@ -63,7 +63,7 @@ class SampleNode(Arithmetic[Any], FeatureNode):
 
     def bound(self, data: Data) -> SampleWeights:
         """Return their weights and classes, for `Domain.bind`."""
-        return SampleWeights(self.map(data).shape[1], whole=_whole(data))
+        return SampleWeights(self.map(data).shape[1], population=_population(data))
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class SampleNode(Arithmetic[Any], FeatureNode):
         )
 
 
-def _whole(data: Data) -> tuple[float, float, float]:
+def _population(data: Data) -> tuple[float, float, float]:
     """Return the number of all samples, and the sum of the weights of each class."""
     return data.total, data.count("pos"), data.count("neg")
 
@@ -170,14 +170,14 @@ class Samples(SampleNode, RotationInvariant):
         DataError
             No sample is in their group, or there are no groups.
         """
-        mine = np.full(y.size, True) if self.kind == "signed" else (y > 0.0) == (self.kind == "pos")
+        mask = np.full(y.size, True) if self.kind == "signed" else (y > 0.0) == (self.kind == "pos")
         if self.label is None:
-            return mine
+            return mask
         groups = None if subgroup is None else read_groups(subgroup, y.size)
-        rows = members(groups, self.kind, self.label, np.flatnonzero(mine))
-        found = np.zeros(y.size, dtype=bool)
-        found[rows] = True
-        return found
+        rows = members(groups, self.kind, self.label, np.flatnonzero(mask))
+        chosen = np.zeros(y.size, dtype=bool)
+        chosen[rows] = True
+        return chosen
 
     @property
     def part(self) -> tuple[str, Any]:
@@ -204,8 +204,8 @@ class Samples(SampleNode, RotationInvariant):
 
     def bound(self, data: Data) -> SampleWeights:
         part, size = self.part, self.map(data).shape[1]
-        own = data.copies(*part), data.signs(*part), data.number(*part)
-        return SampleWeights(size, *own, _whole(data))
+        columns = data.copies(*part), data.signs(*part), data.number(*part)
+        return SampleWeights(size, *columns, _population(data))
 
     @property
     def tag(self) -> str:

@@ -13,7 +13,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.losses.hinge import Hinge
 from ucm.language.losses.smooth import Logistic
-from ucm.language.term_sums import split_scalar
+from ucm.language.objective import split_scalar
 from ucm.native.binding import library, point, structure
 
 Matrix = NDArray[np.float64]
