@@ -24,10 +24,12 @@ from ucm.language.domains import Box, CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.domains.convex_combination import (
     ConvexCombination,
     SmoothCombination,
+    ball_coefficient,
+    coefficients_of_sum_one,
     convex_combination,
+    simplex_coefficient,
     unit_of,
 )
-from ucm.language.domains.shares import ball_share, shares, simplex_share
 from ucm.language.robust import as_model
 from ucm.testing import check_domain
 
@@ -104,7 +106,7 @@ def test_the_projection_is_the_nearest_point_by_cvxpy(seed: int) -> None:
     np.testing.assert_allclose(M.jacobian(v).matvec(d), difference, atol=1e-6)
 
 
-def test_the_shares_of_many_weights_are_accurate() -> None:
+def test_the_coefficients_of_many_weights_are_accurate() -> None:
     """Sums of thousands of scores; the scores are 1e3 times as far apart as the weights are large."""
     rng = np.random.default_rng(0)
     M = of(*(CappedSimplex(1 / 400.05) for _ in range(4)), sizes=[2000] * 4)
@@ -437,7 +439,7 @@ def test_balls_of_another_dimension_than_the_samples() -> None:
     assert solution.status == "optimal" and solution.objective == pytest.approx(-1.5, abs=1e-6)
 
 
-# --- shares ----------------------------------------------------------------------------------------
+# --- coefficients ----------------------------------------------------------------------------------------
 def nearest_in_simplex(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
     """The projection on a capped simplex by bisection."""
     low, high = v.min() - cap - mass, v.max()
@@ -448,7 +450,7 @@ def nearest_in_simplex(v: np.ndarray, cap: float, mass: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_shares_of_a_convex_combination_against_a_search(seed: int) -> None:
+def test_the_coefficients_of_a_convex_combination_against_a_search(seed: int) -> None:
     """Two operands: a capped simplex, and another one or a ball."""
     rng = np.random.default_rng(seed)
     m, k = int(rng.integers(1, 12)), int(rng.integers(1, 12))
@@ -466,8 +468,8 @@ def test_the_shares_of_a_convex_combination_against_a_search(seed: int) -> None:
         return first + np.sum((rest - b) ** 2)
 
     best: Any = minimize_scalar(cost, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
-    second = ball_share(radius, unit, length, at) if ball else simplex_share(b, other)
-    found = shares([simplex_share(a, cap), second])
+    second = ball_coefficient(radius, unit, length, at) if ball else simplex_coefficient(b, other)
+    found = coefficients_of_sum_one([simplex_coefficient(a, cap), second])
     theta, most, t = found[0]
     assert found[:, 2].sum() == pytest.approx(1.0, abs=1e-12)
     assert found[:, 2].min() >= 0.0

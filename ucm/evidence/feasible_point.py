@@ -68,14 +68,14 @@ def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
         return p
     if isinstance(U, ConvexUnion):
         domain = U.combination(data)
-        shares, parts = domain.split(q[0])
-        shares = np.where(shares > _NONE, shares, 0.0)
-        shares /= shares.sum() or 1.0
-        moved = [
-            _moved(V, data, own) if share > 0.0 else own
-            for V, own, share in zip(U.sets, parts, shares, strict=True)
-        ]
-        return [domain.join(shares, moved)]
+        t, points = domain.split(q[0])
+        t = np.where(t > _NONE, t, 0.0)
+        t /= t.sum() or 1.0
+        for V, operand, t_g in zip(U.sets, domain.operands, t, strict=True):
+            blocks = [points[part.where] for part in operand.parts]
+            for part, v in zip(operand.parts, _moved(V, data, blocks) if t_g > 0.0 else blocks, strict=True):
+                points[part.where] = v
+        return [domain.join(t, points)]
     return _of_one(U, data, q)
 
 

@@ -1,9 +1,8 @@
 """Parameter space: the sets that weights and coefficients range over."""
 
 from ucm.language.domains.box import Box
-from ucm.language.domains.cvxpy_domain import CvxpyDomain
+from ucm.language.domains.cvxpy_domain import CvxpyDomain, DomainIntersection
 from ucm.language.domains.divergence_ball import ChiSquareBall, KLBall, LossBall
-from ucm.language.domains.intersection import DomainIntersection
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.simplex import CappedSimplex, Simplex
 

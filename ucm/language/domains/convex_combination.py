@@ -1,13 +1,23 @@
-"""Convex combinations of domains side by side: the weights of the convex hull of a union."""
+"""Convex combinations of domains side by side: the weights of the convex hull of a union.
+
+The nearest point to v with `q_g in t_g D_g`, `sum t_g = 1`, has one multiplier mu of the sum. The coefficient
+t_g that is best at mu does not grow with mu and is piecewise linear, for a capped simplex and for a ball. So
+their sum is, and its root lies on a line between two breakpoints: no iteration is needed.
+
+For a capped simplex the best (q, t) of `|q - v|^2 / 2 + mu t` with `0 <= q <= t / r`, `sum q = t`, is
+`q = clip(v - theta, 0, t / r)`. With `G(x) = sum_i max(0, v_i - x) + r x`, convex and piecewise linear,
+`sum q = t` says that theta and `psi = theta + t / r` lie at one height, `G(theta) = G(psi) = L`, and the
+derivative in t vanishes where `L / r - (psi - theta) = mu`. All are piecewise linear in L.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +28,13 @@ from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyhedron, SemiSmooth
 from ucm.language.domains.norm_ball import NormBall
-from ucm.language.domains.shares import ball_share, shares, simplex_share
 from ucm.language.node import Notation
 from ucm.language.parameter import value
 from ucm.language.perspective import perspective
 from ucm.language.simplex_projection import round_violation, vector
 
-_NONE = 1e-13  # a share that is taken for none
+_NONE = 1e-13  # a coefficient that counts as 0
+_INTEGER = 1e-12  # relative: the inverse of a cap that is an integer up to rounding
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ class OperandDomain:
 
 @dataclass(frozen=True)
 class Operand:
-    """The domains of one operand of a union, and its share t.
+    """The domains of one operand of a union, and its coefficient t.
 
     Attributes
     ----------
@@ -54,8 +64,8 @@ class Operand:
     unit: float
     place: int
 
-    def share(self, q: Any) -> Any:
-        """Return the share t of an array or a CVXPY expression q."""
+    def coefficient(self, q: Any) -> Any:
+        """Return t of an array or a CVXPY expression q."""
         return q[self.place] / self.unit if self.unit else q[self.parts[0].where].sum()
 
 
@@ -68,158 +78,236 @@ class ConvexCombination(BoundDomain):
 
     @functools.cached_property
     def dim(self) -> int:
-        return sum(p.size for o in self.operands for p in o.parts) + sum(o.unit > 0.0 for o in self.operands)
+        return sum(p.size for _, p in self.parts()) + sum(o.unit > 0.0 for o in self.operands)
 
-    def shares(self, q: Any) -> list[Any]:
-        """Return the shares t_g of an array or a CVXPY expression q."""
-        return [o.share(q) for o in self.operands]
+    def parts(self) -> Iterator[tuple[int, OperandDomain]]:
+        """Yield the domains, each with the number of its operand."""
+        for g, o in enumerate(self.operands):
+            for p in o.parts:
+                yield g, p
 
-    def split(self, q: Vec) -> tuple[Vec, list[list[Vec]]]:
-        """Return the shares, and the points of the domains; where a share is 0, as they stand in q."""
-        t = np.array(self.shares(q))
-        points = [
-            [q[p.where] / share if share > 0.0 else q[p.where] for p in o.parts]
-            for o, share in zip(self.operands, t, strict=True)
-        ]
-        return t, points
-
-    def join(self, shares: Vec, points: Sequence[Sequence[Vec]]) -> Vec:
-        """Return the vector of these shares and points, the inverse of `split`; 0 without a share."""
-        q = np.zeros(self.dim)
-        for o, own, share in zip(self.operands, points, shares, strict=True):
-            for p, v in zip(o.parts, own, strict=True):
-                q[p.where] = share * v if share > 0.0 else 0.0
+    @functools.cached_property
+    def _operand_of(self) -> NDArray[np.intp]:
+        """(dim,) the operand of each coordinate."""
+        operand = np.zeros(self.dim, dtype=np.intp)
+        for g, p in self.parts():
+            operand[p.where] = g
+        for g, o in enumerate(self.operands):
             if o.unit:
-                q[o.place] = o.unit * share
-        return q
+                operand[o.place] = g
+        return operand
+
+    def coefficients(self, q: Any) -> list[Any]:
+        """Return t_g of each operand, from an array or a CVXPY expression q."""
+        return [o.coefficient(q) for o in self.operands]
+
+    def split(self, q: Vec) -> tuple[Vec, Vec]:
+        """Return the coefficients, and the q_k at the places of their domains; where t_g is 0, as in q."""
+        t = np.array(self.coefficients(q))
+        scale = t[self._operand_of]
+        return t, np.divide(q, scale, out=q.copy(), where=scale > 0.0)
+
+    def join(self, t: Vec, points: Vec) -> Vec:
+        """Return the vector of these coefficients and points, the inverse of `split`."""
+        scale, points = t[self._operand_of], points.copy()
+        for o in self.operands:
+            if o.unit:
+                points[o.place] = o.unit
+        return np.multiply(scale, points, out=np.zeros(self.dim), where=scale > 0.0)
 
     def support(self, g: Vec) -> tuple[float, Vec]:
-        g = vector(g)
-        each = [[p.domain.support(g[p.where]) for p in o.parts] for o in self.operands]
-        heights = [
-            sum(height for height, _ in own) + (o.unit * g[o.place] if o.unit else 0.0)
-            for o, own in zip(self.operands, each, strict=True)
-        ]
-        k = int(np.argmax(heights))
-        return heights[k], self.join(np.eye(len(each))[k], [[q for _, q in own] for own in each])
+        g, points = vector(g), np.zeros(self.dim)
+        tops = [o.unit * g[o.place] if o.unit else 0.0 for o in self.operands]
+        for k, p in self.parts():
+            top, points[p.where] = p.domain.support(g[p.where])
+            tops[k] += top
+        best = int(np.argmax(tops))
+        return float(tops[best]), self.join(np.eye(len(tops))[best], points)
 
     def violation(self, q: Vec) -> float:
         t, points = self.split(vector(q))
         worst = max(abs(float(t.sum()) - 1.0), -float(t.min()))
-        for o, own, share in zip(self.operands, points, t, strict=True):
-            for p, v in zip(o.parts, own, strict=True):
-                outside = p.domain.violation(v) if share > 0.0 else np.abs(v).max(initial=0.0)
-                worst += float(share * outside if share > 0.0 else outside)
+        for g, p in self.parts():
+            point = points[p.where]
+            if t[g] > 0.0:
+                worst += float(t[g] * p.domain.violation(point))
+            else:
+                worst += float(np.abs(point).max(initial=0.0))
         return round_violation(worst)
 
     def center(self, dim: int) -> Vec:
-        count = len(self.operands)
-        middles = [[p.domain.center(p.size) for p in o.parts] for o in self.operands]
-        return self.join(np.full(count, 1.0 / count), middles)
+        points = np.zeros(self.dim)
+        for _, p in self.parts():
+            points[p.where] = p.domain.center(p.size)
+        return self.join(np.full(len(self.operands), 1.0 / len(self.operands)), points)
 
     def infeasibility_reason(self, dim: int) -> str | None:
         if dim != self.dim:
             return f"{self!r}: it has {self.dim} coordinates, got dimension {dim}; give as many"
-        reasons = (p.domain.infeasibility_reason(p.size) for o in self.operands for p in o.parts)
+        reasons = (p.domain.infeasibility_reason(p.size) for _, p in self.parts())
         return next((why for why in reasons if why is not None), None)
 
     def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        t = self.shares(q)
-        found = [cp.sum(cp.hstack(t)) == 1, *(share >= 0 for share in t)]
-        for o, share in zip(self.operands, t, strict=True):
-            for p in o.parts:
-                v = cp.Variable(p.size)
-                point, inside = perspective(v, p.domain.own_constraints(v), share)
-                found += [*inside, point == q[p.where]]
-        return found
+        t = self.coefficients(q)
+        constraints = [cp.sum(cp.hstack(t)) == 1, *(t_g >= 0 for t_g in t)]
+        for g, p in self.parts():
+            v = cp.Variable(p.size)
+            point, inside = perspective(v, p.domain.own_constraints(v), t[g])
+            constraints += [*inside, point == q[p.where]]
+        return constraints
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """Return `G v >= b t` for each domain `{v : G v >= b}`, `sum t = 1`, and the shares t in the
-        coordinates.
-
-        The variables are q, t and the further variables of the domains."""
-        owned = [(g, p) for g, o in enumerate(self.operands) for p in o.parts]
-        known = [p.domain.polyhedron(p.size) for _, p in owned]
-        found: list[Polyhedron] = [one for one in known if one is not None]
-        if len(found) < len(known):
+        """Return `G v >= b t` for each domain `{v : G v >= b}`, `t >= 0` and `sum t = 1`. The variables are
+        q and the further variables of the domains."""
+        domains = [(g, p, p.domain.polyhedron(p.size)) for g, p in self.parts()]
+        if any(P is None for *_, P in domains):
             return None
-        first, count = self.dim + len(self.operands), len(self.operands)
-        columns = first + sum(one.lower.size - p.size for one, (_, p) in zip(found, owned, strict=True))
+        columns = self.dim + sum(P.lower.size - p.size for _, p, P in domains)
         unit: Any = sparse.eye_array(columns, format="csr")
-        t = unit[self.dim : first]
-        rows: list[Any] = []
-        for (g, p), one in zip(owned, found, strict=True):
-            end = first + one.lower.size - p.size
-            v, (G, b) = sparse.vstack([unit[p.where], unit[first:end]]), one.inequalities()
-            rows.append(G @ v - sparse.csr_array(b[:, None]) @ t[[g]])
+        t: list[Any] = [
+            unit[[o.place]] / o.unit
+            if o.unit
+            else sparse.csr_array(unit[o.parts[0].where].sum(axis=0).reshape(1, -1))
+            for o in self.operands
+        ]
+        rows, first = [*t], self.dim
+        for g, p, P in domains:
+            end, (G, b) = first + P.lower.size - p.size, P.inequalities()
+            v = sparse.vstack([unit[p.where], unit[first:end]])
+            rows.append(G @ v - sparse.csr_array(b[:, None]) @ t[g])
             first = end
-        inequalities = sum(G.shape[0] for G in rows)
-        for g, o in enumerate(self.operands):
-            if o.unit:
-                rows.append(unit[[o.place]] / o.unit - t[[g]])
-            else:
-                entries = unit[o.parts[0].where]
-                rows.append(sparse.csr_array(np.ones((1, entries.shape[0])) @ entries) - t[[g]])
-        A: Any = sparse.csr_array(sparse.vstack([*rows, np.ones((1, count)) @ t]))
-        least = np.zeros(A.shape[0])
-        least[-1] = 1.0
-        most = np.where(np.arange(A.shape[0]) < inequalities, np.inf, least)
-        lower = np.full(columns, -np.inf)
-        lower[self.dim : self.dim + count] = 0.0
-        return Polyhedron(lower, np.full(columns, np.inf), A, least, most)
+        A: Any = sparse.csr_array(sparse.vstack([*rows, sum(t[1:], start=t[0])]))
+        least, most = np.zeros(A.shape[0]), np.full(A.shape[0], np.inf)
+        least[-1] = most[-1] = 1.0
+        return Polyhedron(np.full(columns, -np.inf), np.full(columns, np.inf), A, least, most)
 
     def formula(self, notation: Notation) -> str:
-        domains = (p.domain.formula(notation) for o in self.operands for p in o.parts)
+        domains = (p.domain.formula(notation) for _, p in self.parts())
         return f"{notation.word('conv')}({', '.join(notation.set_of('q', D) for D in domains)})"
 
 
 # --- the projection --------------------------------------------------------------------------------
+class Coefficient(NamedTuple):
+    """The coefficient of an operand as a function of the multiplier.
+
+    Attributes
+    ----------
+    mu, t, theta : breakpoints with descending mu: the first t is 0, the last one 1
+    r : t over the largest entry of q
+    """
+
+    mu: Vec
+    t: Vec
+    theta: Vec
+    r: float = 1.0
+
+    @classmethod
+    def up_to_one(cls, mu: Vec, t: Vec, theta: Vec, r: float = 1.0) -> Coefficient:
+        """Return the part up to t = 1, so that no larger t cancels."""
+        k = min(int(np.searchsorted(t, 1.0)), t.size - 1)  # of NaN the end
+        part = (1.0 - t[k - 1]) / (t[k] - t[k - 1])
+        ends = [np.append(v[:k], v[k - 1] + part * (v[k] - v[k - 1])) for v in (mu, theta)]
+        return cls(ends[0], np.append(t[:k], 1.0), ends[1], r)
+
+
+def simplex_coefficient(v: Vec, cap: float) -> Coefficient:
+    """Return the coefficient of a capped simplex with the scores v, descending."""
+    n = v.size
+    if n == 0:
+        return Coefficient(np.array([-np.inf]), np.zeros(1), np.zeros(1))
+    r = max(1.0 / cap, 1.0)
+    r = min(float(np.rint(r)) if abs(r - np.rint(r)) <= _INTEGER * r else r, float(n))
+    k = min(int(r), n - 1)
+    u = v - v[k]  # from the entry where G is least, so that nothing large cancels
+    sums = np.concatenate([[0.0], np.cumsum(u)])
+    sums -= sums[k]
+    top = -sums[0] / r
+    if r == n:  # all weights are equal
+        ends = np.array([0.0, 1.0])
+        return Coefficient(v[k] + top - ends / n, ends, v[-1] - ends / n, r)
+    G = np.maximum(sums[:-1] + u * (r - np.arange(n)), 0.0)
+    falling, rising = np.maximum.accumulate(G[k:]), np.maximum.accumulate(G[k::-1])
+    L = np.sort(G)
+    L = np.append(L, L[-1] + 1.0)
+    theta = np.interp(L, falling, u[k:]) - np.maximum(L - falling[-1], 0.0) / (n - r)
+    psi = np.interp(L, rising, u[k::-1]) + np.maximum(L - rising[-1], 0.0) / r
+    width = np.maximum.accumulate(psi - theta)
+    mu = np.minimum.accumulate(top - (width - L / r))
+    breaks = np.append(top, mu), np.append(0.0, r * width), np.append(0.0, theta)
+    relative = Coefficient.up_to_one(*breaks, r)
+    return relative._replace(mu=v[k] + relative.mu, theta=v[k] + relative.theta)
+
+
+def ball_coefficient(radius: float, unit: float, length: float, at: float) -> Coefficient:
+    """Return the coefficient of `|p| <= radius t` beside the coordinate `unit t`.
+
+    Parameters
+    ----------
+    length, at : of the scores of p, and the score of that coordinate
+    """
+    top, inside = unit * at + radius * length, length / radius if radius > 0.0 else 0.0
+    t = np.array([0.0, inside, inside + 1.0])
+    mu = np.array([top, unit * at - unit * unit * inside, unit * at - unit * unit * t[2]])
+    return Coefficient.up_to_one(mu, t, np.zeros(3))
+
+
+def coefficients_of_sum_one(operands: Sequence[Coefficient]) -> NDArray[np.float64]:
+    """Return theta, the largest entry of q and t of every operand where all t sum to 1, (operands, 3)."""
+    low = max(float(f.mu[-1]) for f in operands)  # where one of them is 1
+    mu = np.concatenate([f.mu for f in operands])
+    mu = np.unique(np.append(mu[mu > low], low))
+    values = np.array([[np.interp(mu, f.mu[::-1], part[::-1]) for part in (f.theta, f.t)] for f in operands])
+    for pair, f in zip(values, operands, strict=True):
+        if f.mu[-1] == low:  # multipliers that rounding makes equal
+            pair[:, 0] = f.theta[-1], f.t[-1]
+    total = values[:, 1].sum(axis=0)
+    k = int(np.flatnonzero(total >= 1.0).max(initial=0))
+    after = min(k + 1, mu.size - 1)
+    fall = float(total[k] - total[after])
+    a = float(total[k] - 1.0) / fall if fall > 0.0 else 0.0
+    theta, t = ((1.0 - a) * values[:, :, k] + a * values[:, :, after]).T
+    return np.column_stack([theta, t / [f.r for f in operands], t])
+
+
 @dataclass(frozen=True, eq=False)
 class SmoothCombination(ConvexCombination, SemiSmooth):
     """A convex combination of points, balls and capped simplices with an exact projection.
 
     Each operand has one domain.
 
-
-    Nearest is the sum over the operands of the nearest points of their cones at a price mu on the shares,
-    mu the root of `sum_g t_g(mu) = 1`, t_g non-increasing. For a ball t_g has a closed form, for a capped
-    simplex it is a root of piecewise linear functions (`ucm.language.domains.shares`). Where t_g > 0, with
-    `q = P(v / t)` and J its Jacobian, `d t_g = (b_g'd - d mu) / H_g` for `b_g = ((I - J) q, rho)` and
-    `H_g = rho^2 + <q, (I - J) q>`, so that the Jacobian is
+    Nearest is the sum over the operands of the nearest points of their cones at a multiplier mu of `sum t`,
+    the root of `sum_g t_g(mu) = 1`. Where t_g > 0, with `q = P(v / t)` and J its Jacobian,
+    `d t_g = (b_g'd - d mu) / H_g` for `b_g = ((I - J) q, rho)` and `H_g = rho^2 + <q, (I - J) q>`, so that
+    the Jacobian is
 
         diag(J) + sum_g b_g b_g' / H_g - h h' / sum_g (1 / H_g),   h = sum_g b_g / H_g / sqrt(sum_g 1 / H_g).
     """
 
     def project(self, v: Vec) -> Vec:
         v = vector(v)
-        found = self._shares(v)
-        q, t = np.zeros(self.dim), found[:, 2]
-        for o, (theta, most, share) in zip(self.operands, found, strict=True):
-            for p in o.parts if share > 0.0 else ():
-                own = v[p.where]
+        solution = coefficients_of_sum_one([self._coefficient(o, v) for o in self.operands])
+        q, t = np.zeros(self.dim), solution[:, 2]
+        for o, (theta, most, t_g) in zip(self.operands, solution, strict=True):
+            for p in o.parts if t_g > 0.0 else ():
+                scores = v[p.where]
                 if o.unit:
-                    length, r = float(np.linalg.norm(own)), share * _radius(p.domain)
-                    q[p.where] = own if length <= r else own * (r / length)
+                    length, r = float(np.linalg.norm(scores)), t_g * _radius(p.domain)
+                    q[p.where] = scores if length <= r else scores * (r / length)
                 else:
-                    np.clip(own - theta, 0.0, most, out=q[p.where])
+                    np.clip(scores - theta, 0.0, most, out=q[p.where])
             if o.unit:
-                q[o.place] = o.unit * share
+                q[o.place] = o.unit * t_g
         q /= t.sum()  # rounding
         return q
 
-    def _shares(self, v: Vec) -> NDArray[np.float64]:
-        """Return theta, the largest entry of q and t of each operand."""
-        found = []
-        for o in self.operands:
-            scores = v[o.parts[0].where] if o.parts else np.zeros(0)
-            D = o.parts[0].domain if o.parts else None
-            if o.unit:
-                radius, length = 0.0 if D is None else _radius(D), float(np.linalg.norm(scores))
-                found.append(ball_share(radius, o.unit, length, float(v[o.place])))
-            else:
-                cap = 1.0 if D is None else D.groups[0].most
-                found.append(simplex_share(np.sort(scores)[::-1], cap))
-        return shares(found)
+    def _coefficient(self, o: Operand, v: Vec) -> Coefficient:
+        scores = v[o.parts[0].where] if o.parts else np.zeros(0)
+        domain = o.parts[0].domain if o.parts else None
+        if o.unit:
+            radius = 0.0 if domain is None else _radius(domain)
+            return ball_coefficient(radius, o.unit, float(np.linalg.norm(scores)), float(v[o.place]))
+        cap = 1.0 if domain is None else domain.groups[0].most
+        return simplex_coefficient(np.sort(scores)[::-1], cap)
 
     def jacobian(self, v: Vec) -> Jacobian:
         v = vector(v)
@@ -227,7 +315,7 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
         d, columns, small = np.zeros(self.dim), [], []
         normals: list[Vec] = []
         curvatures: list[float] = []
-        for o, t in zip(self.operands, self.shares(q), strict=True):
+        for o, t in zip(self.operands, self.coefficients(q), strict=True):
             if not t > _NONE:
                 continue
             b, H = np.zeros(self.dim), o.unit * o.unit
@@ -235,13 +323,13 @@ class SmoothCombination(ConvexCombination, SemiSmooth):
                 b[o.place] = o.unit
             for p in o.parts:
                 J = p.domain.jacobian(v[p.where] / t)
-                own = q[p.where] / t
-                b[p.where] = own - J.matvec(own)
-                H += float(own @ b[p.where])
+                point = q[p.where] / t
+                b[p.where] = point - J.matvec(point)
+                H += float(point @ b[p.where])
                 d[p.where] = J.d
-                wide = np.zeros((self.dim, J.U.shape[1]))
-                wide[p.where] = J.U
-                columns.append(wide)
+                U = np.zeros((self.dim, J.U.shape[1]))
+                U[p.where] = J.U
+                columns.append(U)
                 small.append(J.S)
             if H > 0.0:
                 normals.append(b)
@@ -259,7 +347,7 @@ def _radius(D: Any) -> float:
 
 
 def _exact(o: Operand) -> bool:
-    """True if the share of an operand has a closed form: of a point, a ball or a capped simplex."""
+    """True if the coefficient of an operand has a closed form: of a point, a ball or a capped simplex."""
     if len(o.parts) != 1:
         return not o.parts
     D = o.parts[0].domain
@@ -272,17 +360,14 @@ def convex_combination(
     operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
     """Return the convex combinations of operands, each a list of domains with dimensions, and its rho;
-    with a projection where the share of every operand has a closed form."""
-    ends = itertools.accumulate((n for own, _ in operands for _, n in own), initial=0)
+    with a projection where the coefficient of every operand has a closed form."""
+    ends = itertools.accumulate((n for domains, _ in operands for _, n in domains), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))
-    parts = [tuple(OperandDomain(D, next(slices)) for D, _ in own) for own, _ in operands]
-    place = sum(n for own, _ in operands for _, n in own)
-    found = []
-    for own, (_, unit) in zip(parts, operands, strict=True):
-        found.append(Operand(own, unit, place if unit else -1))
-        place += unit > 0.0
-    kind = SmoothCombination if all(map(_exact, found)) else ConvexCombination
-    return kind(tuple(found))
+    parts = [tuple(OperandDomain(D, next(slices)) for D, _ in domains) for domains, _ in operands]
+    places = itertools.count(sum(n for domains, _ in operands for _, n in domains))
+    units = [unit for _, unit in operands]
+    placed = [Operand(p, unit, next(places) if unit else -1) for p, unit in zip(parts, units, strict=True)]
+    return (SmoothCombination if all(map(_exact, placed)) else ConvexCombination)(tuple(placed))
 
 
 def unit_of(domains: Sequence[BoundDomain], plain: bool) -> float:

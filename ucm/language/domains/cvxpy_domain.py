@@ -1,8 +1,9 @@
-"""A domain that is written in CVXPY, and by nothing else."""
+"""Domains without a projection, by CVXPY constraints: of a function, and intersections of two domains."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -12,20 +13,15 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import BoundDomain, Domain, OnSimplex, SampleWeights, Size
-from ucm.language.node import Notation
+from ucm.language.node import Notation, operator
 from ucm.language.parameter import Scalar
 from ucm.language.simplex_projection import vector
 
-_TOLD = 1e-8  # relative distance that a conic program tells from 0
+_ACCURACY = 1e-8  # relative distance that a conic program distinguishes from 0
 
 
 class ConicDomain(BoundDomain):
     """A domain by CVXPY constraints: its support function and its violation are conic programs."""
-
-    @functools.cached_property
-    def _known(self) -> dict[int, Any]:
-        """Results of `_ends` by dimension."""
-        return {}
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         g = vector(g)
@@ -43,30 +39,30 @@ class ConicDomain(BoundDomain):
         """Return the distance to the nearest point of the domain, relative to the size of the domain."""
         q = vector(q)
         p = cp.Variable(q.size, value=q)
-        own = self.own_constraints(p)
-        if all(v is p for c in own for v in c.variables()) and all(
-            np.max(c.violation(), initial=0.0) == 0.0 for c in own
+        constraints = self.own_constraints(p)
+        if all(v is p for c in constraints for v in c.variables()) and all(
+            np.max(c.violation(), initial=0.0) == 0.0 for c in constraints
         ):
             return 0.0
-        self._solve(cp.Problem(cp.Minimize(cp.norm(p - q, 2)), own))
-        apart = float(np.linalg.norm(p.value - q)) / self._ends(q.size)[2]
-        return 0.0 if apart <= _TOLD else apart
+        self._solve(cp.Problem(cp.Minimize(cp.norm(p - q, 2)), constraints))
+        distance = float(np.linalg.norm(p.value - q)) / self._extent(q.size)[2]
+        return 0.0 if distance <= _ACCURACY else distance
 
     def center(self, dim: int) -> Vec:
         """Return the mean of four support points: in the relative interior, except for flat faces."""
-        return self._ends(dim)[1].copy()
+        return self._extent(dim)[1].copy()
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        return self._ends(dim)[0]
+        return self._extent(dim)[0]
 
-    def _ends(self, dim: int) -> tuple[str | None, Vec, float]:
+    @functools.cached_property
+    def _extent(self) -> Callable[[int], tuple[str | None, Vec, float]]:
+        """The function `_support_points`, computed once in each dimension."""
+        return functools.cache(self._support_points)
+
+    def _support_points(self, dim: int) -> tuple[str | None, Vec, float]:
         """Return why the domain is empty or unbounded, if it is; its centre, and its size. The directions are
         random, with both signs: a set with a ray is unbounded in one of the two."""
-        if dim not in self._known:
-            self._known[dim] = self._found(dim)
-        return self._known[dim]
-
-    def _found(self, dim: int) -> tuple[str | None, Vec, float]:
         q, g = cp.Variable(dim), cp.Parameter(dim)
         problem = cp.Problem(cp.Maximize(g @ q), self.own_constraints(q))
         rng, points = np.random.default_rng(0), []
@@ -99,8 +95,8 @@ class ConicDomain(BoundDomain):
 class CvxpyDomain(Domain, ConicDomain):
     """The domain of all q that satisfy the CVXPY constraints `build(q)`.
 
-    Its support function, and how far a point is outside, are conic programs. It has no projection, so that
-    models with it go to Clarabel; a domain of one's own with a projection takes the faster routes.
+    Its support function and the distance of a point are conic programs. It has no projection, so that
+    models with it go to Clarabel; a subclass of `Domain` with a projection takes the faster routes.
 
     Parameters
     ----------
@@ -109,18 +105,18 @@ class CvxpyDomain(Domain, ConicDomain):
         variables may stand in them. With an `amount` it is `build(q, amount)`, convex in both together, so
         that `ucm.admissible` can ask for the least one.
     amount : float or Param, optional
-        What makes the domain larger, as a radius does.
+        The size that makes the domain larger, as a radius does.
 
     Raises
     ------
     CompositionError
-        `build` is no function, or gives something else than convex constraints.
+        `build` is no function, or does not return convex constraints.
 
     Notes
     -----
-    It must be bounded, and must not be empty, for the number of entries at hand: `compile` says so, before
-    anything is solved. JSON and pickle keep the name of `build`, which must be that of a module; `from_json`
-    takes it from a module that is imported already.
+    It must be bounded and not empty for the number of entries at hand; `compile` checks this first. JSON and
+    pickle keep the name of `build`, which must be that of a module; `from_json` takes it from a module that
+    is imported already.
 
     Examples
     --------
@@ -150,9 +146,9 @@ class CvxpyDomain(Domain, ConicDomain):
         return None if self.amount is None else Size(self.amount)
 
     def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        given = self.build(q) if self.amount is None else self.build(q, size)
-        found = list(given) if isinstance(given, list | tuple) else [given]
-        for c in found:
+        built = self.build(q) if self.amount is None else self.build(q, size)
+        constraints = list(built) if isinstance(built, list | tuple) else [built]
+        for c in constraints:
             if not isinstance(c, cp.Constraint):
                 raise CompositionError(
                     f"{self!r}: expected a list of CVXPY constraints, got {brief(c)}; return for example "
@@ -163,7 +159,7 @@ class CvxpyDomain(Domain, ConicDomain):
                     f"{self!r}: expected convex constraints, got {c}; write each as convex <= concave or "
                     "affine == affine (the rules of CVXPY)"
                 )
-        return found
+        return constraints
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
         return ConicSimplex(self, samples) if samples.weights is None else super().bind(samples)
@@ -171,8 +167,8 @@ class CvxpyDomain(Domain, ConicDomain):
     def formula(self, notation: Notation) -> str:
         name = self.build.__name__
         called = notation.symbol(name if name.isidentifier() else "build")
-        inner = "q" if self.amount is None else f"q, {notation.scalar(self.amount)}"
-        return f"{called}({inner})"
+        arguments = "q" if self.amount is None else f"q, {notation.scalar(self.amount)}"
+        return f"{called}({arguments})"
 
 
 class ConicSimplex(ConicDomain, OnSimplex):
@@ -180,3 +176,48 @@ class ConicSimplex(ConicDomain, OnSimplex):
 
     def __init__(self, declared: CvxpyDomain, samples: SampleWeights) -> None:
         self.declared, self.samples = declared, samples
+
+
+class DomainIntersection(Domain, ConicDomain):
+    """The common points of two domains, written `A & B`.
+
+    It has no projection of its own: solvers couple one block for each operand, each bound to the samples. Its
+    own support function is a conic program.
+
+    Parameters
+    ----------
+    left, right : Domain
+
+    Examples
+    --------
+    >>> import ucm
+    >>> D = ucm.NormBall(0.8) & ucm.Box(0.0, 0.5)
+    >>> D.violation([0.5, 0.5])
+    0.0
+    """
+
+    left: Domain
+    right: Domain
+
+    def violation(self, q: Vec) -> float:
+        return max(d.violation(q) for d in (self.left, self.right))
+
+    def infeasibility_reason(self, dim: int) -> str | None:
+        reasons = [d.infeasibility_reason(dim) for d in (self.left, self.right)]
+        return reasons[0] or reasons[1] or super().infeasibility_reason(dim)
+
+    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+        return self.left.own_constraints(q) + self.right.own_constraints(q)
+
+    def __repr__(self) -> str:
+        right = repr(self.right)
+        nested = isinstance(self.right, DomainIntersection)
+        return f"{self.left!r} & ({right})" if nested else f"{self.left!r} & {right}"
+
+    def formula(self, notation: Notation) -> str:
+        return f"{self.left.formula(notation)}, {self.right.formula(notation)}"
+
+
+@operator("domain &")
+def _intersect(left: Domain, right: Any) -> DomainIntersection:
+    return DomainIntersection(left, right)

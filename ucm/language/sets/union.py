@@ -149,17 +149,18 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         images, domain = self._lowered(data)
-        t, parts = domain.split(next(q))
+        t, points = domain.split(next(q))
         x = np.zeros(images[0].center.size)
-        outside = max(abs(float(t.sum()) - 1.0), -float(t.min()))
-        for U, own, share in zip(self.sets, parts, t, strict=True):
-            if share > 0.0:
-                point, too = U.evaluate(data, iter(own))
-                x = x + share * point
-                outside += share * too
+        violation = max(abs(float(t.sum()) - 1.0), -float(t.min()))
+        for U, operand, t_g in zip(self.sets, domain.operands, t, strict=True):
+            blocks = [points[p.where] for p in operand.parts]
+            if t_g > 0.0:
+                point, violation_g = U.evaluate(data, iter(blocks))
+                x = x + t_g * point
+                violation += t_g * violation_g
             else:
-                outside += sum(float(np.abs(v).max(initial=0.0)) for v in own)
-        return x, outside if outside > 1e-12 else 0.0
+                violation += sum(float(np.abs(v).max(initial=0.0)) for v in blocks)
+        return x, violation if violation > 1e-12 else 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         if scope.free in self.params():
