@@ -1,10 +1,7 @@
 """Algorithms for the standard forms: one file a method, and modules that several methods share."""
 
-from ucm.solvers.baselines.clip_gsk import ClipGSK
-from ucm.solvers.baselines.clip_mdm import ClipMDM
-from ucm.solvers.baselines.gsk import GSK
-from ucm.solvers.baselines.mdm import MDM
 from ucm.solvers.baselines.psmo import PSMO
+from ucm.solvers.baselines.reduced_hulls import GSK, MDM, ClipGSK, ClipMDM
 from ucm.solvers.baselines.subgradient import Subgradient
 from ucm.solvers.conic import Conic
 from ucm.solvers.distance.active_set import ActiveSet
