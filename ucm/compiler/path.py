@@ -11,7 +11,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.batched_path import along
 from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
@@ -309,15 +308,10 @@ def path(
 
     order = simple_first(declared, data, names[0], np.array(values))
     in_order = [(place, float(values[place])) for place in order]
-    ahead: list[Solution] = []
-    tol = options.get("tol", 1e-6)
-    plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
-    if plain and len(names) == 1 and time_limit is None and progress is None:
-        ahead = along(declared, data, names[0], [value for _, value in in_order], tol, compiled)
     # the samples can change between two solves only in a function of the user
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
-        found = solve_in_turn(in_order, compiled, solved, progress, ahead)
+        found = solve_in_turn(in_order, compiled, solved, progress)
     places = sorted(found)
     return Path(
         ", ".join(names),
@@ -335,7 +329,6 @@ def solve_in_turn(
     compiled: Callable[[float], Plan | None],
     solved: Callable[[Plan, Solution | None], Solution | None],
     progress: Callable[[int, Solution], object] | None = None,
-    ahead: Sequence[Solution] = (),
 ) -> dict[int, Solution]:
     """Return the solutions by their places in the grid, each from the one before it.
 
@@ -345,12 +338,11 @@ def solve_in_turn(
     ----------
     grid : places and values, in the order of solving
     compiled, solved : the plan for a value, its solution from a start; None for none
-    ahead : solutions of the first values that are known
     """
-    found = {place: solution for (place, _), solution in zip(grid, ahead, strict=False)}
-    start = ahead[-1] if ahead else None
+    found: dict[int, Solution] = {}
+    start: Solution | None = None
     sessions: dict[str, Solver[Any]] = {}
-    for place, value in grid[len(found) :]:
+    for place, value in grid:
         plan = compiled(value)
         if plan is None:
             continue

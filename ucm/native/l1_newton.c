@@ -308,32 +308,3 @@ int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget)
     if (p->status == UNDERWAY && p->steps == MOST_STEPS) p->status = ENDED;
     return told;
 }
-
-/* One problem for each row of lower and upper and entry of ridge after another, without tilts, each from the end of the
-   one before, the first from 0; the ends in the rows of Z, which is 0 at first, the dual points in those of A. Goes on from
-   problem `from`; how many problems of all are proven, one after the other. A row of log has the objective, the gap, passes, systems and
-   steps of one. Stops at a problem that is not proven, or when `budget` multiplications are spent. */
-int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
-                double *Z, double *A, double *log, double budget)
-{
-    const int64_t m = p->m, n = p->n;
-    double spent = 0.0, row[4];
-    for (; from < count && spent <= budget; from++) {
-        p->lower = lower + from * n;
-        p->upper = upper + from * n;
-        p->ridge = ridge[from];
-        p->z = Z + from * (n + 1);
-        p->a = A + from * m;
-        if (!p->begun && from > 0) memcpy(p->z, p->z - (n + 1), (size_t)(n + 1) * sizeof *p->z);
-        if (!p->begun) begin(p);
-        const double before = work(p);
-        while (p->status == UNDERWAY && spent + work(p) - before <= budget) l1_newton(p, 1, row, budget);
-        spent += work(p) - before;
-        if (p->status != PROVEN) break;
-        p->begun = 0;
-        double *own = log + 5 * from;
-        tell(p, own);
-        own[4] = (double)p->steps;
-    }
-    return from;
-}

@@ -116,32 +116,6 @@ class L1Newton:
         self.form = form
         return True
 
-    def along(
-        self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
-    ) -> tuple[Matrix, Matrix, Matrix]:
-        """Solve problems with the bounds in the rows of lower and upper, each from the previous solution.
-
-        Return (k, n + 1) normals and biases, (k, m) dual points and a (k, 5) log of the work, for the first k
-        problems, which are proven.
-
-        Parameters
-        ----------
-        lower, upper, ridge : (K, n), (K, n) and (K,); the walls finite and not 0
-        """
-        K, (m, n), state = ridge.size, self.X.shape, self.state
-        Z, A, log = np.zeros((K, n + 1)), np.empty((K, m)), np.zeros((K, 5))
-        self.z, done = np.full(n + 1, np.nan), 0
-        self.t[:] = 0.0
-        none = np.zeros(max(m, n))
-        self._take(v=none[:m], u=none[:n])
-        state["tol"], state["begun"] = _NEARLY * tol, 0
-        while done < K and not monitor.timed_out:
-            done = library.l1_path(state, done, K, lower, upper, ridge, Z, A, log, _BUDGET)
-            if state["begun"] and state["status"] != _UNDERWAY:
-                break
-        self._count(monitor, log[:done, 3].sum())
-        return Z[:done], A[:done], log[:done]
-
     def _count(self, monitor: Monitor, systems: float) -> None:
         monitor.systems += int(systems)
         monitor.hessian_passes += 0.5 * systems * self.squares / self.X.size
