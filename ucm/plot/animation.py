@@ -15,7 +15,6 @@ from ucm.errors import ParameterError
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
 from ucm.plot.grid import path_over
-from ucm.plot.labels import settle
 from ucm.plot.plane import feature_names, plane_of
 from ucm.plot.problem import Problem
 from ucm.plot.sets import PANELS, SetDisplay
@@ -106,16 +105,12 @@ class SetAnimation(Display):
         last = len(self.values) - 1
         columns = np.unique(np.linspace(0, last, max(n_frames, 1)).round().astype(int))
         with self._axes(ax, len(rows), columns.size, (3.3, 3.4)) as axes:
-            pictures = list(zip(product(rows, columns), axes))
-            for (panel, k), a in pictures:
-                self.displays[k].prepare(a, panel)
+            for (panel, k), a in zip(product(rows, columns), axes):
+                self.displays[k].draw(a, panel, labelled=False)
                 title = self.title(k) if panel == rows[0] else ""
                 a.set(xlabel="", ylabel="", xticks=[], yticks=[], title=title)
                 if panel == "set" and self.displays[k].zero_inside:
                     a.set_title(f"{title}   $0 \\in U$".strip(), color=palette(a).alert)
-            settle(self.figure_)
-            for (panel, k), a in pictures:
-                self.displays[k].draw(a, panel, labelled=False)
             self.axes_ = axes.reshape(len(rows), columns.size)
         return self
 

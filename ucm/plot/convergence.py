@@ -15,7 +15,6 @@ from ucm.data.options import one_of
 from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.plot.labels import Labels, resampled, settle
 from ucm.plot.style import LINES, Display, palette
 
 _WORK = {
@@ -181,31 +180,19 @@ class ConvergenceDisplay(Display):
             if self.y != "objective":
                 a.set_ylim(min(low, self.tol or low) / 30.0, high * 6.0)
             a.grid(True, which="major", color=colours.soft, alpha=0.25, lw=0.7)
-            curves = {}
             for k, (name, (x, y)) in enumerate(self.runs.items()):
                 colour, x = colours.series[k % len(colours.series)], np.maximum(x, 0.7 * least)
-                steps = np.c_[np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]]
-                a.plot(*steps.T, color=colour, ls=LINES[k % len(LINES)], zorder=3)
+                text = name if self.status[name] == "optimal" else f"{name} ({self.status[name]})"
+                dashes = LINES[k % len(LINES)]
+                a.step(x, y, where="post", color=colour, ls=dashes, zorder=3, label=text)
                 mark = "o" if self.status[name] == "optimal" else "X"
                 a.plot(x[-1], y[-1], marker=mark, ms=9, color=colour, mec=colours.paper, zorder=4)
-                curves[name] = (steps, colour)
-            settle(self.figure_)
-            labels, to_pixels = Labels(a), a.transData
-            for name, (steps, colour) in curves.items():
-                pixels = resampled(to_pixels.transform(steps), 250)
-                curves[name] = (to_pixels.inverted().transform(pixels), colour)
-                labels.avoid(curves[name][0])
             if self.tol is not None:
-                a.axhline(self.tol, color=colours.soft, lw=1.2, ls=LINES[3], zorder=1)
-                left, right = a.get_xlim()
-                line = np.c_[np.geomspace(left, right, 150), np.full(150, self.tol)]
-                labels.avoid(line)
                 tol = LogFormatterSciNotation(labelOnlyBase=False)(self.tol)
-                labels.on_line(f"tolerance {tol}", line[[0, 60]], colours.soft)
-            for name, (curve, colour) in curves.items():
-                status = self.status[name]
-                text = name if status == "optimal" else f"{name} ({status})"
-                labels.near(text, curve[-len(curve) // 3 :], colour, size=13)
+                a.axhline(
+                    self.tol, color=colours.soft, lw=1.2, ls=LINES[3], zorder=1, label=f"tolerance {tol}"
+                )
+            a.legend(loc="best")
         return self
 
     def _label(self) -> str:

@@ -13,7 +13,6 @@ from scipy.signal import find_peaks
 from ucm.compiler.compile import plan_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
-from ucm.plot.labels import Labels, settle
 from ucm.plot.outline import outline
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator
 from ucm.plot.style import Display, diamond, palette
@@ -169,19 +168,17 @@ class LandscapeDisplay(Display):
                 several = "one minimum" if len(self.minima) == 1 else "several local minima"
                 title = f"$0 \\in U$: {several}"
             a.set_title(title)
-            settle(self.figure_)
             self._draw(a)
         return self
 
     def _draw(self, ax: Axes) -> None:
-        colours, labels = palette(ax), Labels(ax)
+        colours = palette(ax)
         degrees, height = np.degrees(self.angles), float(np.ptp(self.heights))
         ax.plot(degrees, self.heights, color=colours.ink, zorder=2)
-        labels.avoid(np.c_[degrees, self.heights][::4])
         ax.axhline(0.0, color=colours.soft, lw=0.8, zorder=1)
         if self.bound is not None:
-            ax.axhline(self.bound, color=colours.alert, lw=1.3, ls=(0, (4, 2)), zorder=1.5)
-            labels.avoid(np.c_[np.linspace(0.0, 360.0, 200), np.full(200, self.bound)])
+            text = f"proven bound {self.bound:#.3g}"
+            ax.axhline(self.bound, color=colours.alert, lw=1.3, ls=(0, (4, 2)), zorder=1.5, label=text)
 
         def on_curve(angles: Any) -> tuple[Any, Any]:
             wrapped = np.mod(angles, 2.0 * np.pi)
@@ -196,19 +193,14 @@ class LandscapeDisplay(Display):
             ax.plot(*on_curve(angles[1:]), "o", ms=3.5, color=colour, zorder=3.5)
             start = on_curve(angles[0])
             ax.plot(*start, "o", ms=7, mfc=colours.paper, mec=colour, mew=1.8, zorder=4)
-            labels.avoid(start)
         minima = np.c_[np.degrees(self.minima[:, 0]), self.minima[:, 1]]
-        labels.avoid(minima)
         for k, minimum in enumerate(minima):
             colour = colours.series[k % len(colours.series)]
-            diamond(ax, minimum, colour)
-            text = f"{minimum[1]:#.3g}"
+            text = f"minimum {minimum[1]:#.3g}"
             if self.descents:
-                text += f"\n{np.sum(self.reached == k)} of {len(self.descents)} starts"
-            labels.at_point(text, minimum, colour, away=(0.0, -1.0), size=12)
-        if self.bound is not None:
-            line = np.array([[8.0, self.bound], [352.0, self.bound]])
-            labels.on_line(f"proven bound {self.bound:#.3g}", line, colours.alert, size=12)
+                text += f", {np.sum(self.reached == k)} of {len(self.descents)} starts"
+            diamond(ax, minimum, colour, label=text, ls="none")
+        ax.legend(loc="best")
 
 
 def _directions(angles: NDArray[np.float64], p: float) -> NDArray[np.float64]:

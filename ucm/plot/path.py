@@ -17,7 +17,6 @@ from ucm.evidence.relative_sizes import intervals_of
 from ucm.language.notation import LATEX
 from ucm.language.robust import RobustMargin
 from ucm.plot.grid import path_over
-from ucm.plot.labels import Labels, resampled, settle
 from ucm.plot.plane import feature_names
 from ucm.plot.style import LINES, Display, palette
 
@@ -184,9 +183,6 @@ class PathDisplay(Display):
             if "coefficients" in shown:
                 self._label_coefficients(by_panel["coefficients"])
             self._label_regions(axes[0])
-            settle(self.figure_)
-            if "score" in shown and len(self.scores) > 1:
-                self._label_scores(by_panel["score"])
         return self
 
     @property
@@ -261,21 +257,12 @@ class PathDisplay(Display):
         ax.set_ylabel("samples\nwith weight")
 
     def _score(self, ax: Axes) -> None:
-        for score, colour, dashes in zip(self.scores.values(), self._score_colors(ax), LINES):
-            ax.plot(self.values, score, color=colour, ls=dashes)
+        colors = (palette(ax).soft, palette(ax).pos)[-len(self.scores) :]
+        for (name, score), color, dashes in zip(self.scores.items(), colors, LINES):
+            ax.plot(self.values, score, color=color, ls=dashes, label=name)
         ax.set_ylabel("score")
-
-    def _score_colors(self, ax: Axes) -> tuple[str, ...]:
-        colours = palette(ax)
-        return (colours.soft, colours.pos)[-len(self.scores) :]
-
-    def _label_scores(self, ax: Axes) -> None:
-        labels = Labels(ax)
-        curves = {k: resampled(np.c_[self.values, score], 300) for k, score in self.scores.items()}
-        for curve in curves.values():
-            labels.avoid(curve)
-        for (name, curve), colour in zip(curves.items(), self._score_colors(ax)):
-            labels.near(name, curve, colour, size=12)
+        if len(self.scores) > 1:
+            ax.legend(loc="best")
 
 
 def _interval(path: Path) -> Interval | None:

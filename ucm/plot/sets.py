@@ -15,12 +15,11 @@ from ucm.data.linear_map import Vec
 from ucm.data.options import one_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
-from ucm.plot.labels import Labels, line_in_view, resampled, settle
 from ucm.plot.operands import class_extremes, class_sets, has_matrix, joint_means, operand_outlines
 from ucm.plot.outline import Outline, projection_outline
 from ucm.plot.plane import plane_of
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator, subsample
-from ucm.plot.style import LINES, MARKS, Display, arrow, diamond, palette
+from ucm.plot.style import LINES, MARKS, Display, arrow, diamond, label, palette
 from ucm.plot.support import Frame, Projection
 
 if TYPE_CHECKING:
@@ -198,14 +197,11 @@ class SetDisplay(Display):
         chosen = self._panels(panels)
         with self._axes(ax, 1, len(chosen), (5.4, 5.2)) as axes:
             for panel, a in zip(chosen, axes):
-                self.prepare(a, panel)
+                self.draw(a, panel)
             if ax is None:
                 style: dict[str, Any] = {"family": "monospace", "fontsize": 10, "ha": "left"}
                 text = _shortened(self.declared)
                 self.figure_.suptitle(text, x=0.02, color=palette(axes[0]).soft, **style)
-            settle(self.figure_)
-            for panel, a in zip(chosen, axes):
-                self.draw(a, panel)
         return self
 
     def _panels(self, panels: str) -> tuple[str, ...]:
@@ -226,8 +222,8 @@ class SetDisplay(Display):
             return PANELS if len(self.points) else ("set",)
         return (panels,)
 
-    def prepare(self, ax: Axes, panel: str) -> None:
-        """Set the limits, the labels and the title of a panel, which determine its layout."""
+    def draw(self, ax: Axes, panel: str, *, labelled: bool = True) -> None:
+        """Draw a panel, with a legend and the names of points if `labelled`."""
         (x, y), h = self.frame(panel).middle, self.frame(panel).half
         ax.set(xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1])
         ax.set_box_aspect(1)
@@ -238,14 +234,9 @@ class SetDisplay(Display):
             ax.set_title("the classes and the set of their means")
         else:
             ax.set_title("the classes and their sets" if self.classes else "the classes")
-
-    def draw(self, ax: Axes, panel: str, *, labelled: bool = True) -> None:
-        """Draw a panel into prepared axes."""
-        labels = Labels(ax, silent=not labelled)
-        if panel == "classes":
-            self._draw_classes(ax, labels)
-        else:
-            self._draw_set(ax, labels)
+        notes = self._draw_classes(ax, labelled) if panel == "classes" else self._draw_set(ax, labelled)
+        if labelled:
+            ax.legend(loc="best", title="\n".join(notes), alignment="left")
 
     def frame(self, panel: str) -> Frame:
         """Return the frame of a panel."""
@@ -263,7 +254,8 @@ class SetDisplay(Display):
         clouds = [points, *(_bounded_part(o) for o in self.classes.values())]
         return Frame.around(*clouds, *(p[None] for p in self.extremes.values()))
 
-    def _draw_classes(self, ax: Axes, labels: Labels) -> None:
+    def _draw_classes(self, ax: Axes, labelled: bool) -> list[str]:
+        """Draw the samples, the sets of the classes and the hyperplane; return notes for the legend."""
         colours, frame = palette(ax), self.frame("classes")
         width = ax.get_window_extent().width / ax.figure.dpi
         unit = min(1.0, np.sqrt(150.0 / max(len(self.points), 1))) * min(1.0, (width / 3.6) ** 2)
@@ -276,46 +268,36 @@ class SetDisplay(Display):
                 *self.points[members].T, s=area[members], marker=MARKS[sign], color=colour, linewidth=0.6,
                 edgecolor=colours.paper, alpha=0.75, zorder=3, label=f"class {sign:+d}",
             )  # fmt: skip
-            labels.avoid(self.points[members], weight=1.0)
             if sign in self.classes:
-                _fill(ax, labels, self.classes[sign], colour, LINES[1] if self.joint else "-")
+                _fill(ax, self.classes[sign], colour, LINES[1] if self.joint else "-")
             for part in self.parts.get(sign, []):
-                _dashed(ax, labels, part.rim, colour)
+                _dashed(ax, part.rim, colour)
         pair = np.array(list(self.extremes.values())).reshape(-1, 2)
-        if len(pair):
-            ax.plot(*pair.T, color=colours.ink, lw=1.4, ls=(0, (3, 2)), zorder=4)
-            labels.avoid(resampled(pair, 40))
+        ax.plot(*pair.T, color=colours.ink, lw=1.4, ls=(0, (3, 2)), zorder=4)
         if self.offset is not None and self.hyperplane is not None and np.any(self.hyperplane):
             text = r"$w^\top x + b = 0$"
-            _line(ax, labels, self.hyperplane, -self.offset, text, colours.ink, gid="hyperplane")
+            _line(ax, frame, self.hyperplane, -self.offset, text, colours.ink, gid="hyperplane")
         for sign, p in self.extremes.items():
             diamond(ax, p, colours.class_color(sign))
-            away = p - pair.mean(axis=0) if np.ptp(pair, axis=0).any() else sign * self.normal
-            text = "$x_+$" if sign > 0 else "$x_-$"
-            labels.at_point(text, p, colours.ink, away=away, size=16)
-        outside = np.abs(self.points - frame.middle).max(axis=1) > frame.half
-        for sign in (1, -1):
-            members = self.points[(self.y == sign) & ~outside]
-            if len(members):
-                labels.near(f"class {sign:+d}", members, colours.class_color(sign), size=13)
-        notes = []
-        if self.samples > len(self.points):
-            notes.append(f"{len(self.points):,} of {self.samples:,} samples")
-        if outside.any():
-            notes.append(f"{np.count_nonzero(outside)} outside of the frame")
-        if self.hyperplane is None and np.any(self.normal):
-            notes.append("$w$ is not in this plane: no line")
-        if any(o.frame is not None for o in self.classes.values()):
-            notes.append("unbounded")
-        _note(labels, frame, notes, colours.soft)
+            if labelled:
+                away = p - pair.mean(axis=0) if np.ptp(pair, axis=0).any() else sign * self.normal
+                label(ax, "$x_+$" if sign > 0 else "$x_-$", p, away, colours.ink)
+        outside = np.count_nonzero(np.abs(self.points - frame.middle).max(axis=1) > frame.half)
+        notes = {
+            f"{len(self.points):,} of {self.samples:,} samples": self.samples > len(self.points),
+            f"{outside} outside of the frame": outside > 0,
+            "$w$ is not in this plane: no line": self.hyperplane is None and bool(np.any(self.normal)),
+            "unbounded": any(o.frame is not None for o in self.classes.values()),
+        }
+        return [note for note, holds in notes.items() if holds]
 
-    def _draw_set(self, ax: Axes, labels: Labels) -> None:
-        colours, U = palette(ax), self.outline
-        _fill(ax, labels, U, colours.sum)
+    def _draw_set(self, ax: Axes, labelled: bool) -> list[str]:
+        """Draw U, 0 and the nearest point; return notes for the legend."""
+        colours, U, frame = palette(ax), self.outline, self.frame("set")
+        _fill(ax, U, colours.sum, name="$U$")
         for part in self.parts.get(0, []):
-            _dashed(ax, labels, part.rim, colours.sum)
+            _dashed(ax, part.rim, colours.sum)
         ax.plot(0.0, 0.0, marker="+", ms=15, mew=2.4, color=colours.ink, zorder=6, gid="origin")
-        labels.avoid(np.zeros((1, 2)))
         tip, text, colour = self.nearest, r"$w^\top x = \mathrm{dist}$", colours.sum
         size = float(np.hypot(*self.normal))
         if self.zero_inside:
@@ -323,57 +305,39 @@ class SetDisplay(Display):
             u = self.normal / (size or 1.0)
             tip = u * float((U.vertices @ u).min())
         if self.in_plane and size > 0.0:
-            height = float(self.normal @ tip)
-            _line(ax, labels, self.normal, height, text, colour, gid="support")
+            _line(ax, frame, self.normal, float(self.normal @ tip), text, colour, gid="support")
         if self.norm != 2.0 and not self.zero_inside and self.in_plane:
-            _dashed(ax, labels, _ball(self.norm, -self.solution.objective), colours.soft)
+            _dashed(ax, _ball(self.norm, -self.solution.objective), colours.soft)
         if np.any(tip):
-            labels.avoid(resampled(np.array([np.zeros(2), tip]), 40))
             arrow(ax, tip, colours.alert if self.zero_inside else colours.ink)
             diamond(ax, tip, colour, gid="nearest")
-        away = -tip if np.any(tip) else np.array([-1.0, -1.0])
-        labels.at_point("$0$", (0.0, 0.0), colours.ink, away=away, size=16)
-        middle = 0.5 * (U.vertices.min(axis=0) + U.vertices.max(axis=0))
-        if not self.zero_inside:
-            labels.at_point("$x^*$", self.nearest, colours.ink, away=self.nearest - middle, size=16)
-        angles = np.arange(8) * np.pi / 4.0
-        circle = 0.3 * U.size * np.c_[np.cos(angles), np.sin(angles)]
-        places = [middle + t * u for t in (0.0, 0.5, 1.0) for u in circle]
-        labels.at_first_free("$U$", places, colours.sum, size=20)
-        notes = ["unbounded"] if U.frame is not None else []
-        if not self.in_plane and np.any(self.normal):
-            notes.append("a projection of $U$")
-        _note(labels, self.frame("set"), notes, colours.soft)
+        if labelled:
+            label(ax, "$0$", np.zeros(2), -tip if np.any(tip) else np.array([-1.0, -1.0]), colours.ink)
+        if labelled and not self.zero_inside:
+            middle = 0.5 * (U.vertices.min(axis=0) + U.vertices.max(axis=0))
+            label(ax, "$x^*$", self.nearest, self.nearest - middle, colours.ink)
+        projected = not self.in_plane and bool(np.any(self.normal))
+        notes = {"unbounded": U.frame is not None, "a projection of $U$": projected}
+        return [note for note, holds in notes.items() if holds]
 
 
-def _line(ax: Axes, labels: Labels, w: Vec, height: float, text: str, color: str, gid: str) -> None:
-    """Draw and label the line `<w, z> = height`."""
-    ends = line_in_view(ax, w, height)
-    if ends is not None:
-        ax.plot(*ends.T, color=color, lw=1.6, zorder=2.5, gid=gid)
-        labels.avoid(resampled(ends, 200))
-        labels.on_line(text, ends, color, size=13)
+def _line(ax: Axes, frame: Frame, w: Vec, height: float, text: str, color: str, gid: str) -> None:
+    """Draw the line `<w, z> = height` across a frame."""
+    u = w / np.hypot(*w)
+    center = frame.middle + (height / float(np.hypot(*w)) - float(u @ frame.middle)) * u
+    reach = 2.0 * frame.half * np.array([-u[1], u[0]])
+    ends = np.array([center - reach, center + reach])
+    ax.plot(*ends.T, color=color, lw=1.6, zorder=2.5, gid=gid, label=text)
 
 
-def _fill(ax: Axes, labels: Labels, shape: Outline, color: str, dashes: Any = "-") -> None:
+def _fill(ax: Axes, shape: Outline, color: str, dashes: Any = "-", name: str | None = None) -> None:
     if len(shape.vertices) > 2:
         ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1)
-    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=2, solid_capstyle="round")
-    labels.avoid(resampled(shape.closed))
+    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=2, solid_capstyle="round", label=name)
 
 
-def _dashed(ax: Axes, labels: Labels, curve: NDArray[np.float64], color: str) -> None:
+def _dashed(ax: Axes, curve: NDArray[np.float64], color: str) -> None:
     ax.plot(*curve.T, color=color, lw=1.1, ls=(0, (2, 2)), zorder=2)
-    labels.avoid(resampled(curve))
-
-
-def _note(labels: Labels, frame: Frame, lines: list[str], color: str) -> None:
-    """Write lines of text at the lower or upper edge of a panel."""
-    if lines:
-        x, y, h = *frame.middle, frame.half
-        across, up = np.linspace(0.7, -0.7, 15), (-0.94, -0.88, -0.82, 0.94, 0.88, 0.82)
-        places = [(x + s * h, y + t * h) for t in up for s in across]
-        labels.at_first_free("\n".join(lines), places, color, size=11)
 
 
 def _bounded_part(shape: Outline) -> NDArray[np.float64]:

@@ -41,6 +41,7 @@ _STYLE = {
     "lines.linewidth": 2.0,
     "savefig.dpi": 160,
     "figure.constrained_layout.use": True,
+    "legend.fontsize": 11,
 }
 
 
@@ -160,6 +161,18 @@ def diamond(ax: Axes, point: Vec, color: str, **options: Any) -> None:
     """Draw a diamond with an edge of the ink."""
     edge = palette(ax).ink
     ax.plot(*point, marker="D", ms=8, mfc=color, mec=edge, mew=1.0, zorder=6, **options)
+
+
+def label(ax: Axes, text: str, point: Vec, direction: Vec, color: str, size: float = 15.0) -> None:
+    """Label a point, at a distance of 15 points of type in a direction."""
+    from matplotlib.patheffects import withStroke
+
+    outlined = [withStroke(linewidth=3.0, foreground=palette(ax).paper)]
+    ax.annotate(
+        text, tuple(point), tuple(15.0 * direction / (np.hypot(*direction) or 1.0)), color=color,
+        textcoords="offset points", ha="center", va="center", fontsize=size, zorder=9,
+        path_effects=outlined,
+    )  # fmt: skip
 
 
 @dataclass(repr=False)

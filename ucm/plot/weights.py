@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ucm.errors import CompositionError, ParameterError, brief
 from ucm.forms.solution import Solution
-from ucm.plot.labels import Labels, resampled, settle
 from ucm.plot.problem import (
     MAX_SAMPLES,
     Problem,
@@ -116,24 +115,16 @@ class WeightsDisplay(Display):
                 a.set(xlim=(-0.02 * width, 1.02 * width), ylim=(-0.04 * top, 1.12 * top))
                 a.set(xlabel="samples of a class, heaviest first")
                 a.set_title(name or "worst-case weights")
-            axes[0].set_ylabel("weight / mean weight of its class")
-            settle(self.figure_)
-            for name, a in zip(self.weights, axes):
                 self._draw(a, name)
+            axes[0].set_ylabel("weight / mean weight of its class")
         return self
 
     def _draw(self, ax: Axes, name: str) -> None:
-        colours, labels, curves = palette(ax), Labels(ax), {}
-        ax.axhline(1.0, color=colours.soft, lw=1.0, ls=LINES[3], zorder=1)
-        left, right = ax.get_xlim()
-        labels.avoid(np.c_[np.linspace(left, right, 60), np.ones(60)], weight=1.0)
+        ax.axhline(1.0, color=palette(ax).soft, lw=1.0, ls=LINES[3], zorder=1)
         for k, (sign, q) in enumerate(self.weights[name].items()):
-            shown = np.unique(np.linspace(0, q.size, min(q.size, MAX_SAMPLES) + 1).astype(int))
-            steps, values = np.repeat(shown, 2)[1:], np.repeat(np.append(q, 0.0)[shown], 2)[:-1]
-            ax.plot(steps, values, color=colours.class_color(sign), ls=LINES[k], zorder=3)
-            curves[sign] = resampled(np.c_[steps, values], 300)
-            labels.avoid(curves[sign])
-        for sign, curve in curves.items():
-            count, size = self.support[name][sign], self.weights[name][sign].size
-            text = f"class {sign:+d}\n{count} of {size} have weight"
-            labels.near(text, curve, colours.class_color(sign), size=11.5)
+            places = np.unique(np.linspace(0, q.size, min(q.size, MAX_SAMPLES) + 1).astype(int))
+            steps, values = np.repeat(places, 2)[1:], np.repeat(np.append(q, 0.0)[places], 2)[:-1]
+            text = f"class {sign:+d}: {self.support[name][sign]} of {q.size} have weight"
+            color = palette(ax).class_color(sign)
+            ax.plot(steps, values, color=color, ls=LINES[k], zorder=3, label=text)
+        ax.legend(loc="best")
