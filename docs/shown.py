@@ -20,8 +20,7 @@ import numpy as np
 import ucm
 from ucm import Param, pos
 from ucm.data.bound_data import bind
-from ucm.plot.outline import projection_outline
-from ucm.plot.support import Frame, Projection
+from ucm.plot.outline import Frame, Projection, projection_outline
 
 kappa, r, nu, a = Param("kappa", 1.0), Param("r", 0.7), Param("nu", 0.5), Param("a", 1.0)
 

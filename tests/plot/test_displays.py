@@ -36,9 +36,8 @@ mpl = pytest.importorskip("matplotlib", reason="matplotlib is not here: pip inst
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.colors import to_rgb, to_rgba  # noqa: E402
 
-from ucm.plot.outline import Outline, outline, projection_outline  # noqa: E402
+from ucm.plot.outline import Frame, Outline, Projection, outline, projection_outline  # noqa: E402
 from ucm.plot.style import luminance  # noqa: E402
-from ucm.plot.support import Frame, Projection  # noqa: E402
 
 plot: Any = ucm.plot
 SetDisplay, PathDisplay = plot.SetDisplay, plot.PathDisplay

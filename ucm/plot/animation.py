@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from ucm.errors import ParameterError
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
-from ucm.plot.grid import path_over
+from ucm.plot.outline import Frame
+from ucm.plot.path import path_over
 from ucm.plot.plane import feature_names, plane_of
 from ucm.plot.problem import Problem
 from ucm.plot.sets import PANELS, SetDisplay
 from ucm.plot.style import Display, palette, pyplot
-from ucm.plot.support import Frame
 
 _COUNT = 16  # values, if none are given
 

@@ -13,10 +13,9 @@ from scipy.signal import find_peaks
 from ucm.compiler.compile import plan_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
-from ucm.plot.outline import outline
+from ucm.plot.outline import Projection, outline
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator
 from ucm.plot.style import Display, diamond, palette
-from ucm.plot.support import Projection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

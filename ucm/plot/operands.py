@@ -19,8 +19,7 @@ from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import kinds_of, signed
-from ucm.plot.outline import Outline, outline, projection_outline
-from ucm.plot.support import Frame, Projection
+from ucm.plot.outline import Frame, Outline, Projection, outline, projection_outline
 
 _SIGN = {"pos": 1, "neg": -1}
 

@@ -16,11 +16,10 @@ from ucm.data.options import one_of
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
 from ucm.plot.operands import class_extremes, class_sets, has_matrix, joint_means, operand_outlines
-from ucm.plot.outline import Outline, projection_outline
+from ucm.plot.outline import Frame, Outline, Projection, projection_outline
 from ucm.plot.plane import plane_of
 from ucm.plot.problem import Problem, SampleOptions, problem_of, problem_of_estimator, subsample
 from ucm.plot.style import LINES, MARKS, Display, arrow, diamond, label, palette
-from ucm.plot.support import Frame, Projection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
