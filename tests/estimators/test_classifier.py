@@ -801,7 +801,7 @@ def test_predict_copies_no_table_of_other_numbers(
     kind: type, wrap: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In chunks: the peak is a part of what a copy in double precision takes, and the scores are the same."""
-    monkeypatch.setattr("ucm.data.block_sums.CHUNK", 1 << 16)
+    monkeypatch.setattr("ucm.data.moments.CHUNK", 1 << 16)
     rng = np.random.default_rng(0)
     X = rng.integers(0, 200, (40_000, 20)).astype(kind)
     y = np.where(X[:, 0] > 100, 1, 0)

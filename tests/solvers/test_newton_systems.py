@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.data.maps import CenteredMap, SampleMap
+from ucm.data.maps import SampleMap, centered_map
 from ucm.language.contracts import Jacobian, SampleWeights
 from ucm.language.domains import CappedSimplex, KLBall, NormBall
 from ucm.solvers import SSNAL
@@ -18,7 +18,7 @@ from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 RNG = np.random.default_rng(0)
 SAMPLES, OTHERS = RNG.standard_normal((200, 12)), RNG.standard_normal((50, 12))
 SIGNS = np.where(np.arange(200) < 90, 1.0, -1.0)
-MAPS = [SampleMap(SAMPLES, SIGNS), CenteredMap(OTHERS, OTHERS.mean(0))]
+MAPS = [SampleMap(SAMPLES, SIGNS), centered_map(OTHERS, OTHERS.mean(0))]
 DENSE = [(SAMPLES * SIGNS[:, None]).T, (OTHERS - OTHERS.mean(0)).T / np.sqrt(50)]
 RIDGE = np.array([1.0] * 9 + [0.01] * 3)
 

@@ -15,7 +15,7 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
-from ucm.evidence.out_of_core import hulls_proven
+from ucm.evidence.objective import hulls_proven
 from ucm.forms.out_of_core import HullProof
 
 
@@ -276,8 +276,8 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
             w, t = rng.standard_normal(3), size * rng.uniform(0.5, 2.0, len(form.balls))
             mu, sums, weights = rng.standard_normal(2), [], []
             for c, on in enumerate((y > 0.0, y < 0.0)):
-                loss, own, share = form.balls[form.of[c]][0], t[form.of[c]], form.shares[c]
-                scores, mass = -form.factors[c] * (X[on] @ w), form.masses[c] / share
+                loss, own, share = form.balls[form.of[c]][0], t[form.of[c]], form.scales[c]
+                scores, mass = -form.factors[c] * (X[on] @ w), form.weight_sums[c] / share
                 if matched:
                     mu[c] = _threshold(loss, scores, float(own), mass)
                 v = (scores - mu[c]) / own
@@ -298,8 +298,8 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
             heights, x = np.zeros(len(form.balls)), np.zeros(3)
             for c, on in enumerate((y > 0.0, y < 0.0)):
                 p = scale[c] * weights[c] + shift[c]
-                assert p.sum() == pytest.approx(form.masses[c]) and p.min() >= 0.0
-                share, x = form.shares[c], x + form.factors[c] * (p @ X[on])
+                assert p.sum() == pytest.approx(form.weight_sums[c]) and p.min() >= 0.0
+                share, x = form.scales[c], x + form.factors[c] * (p @ X[on])
                 heights[form.of[c]] += share * form.balls[form.of[c]][0].conjugate(p / share).sum()
             assert (heights <= [radius + 1e-9 for _, radius in form.balls]).all()
             assert np.linalg.norm(x) == pytest.approx(-found.dual, rel=1e-9)

@@ -13,11 +13,11 @@ from row_samples import MODELS, ObservedSource, blocks, samples
 
 import ucm
 from ucm import neg, pos
-from ucm.evidence.out_of_core import hulls_proven
+from ucm.evidence.objective import hulls_proven
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
 from ucm.solvers.out_of_core.active_set import shortfalls
 from ucm.solvers.out_of_core.hulls import smoothed_newton
-from ucm.solvers.out_of_core.row_sums import RowSums
+from ucm.solvers.out_of_core.newton import RowSums
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -14,11 +14,11 @@ import ucm
 from ucm import neg, pos
 from ucm.compiler.compile import plan_of
 from ucm.data.first_pass import first_pass
-from ucm.evidence.out_of_core import losses_proven
+from ucm.evidence.objective import losses_proven
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.solvers import OutOfCoreActiveSet, ProxALM
+from ucm.solvers.out_of_core.newton import row_sums
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
-from ucm.solvers.out_of_core.row_sums import row_sums
 
 STRAIGHT = {
     "l1": ucm.Hinge() + 5.0 * ucm.L1(),

@@ -22,7 +22,7 @@ from ucm.data.maps import ComposedMap
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
-from ucm.evidence.out_of_core import hulls_proven
+from ucm.evidence.objective import hulls_proven
 from ucm.evidence.reference import Verification, reference_problem, verify
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -68,65 +68,65 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     DataError
         The set is not made of two such hulls.
     """
-    what = f"{model!r}"
+    declared = f"{model!r}"
     if model.norm != 2.0 or not of_hulls(model.set, curved=True):
-        refuse_gathering(data.source, what)
+        refuse_gathering(data.source, declared)
     model.set.dimension(data.n)
     why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)
     image = model.set.lower(data)
-    found: dict[str, tuple[float, float, float, int]] = {}  # factor, mass, share, place of the ball
+    by_class: dict[str, tuple[float, float, float, int]] = {}  # factor, weight sum, scale, place of the ball
     balls: list[tuple[ConvexLoss, float]] = []
     for b in image.blocks:
         kind, factor = _kind(b.map)
         kinds = ("pos", "neg") if kind == "signed" else (kind,)
         groups = b.groups
         ball = None if groups is not None else as_loss_ball(b.domain)
-        known = groups is not None or ball is not None
-        if not known or not factor or any(not k or k in found for k in kinds):
-            refuse_gathering(data.source, what)
+        has_route = groups is not None or ball is not None
+        if not has_route or not factor or any(not k or k in by_class for k in kinds):
+            refuse_gathering(data.source, declared)
         for i, k in enumerate(kinds):
             c, sign = ("pos", "neg").index(k), -1.0 if kind == "signed" and k == "neg" else 1.0
             if groups is not None:
-                mass = groups[i].mass
-                share = min(groups[i].cap / data.means[c], mass / data.least)
+                weight_sum = groups[i].mass
+                scale = min(groups[i].cap / data.means[c], weight_sum / data.least)
                 balls.append((Hinge(), 0.0))
                 place = len(balls) - 1
             else:
-                mass, share = 1.0 / len(kinds), data.weighing.classes[c] / data.count(kind)
+                weight_sum, scale = 1.0 / len(kinds), data.weighing.classes[c] / data.count(kind)
                 place = len(balls)
-            found[k] = sign * factor, mass, share, place
+            by_class[k] = sign * factor, weight_sum, scale, place
         balls += [] if ball is None else [ball]
     capped = {loss == Hinge() for loss, _ in balls}
-    if len(found) < 2 or len(capped) > 1:
-        refuse_gathering(data.source, what)
-    factors, masses, shares, places = zip(found["pos"], found["neg"], strict=True)
+    if len(by_class) < 2 or len(capped) > 1:
+        refuse_gathering(data.source, declared)
+    factors, weight_sums, scales, places = zip(by_class["pos"], by_class["neg"], strict=True)
     of = int(places[0]), int(places[1])
-    form = RowHulls(data, factors, masses, shares, tuple(balls), of)
+    form = RowHulls(data, factors, weight_sums, scales, tuple(balls), of)
     return form if form.capped else _below_caps(form) or form
 
 
 def _below_caps(form: RowHulls) -> RowHulls | None:
     """Return the form with caps, if each ball holds all weights below the steepest slope of its loss."""
-    room, caps = form.radii.copy(), []
-    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.counts, strict=True):
+    slack, caps = form.radii.copy(), []
+    for k, weight_sum, scale, m in zip(form.of, form.weight_sums, form.scales, form.data.counts, strict=True):
         loss = form.balls[k][0]
-        cap = min(share * loss.steepest(), mass / form.data.least)
-        full, last = min(mass / cap * (1.0 + 1e-14), m), 0.0
+        cap = min(scale * loss.steepest(), weight_sum / form.data.least)
+        full, last = min(weight_sum / cap * (1.0 + 1e-14), m), 0.0
         if form.data.plain:
             full, last = (
                 float(int(full)),
                 1.0,
             )  # with weights of samples the number need not be whole
-        ends = np.array([cap, max(mass - full * cap, 0.0), 0.0]) / share  # the highest vertex
+        ends = np.array([cap, max(weight_sum - full * cap, 0.0), 0.0]) / scale  # the highest vertex
         counts = np.array([full, last, m - full - last]) if full < m else np.array([m, 0.0, 0.0])
-        room[k] -= share * float(counts @ loss.conjugate(ends))
+        slack[k] -= scale * float(counts @ loss.conjugate(ends))
         caps.append(cap)
-    if min(room) < 0.0:
+    if min(slack) < 0.0:
         return None
     hinges = (Hinge(), 0.0), (Hinge(), 0.0)
-    return RowHulls(form.data, form.factors, form.masses, (caps[0], caps[1]), hinges, (0, 1))
+    return RowHulls(form.data, form.factors, form.weight_sums, (caps[0], caps[1]), hinges, (0, 1))
 
 
 def _kind(A: LinearMap) -> tuple[str, float]:
@@ -151,27 +151,29 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     def describe_form(self) -> str:
         data, form = self.rows, self.form
         each = [
-            f"0 ≤ q ≤ {share:.4g}" if form.capped else f"q in ball {k}"
-            for share, k in zip(form.shares, form.of, strict=True)
+            f"0 ≤ q ≤ {scale:.4g}" if form.capped else f"q in ball {k}"
+            for scale, k in zip(form.scales, form.of, strict=True)
         ]
         hulls = ", ".join(
-            f"{size} samples of class {sign}, {where}, Σ q = {mass:g}"
-            for size, sign, where, mass in zip(data.class_sizes, ("+1", "-1"), each, form.masses, strict=True)
+            f"{size} samples of class {sign}, {where}, Σ q = {weight_sum:g}"
+            for size, sign, where, weight_sum in zip(
+                data.class_sizes, ("+1", "-1"), each, form.weight_sums, strict=True
+            )
         )
         return f"min ||x||_2 over hulls of rows, {hulls}"
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        found = answer.rows
-        if found is None:
+        row_proof = answer.rows
+        if row_proof is None:
             nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
             return Proof(answer, nothing, math.nan, np.zeros(self.form.n))
-        certificate, points = hulls_proven(self.form, found), found.points
+        certificate, points = hulls_proven(self.form, row_proof), row_proof.points
         if points is None:
             return Proof(answer, certificate, certificate.primal, answer.w)
         norm, size = self.form.norm_and_size(points)
         x = np.array(self.form.factors) @ points
-        known = Proof(answer, certificate, math.nan, answer.w, None, x, size)
-        return proof_of_distance(known, norm, tol, self.data.space.resolution, float)
+        bounded = Proof(answer, certificate, math.nan, answer.w, None, x, size)
+        return proof_of_distance(bounded, norm, tol, self.data.space.resolution, float)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.certificate.kind == "none":
@@ -186,30 +188,30 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         )
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        form, found, w = self.form, proof.answer.rows, proof.w
-        points = None if found is None else found.points
-        if found is None or points is None or w is None or not w.any():
+        form, row_proof, w = self.form, proof.answer.rows, proof.w
+        points = None if row_proof is None else row_proof.points
+        if row_proof is None or points is None or w is None or not w.any():
             return Recovered(w, None, proof.x, None, "none")
-        weights = self.lazily(functools.partial(found.rows.weights, form.factors))
+        weights = self.lazily(functools.partial(row_proof.rows.weights, form.factors))
         parts = functools.partial(self._parts, points)
         if bias_rule in ("auto", "multipliers"):
-            alpha, beta = self._levels(found, points, w)
+            alpha, beta = self._thresholds(row_proof, points, w)
             b, rule, rho = -0.5 * (alpha + beta), "multipliers", 0.5 * (alpha - beta)
         else:
             (b, rule), rho = self._bias(bias_rule, points, w), None
         return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts, rho=rho)
 
-    def _levels(self, found: Any, points: Any, w: Vec) -> tuple[float, float]:
+    def _thresholds(self, row_proof: Any, points: Any, w: Vec) -> tuple[float, float]:
         """Return the scores at which the weights of each class leave their bounds.
 
         If all weights of a class are equal, it is the score of the point of the class.
         """
         form = self.form
-        balls = form.rooms[list(form.of)] > 0.0
-        free = np.array(form.shares) < form.masses if form.capped else balls
-        own = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
-        means = [float(w @ x) / mass for x, mass in zip(points, form.masses, strict=True)]
-        alpha, beta = np.where(free, own, means).tolist()
+        balls = form.slacks[list(form.of)] > 0.0
+        free = np.array(form.scales) < form.weight_sums if form.capped else balls
+        thresholds = [theta / f for theta, f in zip(row_proof.theta, form.factors, strict=True)]
+        means = [float(w @ x) / weight_sum for x, weight_sum in zip(points, form.weight_sums, strict=True)]
+        alpha, beta = np.where(free, thresholds, means).tolist()
         return alpha, beta
 
     def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
@@ -219,7 +221,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
             return 0.0, "zero"
         if rule == "min_error":
             return least_error_bias(self.rows, w), "min_error"
-        if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
+        if form.weight_sums != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
             raise ParameterError(
                 f"bias_rule={rule!r} does not apply to {self.model.set!r} over rows; use bias_rule='auto'"
             )
@@ -239,32 +241,32 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         model, data = self._reference(answer_of(solution).rows)
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
-    def _reference(self, found: Any) -> tuple[RobustMargin, Data]:
+    def _reference(self, row_proof: Any) -> tuple[RobustMargin, Data]:
         """Return the set over the rows that are written out, and their data.
 
-        The other rows keep their weights, so that a part of the masses and of the radii is left.
+        The other rows keep their weights, so that a part of the weight sums and of the radii is left.
         """
-        form, (X, y, q) = self.form, self.written(found)
+        form, (X, y, q) = self.form, self.written(row_proof)
         side = np.where(y > 0.0, 0, 1)
-        share = np.array(form.shares)[side] * np.abs(y)
-        s = q / share  # near 1, which conic solvers need
-        A = (sparse.diags_array(np.array(form.factors)[side] * share) @ X).T
-        room, left = form.radii.copy(), []
+        scale = np.array(form.scales)[side] * np.abs(y)
+        s = q / scale  # near 1, which conic solvers need
+        A = (sparse.diags_array(np.array(form.factors)[side] * scale) @ X).T
+        slack, left = form.radii.copy(), []
         for c in (0, 1):
-            own = side == c
-            left.append((own, float(q[own].sum())))
-            height = form.balls[form.of[c]][0].conjugate(s[own])
-            room[form.of[c]] += share[own] @ height - found.heights[c]
+            mask = side == c
+            left.append((mask, float(q[mask].sum())))
+            height = form.balls[form.of[c]][0].conjugate(s[mask])
+            slack[form.of[c]] += scale[mask] @ height - row_proof.heights[c]
 
         def build(v: Any) -> list[Any]:
-            rows = [v >= 0.0, *(share[own] @ v[own] == mass for own, mass in left)]
+            rows = [v >= 0.0, *(scale[mask] @ v[mask] == weight_sum for mask, weight_sum in left)]
             for k, (loss, _) in enumerate(form.balls):
-                own = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
-                height, inside = loss.conjugate_cvxpy(v[own])
-                rows += [*inside, share[own] @ height <= room[k]]
+                mask = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
+                height, inside = loss.conjugate_cvxpy(v[mask])
+                rows += [*inside, scale[mask] @ height <= slack[k]]
             return rows
 
-        center = np.array(form.factors) @ found.points - A @ s
+        center = np.array(form.factors) @ row_proof.points - A @ s
         return RobustMargin(AffineImage(A, CvxpyDomain(build), center=center)), rows_here(X, y)
 
 
@@ -290,22 +292,22 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         if proof is None:  # an observer sees the iterations of a solver in memory
             watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
             return self.memory if watched or monitor.max_iter is not None else None
-        done = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
-        return None if done or monitor.timed_out else self.memory
+        proven = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
+        return None if proven or monitor.timed_out else self.memory
 
     def certify_external(self, given: ExternalAnswer) -> Certificate:
         return self.memory.certify_external(given)
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        known = bias_rule in _RULES
-        found = super().recover(proof, bias_rule if known else "zero")
-        if found.weights is None or found.w is None:
-            return found
-        weights, b, rule = np.asarray(found.weights), found.b, found.bias_rule
-        if not known:
+        by_rows = bias_rule in _RULES
+        recovered = super().recover(proof, bias_rule if by_rows else "zero")
+        if recovered.weights is None or recovered.w is None:
+            return recovered
+        weights, b, rule = np.asarray(recovered.weights), recovered.b, recovered.bias_rule
+        if not by_rows:
             q = of_weights(self.memory.image, weights)
-            b, rule, _ = bias(bias_rule, self.model.set, self.memory.image, self.data, q, found.w)
-        return replace(found, weights=weights, b=b, bias_rule=rule)
+            b, rule, _ = bias(bias_rule, self.model.set, self.memory.image, self.data, q, recovered.w)
+        return replace(recovered, weights=weights, b=b, bias_rule=rule)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.memory.reference(at, scaled)

@@ -14,7 +14,7 @@ from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import Factors
 from ucm.errors import ParameterError
-from ucm.evidence.out_of_core import losses_proven
+from ucm.evidence.objective import losses_proven
 from ucm.evidence.reference import Verification, compared, majorant, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -26,8 +26,8 @@ from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, Penalty
 from ucm.solvers.out_of_core.active_set import margins
+from ucm.solvers.out_of_core.newton import RowWeights, row_sums
 from ucm.solvers.out_of_core.newton_rows import SmoothLosses
-from ucm.solvers.out_of_core.row_sums import RowWeights, row_sums
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -43,9 +43,9 @@ class Terms(NamedTuple):
     """
 
     losses: tuple[ConvexLoss, ...]
-    less: tuple[ConvexLoss, ...]
+    subtracted_losses: tuple[ConvexLoss, ...]
     penalties: tuple[Any, ...]
-    taken: tuple[Any, ...]
+    subtracted_penalties: tuple[Any, ...]
     start: tuple[Any, ...]
 
 
@@ -55,16 +55,19 @@ def loss_terms(model: Objective) -> Terms | None:
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
     losses are of one kind.
     """
-    losses, less = model.loss.split()
-    penalties, taken = model.penalty.split()
-    named, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, less))
-    if less or taken or CombinedPenalty(penalties).square is None:
+    losses, subtracted_losses = model.loss.split()
+    penalties, subtracted_penalties = model.penalty.split()
+    groups, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, subtracted_losses))
+    if subtracted_losses or subtracted_penalties or CombinedPenalty(penalties).square is None:
         straight = all(loss.slope() is not None for loss in (*kinds, *tails))
         if len(kinds) > 1 or len(tails) > 1 or not straight:
             return None
-    if named and (len(kinds) > 1 or (less and loss_factors(less, named) != loss_factors(losses, named))):
+    if groups and (
+        len(kinds) > 1
+        or (subtracted_losses and loss_factors(subtracted_losses, groups) != loss_factors(losses, groups))
+    ):
         return None
-    return Terms(losses, less, penalties, taken, model.penalty.surrogates())
+    return Terms(losses, subtracted_losses, penalties, subtracted_penalties, model.penalty.surrogates())
 
 
 def _base(loss: Any) -> Any:
@@ -77,8 +80,8 @@ def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], .
     """Return the factors of rows in losses of groups that are all of one kind."""
     sides: tuple[dict[Any, float], dict[Any, float]] = {}, {}
     for loss in losses:
-        own, c = loss.counted, split_scalar(loss)[0]
-        kind, label = ("signed", None) if own is None else own.part
+        samples, c = loss.counted, split_scalar(loss)[0]
+        kind, label = ("signed", None) if samples is None else samples.part
         for side, k in zip(sides, ("pos", "neg"), strict=True):
             if kind in ("signed", k):
                 side[label] = side.get(label, 0.0) + c
@@ -89,15 +92,23 @@ def _form(terms: Terms, data: RowData) -> RowLosses:
     ends = Data(np.zeros((2, data.n)), np.array([1.0, -1.0]), data.weighing)  # one of each class
 
     def by_kind(losses: tuple[ConvexLoss, ...]) -> WeightedRows:
-        found: dict[ConvexLoss, Vec] = {}
+        by_loss: dict[ConvexLoss, Vec] = {}
         for loss, C in zip(*weighed(losses, ends), strict=True):
             c, base = split_scalar(loss)
-            found[base] = found.get(base, np.zeros(2)) + c * (np.ones(2) if C is None else C)
-        return tuple((base, (float(C[0]), float(C[1]))) for base, C in found.items())
+            by_loss[base] = by_loss.get(base, np.zeros(2)) + c * (np.ones(2) if C is None else C)
+        return tuple((base, (float(C[0]), float(C[1]))) for base, C in by_loss.items())
 
     losses = by_kind(terms.losses)
     unit = unit_of(loss for loss, _ in losses)
-    return RowLosses(data, losses, terms.penalties, by_kind(terms.less), terms.taken, terms.start, unit)
+    return RowLosses(
+        data,
+        losses,
+        terms.penalties,
+        by_kind(terms.subtracted_losses),
+        terms.subtracted_penalties,
+        terms.start,
+        unit,
+    )
 
 
 class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
@@ -117,8 +128,8 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
             self.written_model = _base(first) + model.penalty
-            losses, less = self.written_model.loss.split()
-            terms = terms._replace(losses=losses, less=less)
+            losses, subtracted_losses = self.written_model.loss.split()
+            terms = terms._replace(losses=losses, subtracted_losses=subtracted_losses)
         else:
             self.written_model = model
         self.form = _form(terms, data)
@@ -151,13 +162,15 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        certificate, found = proof.certificate, proof.answer.rows
+        certificate, row_proof = proof.certificate, proof.answer.rows
         if certificate.kind != "local" or proof.answer.status != "converged":
             return None
-        gap, w = certificate.relative_gap, found.w
+        gap, w = certificate.relative_gap, row_proof.w
         if gap > monitor.tol or certificate.violation > monitor.tol:
             return None
-        if found.near > _AT_KINK and all(h.affine(w, _AT_KINK) for h in self.form.taken):
+        if row_proof.kink_distance > _AT_KINK and all(
+            h.affine(w, _AT_KINK) for h in self.form.subtracted_penalties
+        ):
             return Verdict(
                 "local",
                 f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine there",
@@ -165,16 +178,16 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        found = proof.answer.rows
-        if found is None or found.slopes is None:
+        row_proof = proof.answer.rows
+        if row_proof is None or row_proof.slopes is None:
             return Recovered(proof.w, proof.b, None, None, "variable")
-        weights = self.lazily(found.rows.weights)
+        weights = self.lazily(row_proof.rows.weights)
         return Recovered(proof.w, proof.b, None, weights, "variable")
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        (w, b), others = answer_of(at).plane, self._others(answer_of(at).rows)
-        return majorant(self.written_model, others[0], w, b, scaled=scaled, others=others[1])
+        (w, b), remainder = answer_of(at).plane, self._remainder(answer_of(at).rows)
+        return majorant(self.written_model, remainder[0], w, b, scaled=scaled, others=remainder[1])
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         problem = self.reference(solution, True)
@@ -183,29 +196,35 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             solved(problem, options),
             tol,
             objective=solution.objective,
-            unit=self.form.at_rest,
+            unit=self.form.value_at_zero,
             least=min(loss.lowest() for loss, _ in self.form.losses),
         )
 
-    def _others(self, found: Any) -> tuple[Data, tuple[Vec, float, float]]:
+    def _remainder(self, row_proof: Any) -> tuple[Data, tuple[Vec, float, float]]:
         """Return the data of the rows that are written out, and the bound of the other rows by their slopes:
         its slopes in w and b, and its value at 0."""
         form = self.form
-        slopes, points, gains = found.slopes, found.points, float(np.sum(found.gains))
-        if found.rest is not None:
-            slopes, points = slopes - found.rest[0], points - found.rest[1]
-            gains -= found.tangent
-        X, y, a = self.written(found)
-        if isinstance(found.rows, RowWeights):
-            gain = float(SmoothLosses(form).gains(row_sums(X, y, *found.rows.message)).sum())
+        slopes, points, gains = row_proof.slopes, row_proof.points, float(np.sum(row_proof.gains))
+        if row_proof.tangent_sums is not None:
+            slopes, points = slopes - row_proof.tangent_sums[0], points - row_proof.tangent_sums[1]
+            gains -= row_proof.tangent
+        X, y, a = self.written(row_proof)
+        if isinstance(row_proof.rows, RowWeights):
+            gain = float(SmoothLosses(form).gains(row_sums(X, y, *row_proof.rows.message)).sum())
         else:  # the loss is a maximum of 0 and a linear function, and so is the subtracted loss
-            plane, end, less = found.rows.plane, max(found.rows.end, -1e300), form.sides()[3]
+            plane, end, subtracted_losses = (
+                row_proof.rows.plane,
+                max(row_proof.rows.end, -1e300),
+                form.sides()[3],
+            )
             tail = np.zeros(y.size)
             if plane is not None:
-                tail = np.where(margins(X, y, plane) < end, np.abs(y) * np.where(y > 0.0, *less), 0.0)
+                tail = np.where(
+                    margins(X, y, plane) < end, np.abs(y) * np.where(y > 0.0, *subtracted_losses), 0.0
+                )
             gain = form.losses[0][0].offset * float((a + tail).sum()) - end * float(tail.sum())
         sign = np.sign(y)
         normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
         slope = float(slopes[0] - slopes[1] - sign @ a)
-        rest = normal, slope, gains - gain
-        return rows_here(X, y, self.rows.weighing), rest
+        linear = normal, slope, gains - gain
+        return rows_here(X, y, self.rows.weighing), linear

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
-from ucm.data.block_sums import exact_mean, without_constant
 from ucm.data.effective_weights import (
     UNWEIGHTED,
     EffectiveWeights,
@@ -22,8 +21,8 @@ from ucm.data.effective_weights import (
 from ucm.data.gram import Gram
 from ucm.data.kernel_features import KernelFeatures
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import CenteredMap, IdentityMap, MatrixMap, SampleMap, UnitMap
-from ucm.data.moments import Moments
+from ucm.data.maps import IdentityMap, MatrixMap, RowMap, SampleMap, centered_map
+from ucm.data.moments import Moments, exact_mean, without_constant
 from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
 from ucm.data.spectrum import psd_root
@@ -352,7 +351,8 @@ class Data:
     def samples(self, kind: str, group: Any = None) -> LinearMap:
         """Return the map `q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
         if isinstance(self.space, GramSpace):
-            return UnitMap(self.rows(kind, group), self.m, self.signs(kind, group))
+            units = sparse.eye_array(self.m, format="csr")[self.rows(kind, group)]
+            return RowMap(units, self.signs(kind, group))
         return SampleMap(self._matrix(kind, group), self.signs(kind, group))
 
     def _counts(self, kind: str, group: Any) -> Vec | None:
@@ -389,7 +389,7 @@ class Data:
         if signs is not None:
             signs = signs[:, None]
             X = sparse.csr_matrix(X.multiply(signs)) if sparse.issparse(X) else X * signs
-        return CenteredMap(X, self.mean(kind, group), self._counts(kind, group))
+        return centered_map(X, self.mean(kind, group), self._counts(kind, group))
 
     @_once
     def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:

@@ -71,13 +71,13 @@ def outermost(
     return X[rows], y[rows], rows, y.size
 
 
-def taken(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
+def sampled(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
     """Return one of every `steps` rows of each class, or all rows of a class if none is drawn."""
     X, y = gathered([part[:2] for part in source.map_reduce(drawn, steps)])
-    met = (y > 0.0).any(), (y < 0.0).any()
-    if all(met):
+    present = (y > 0.0).any(), (y < 0.0).any()
+    if all(present):
         return X, y
-    every = tuple(step if some else 1 for step, some in zip(steps, met, strict=True))
+    every = tuple(step if some else 1 for step, some in zip(steps, present, strict=True))
     return gathered([part[:2] for part in source.map_reduce(drawn, every)])
 
 
@@ -263,7 +263,7 @@ def first_pass(
     sample = gathered([part for _, part in seen])
     source, weighing = _checked(source, found, factors, factors, class_weight)
     if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # no row of a rare class was drawn
-        sample = taken(source, (step, step))
+        sample = sampled(source, (step, step))
     return RowData(source, found, sample, weighing)
 
 

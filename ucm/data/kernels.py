@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.block_sums import row_norms
 from ucm.data.linear_map import Matrix, Vec
+from ucm.data.moments import row_norms
 from ucm.data.options import POSITIVE, OptionSpec, within
 from ucm.errors import DataError, ParameterError, brief, unknown_option
 

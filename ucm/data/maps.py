@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.block_sums import row_norms, weighted_gram
 from ucm.data.linear_map import LinearMap, Matrix, Vec
+from ucm.data.moments import row_norms, weighted_gram
 
 
 def _stored(X: Matrix) -> int:
@@ -112,25 +112,13 @@ class SampleMap(RowMap):
         return found
 
 
-class CenteredMap(RowMap):
-    """The linear map `q -> (X - 1 mean')' q / sqrt(m)`, a factor of the 1/m covariance.
+def centered_map(X: Matrix, mean: Vec, counts: Vec | None = None) -> RowMap:
+    """Return the linear map `q -> (X - 1 mean')' q / sqrt(m)`, a factor of the 1/m covariance.
 
     The centred samples are not formed. With sample weights c of mean 1, `q_i sqrt(c_i)` replaces q_i, and
     the map is a factor of the weighted covariance.
     """
-
-    def __init__(self, X: Matrix, mean: Vec, counts: Vec | None = None) -> None:
-        c = 1.0 / X.shape[0] if counts is None else counts / counts.sum()
-        super().__init__(X, np.sqrt(c), mean)
-
-
-class UnitMap(RowMap):
-    """The linear map `q -> sum_i s_i q_i e_k(i)` for unit vectors of dimension m; signs None are all +1."""
-
-    def __init__(self, rows: NDArray[np.intp], m: int, signs: Vec | None = None) -> None:
-        entries = np.ones(rows.size), rows, np.arange(rows.size + 1)
-        units = sparse.csr_matrix(entries, shape=(rows.size, m))
-        super().__init__(units, signs)
+    return RowMap(X, np.sqrt(1.0 / X.shape[0] if counts is None else counts / counts.sum()), mean)
 
 
 class MatrixMap(RowMap):

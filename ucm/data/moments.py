@@ -1,16 +1,98 @@
-"""Weight, mean and scatter of samples; the moments of blocks, folds and classes merge."""
+"""Sums over the rows of a table, dense or CSR, and moments, which merge over blocks, folds and classes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from ucm.data.block_sums import weighted_sums, without_constant
-from ucm.data.linear_map import Matrix, Vec
+from ucm import native
+from ucm.data.linear_map import CHUNK, Matrix, Vec
+
+_CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
+
+
+def _chunks(X: Matrix) -> list[slice]:
+    step = max(1, CHUNK // max(1, X.shape[1]))
+    return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
+
+
+def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """Yield the rows in double precision: float64 at once, other types in chunks."""
+    if X.dtype == np.float64:
+        yield slice(0, X.shape[0]), X
+        return
+    for rows in _chunks(X):
+        yield rows, X[rows].astype(np.float64)
+
+
+def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
+    """Return the Euclidean norms of the rows of `X - 1 center'`, without forming it."""
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        if center is not None:
+            squares += center @ center - 2.0 * (X @ center)
+        return np.sqrt(np.maximum(squares, 0.0))
+    norms = np.empty(X.shape[0])
+    for rows in _chunks(X):
+        part = X[rows] if center is None else X[rows] - center
+        norms[rows] = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
+    return norms
+
+
+def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
+    """Return `(X - 1 c')' diag(d) (X - 1 c')`, d >= 0."""
+    return weighted_sums(X, d, center)[0]
+
+
+def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray[np.float64], Vec]:
+    """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d`, d >= 0."""
+    if sparse.issparse(X):
+        gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
+        columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+        native.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
+        gram += gram.T  # a row's columns may come in any order
+        np.einsum("ii->i", gram)[...] *= 0.5
+        if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
+            cross = np.outer(s, center)
+            gram += d.sum() * np.outer(center, center) - cross - cross.T
+            s -= d.sum() * center
+        return gram, s
+    plain = bool((d == 1.0).all())
+    rows = np.empty(0, dtype=np.intp) if plain else np.flatnonzero(d)
+    whole = plain or rows.size == d.size
+    gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
+    step = max(1, CHUNK // X.shape[1])
+    for i in range(0, d.size if whole else rows.size, step):
+        index = slice(i, i + step) if whole else rows[i : i + step]
+        part = X[index] if center is None else X[index] - center
+        if plain:
+            s += part.sum(axis=0)
+        else:
+            roots = np.sqrt(d[index])
+            part = part * roots[:, None]
+            s += roots @ part
+        gram += part.T @ part
+    return gram, s
+
+
+def exact_mean(X: NDArray[np.float64], mean: Vec) -> Vec:
+    """Return the mean of the rows of X without rounding in the constant features."""
+    near = np.flatnonzero(np.abs(mean - X[0]) <= _CONSTANT * np.abs(X[0]))
+    constant = near[(X[:, near] == X[0, near]).all(axis=0)]
+    mean[constant] = X[0, constant]
+    return mean
+
+
+def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
+    """Set the covariances S of features that vary by rounding of their mean only to 0, in place."""
+    constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
+    S[constant], S[:, constant] = 0.0, 0.0
+    return S
 
 
 class Moments(NamedTuple):

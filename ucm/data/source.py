@@ -332,15 +332,8 @@ class View(RowSource):
         self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
         self.features, self.mapping, self.tags = inner.features, inner.mapping, inner.tags
 
-    def map_reduce(
-        self,
-        function: Function,
-        *message: Any,
-        merge: Merge | None = None,
-        states: dict[int, Any] | None = None,
-    ) -> Any:
-        changed = Changed(function, self.change)
-        return self.inner.map_reduce(changed, *message, merge=merge, states=states)
+    def map_reduce(self, function: Function, *message: Any, **options: Any) -> Any:
+        return self.inner.map_reduce(Changed(function, self.change), *message, **options)
 
     def labels(self) -> NDArray[Any]:
         return self.inner.labels()

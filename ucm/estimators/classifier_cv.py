@@ -28,7 +28,7 @@ from ucm.estimators.held_out import Search, held_out, leave_one_out_scores
 from ucm.estimators.moments import is_one_ellipsoid
 from ucm.estimators.multiclass import Problems, one_vs_one_scores
 from ucm.estimators.options import check_options, kernel_options
-from ucm.estimators.search_out_of_core import answers, named_values, scores_of_rows
+from ucm.estimators.out_of_core import answers, named_values, scores_of_rows
 from ucm.estimators.validation import KnownParameters, Samples, folds_of, labels_of, samples_of
 
 

@@ -46,7 +46,7 @@ from ucm.errors import (
 )
 from ucm.estimators.classifier import Classifier, default_model
 from ucm.estimators.classifier_cv import ClassifierCV
-from ucm.estimators.search_out_of_core import check_folds
+from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.validation import folds_of, labels_of
 from ucm.evidence.relative_sizes import with_relative_sizes
 from ucm.forms.display import frame, sheet

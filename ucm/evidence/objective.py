@@ -19,11 +19,13 @@ from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
-from ucm.evidence.certificate import bracket, fault
+from ucm.evidence.certificate import bracket, fault, interval
 from ucm.evidence.feasible_point import INSIDE
+from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
+from ucm.language.simplex_projection import round_violation
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
 _NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective of 0, the rounding of a sum
@@ -423,3 +425,23 @@ def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) 
         if loss.slope() is None or (np.abs(margin - loss.offset) <= tol).any():
             return False
     return all(h.affine(w, tol) for h in H.penalties)  # type: ignore[union-attr]
+
+
+# --- samples that are read block by block ------------------------------------------------------------
+_PASS = fault("the pass over the rows")
+"""The probable cause of bounds that contradict each other."""
+
+
+def hulls_proven(form: RowHulls, proof: HullProof) -> Certificate:
+    """Return the certificate of a direction and of a point of two hulls."""
+    primal, norm = form.bounds(proof)
+    if np.inf in (primal, norm):
+        return Certificate(primal, -norm, np.inf, np.inf, np.nan, "none")
+    return interval(primal, norm, round_violation(proof.violation), form.data.scale, wrong=_PASS)
+
+
+def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
+    """Return the certificate of a plane and of the slopes of the losses."""
+    dual, missed = form.lower_bound(proof)
+    kind = "global" if form.convex else "local"
+    return of_objective(form.value(proof), dual, missed, form.value_at_zero, kind=kind, wrong=_PASS)

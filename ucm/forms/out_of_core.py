@@ -32,11 +32,11 @@ class HullProof:
     Attributes
     ----------
     w, mu, t : (n,), (2,) and one for each ball
-    losses : the sums of `share c_i l(v_i)`
+    losses : the sums of `scale c_i l(v_i)`
     points : (2, n) the sums of q_i x_i; None if no weights are known yet
     violation : the relative distance of the weights from the set
     rows : the weights of all rows
-    heights : the sums of `share c_i l*(q_i / (share c_i))`, of weights in balls
+    heights : the sums of `scale c_i l*(q_i / (scale c_i))`, of weights in balls
     """
 
     w: Vec
@@ -66,8 +66,8 @@ class LossProof:
         known yet
     rows : the slopes of all rows
     tail : the sum of the subtracted losses
-    rest : by class the sums of their slopes g_i, and of `g_i x_i`; None without subtracted losses
-    near : the least distance of a margin from the kink of the subtracted loss
+    tangent_sums : by class the sums of their slopes g_i, and of `g_i x_i`; None without subtracted losses
+    kink_distance : the least distance of a margin from the kink of the subtracted loss
     """
 
     w: Vec
@@ -78,16 +78,20 @@ class LossProof:
     points: NDArray[np.float64] | None = None
     rows: Any = None
     tail: float = 0.0
-    rest: tuple[Vec, NDArray[np.float64]] | None = None
-    near: float = 0.0
+    tangent_sums: tuple[Vec, NDArray[np.float64]] | None = None
+    kink_distance: float = 0.0
 
     @property
     def tangent(self) -> float:
         """The value at zero margins of the tangent of the subtracted function."""
-        if self.rest is None:
+        if self.tangent_sums is None:
             return 0.0
-        own, at = self.rest
-        return self.tail + float(own[0] - own[1]) * self.b + float((at[0] - at[1]) @ self.w)
+        slope_sums, points = self.tangent_sums
+        return (
+            self.tail
+            + float(slope_sums[0] - slope_sums[1]) * self.b
+            + float((points[0] - points[1]) @ self.w)
+        )
 
 
 def _relative(gap: float, unit: float, rounding: float, violation: float) -> float:
@@ -123,29 +127,29 @@ class RowHulls(OutOfCoreForm):
     """The minimum-norm problem of two hulls of out-of-core samples.
 
     `min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
-    `sum q_i = mass_c`, and for each ball k
+    `sum q_i = total_c`, and for each ball k
 
-        sum over the classes of k of share_c sum_i c_i l_k*(q_i / (share_c c_i))  <=  radius_k,
+        sum over the classes of k of scale_c sum_i c_i l_k*(q_i / (scale_c c_i))  <=  radius_k,
 
-    c_i the weight of a sample. The caps `q_i <= share_c c_i` of reduced hulls are the ball of radius 0 of the
+    c_i the weight of a sample. The caps `q_i <= scale_c c_i` of reduced hulls are the ball of radius 0 of the
     hinge loss, whose conjugate is 0 on [0, 1] and infinite elsewhere.
 
     Attributes
     ----------
-    factors, masses, shares : of class +1 and class -1
+    factors, weight_sums, scales : of class +1 and class -1
     balls : l_k and radius_k
     of : the ball of class +1 and of class -1
     """
 
     factors: tuple[float, float]
-    masses: tuple[float, float]
-    shares: tuple[float, float]
+    weight_sums: tuple[float, float]
+    scales: tuple[float, float]
     balls: tuple[tuple[ConvexLoss, float], ...]
     of: tuple[int, int]
 
     @property
     def capped(self) -> bool:
-        """True if the weights are below caps, which are `shares`."""
+        """True if the weights are below caps, which are `scales`."""
         return all(loss == Hinge() for loss, _ in self.balls)
 
     @functools.cached_property
@@ -153,15 +157,15 @@ class RowHulls(OutOfCoreForm):
         return np.array([radius for _, radius in self.balls])
 
     @functools.cached_property
-    def rooms(self) -> Vec:
+    def slacks(self) -> Vec:
         """By ball its radius less the height of the uniform weights; 0 for rounding, if it is one point."""
-        found = self.radii.copy()
-        sizes = np.maximum(np.abs(found), 1.0)
+        slacks = self.radii.copy()
+        sizes = np.maximum(np.abs(slacks), 1.0)
         for c, k in enumerate(self.of):
-            whole = self.shares[c] * self.data.counts[c]
-            uniform = np.array([self.masses[c] / whole])
-            found[k] -= whole * float(self.balls[k][0].conjugate(uniform)[0])
-        return np.where(found > 1e-13 * sizes, found, 0.0)
+            total = self.scales[c] * self.data.counts[c]
+            uniform = np.array([self.weight_sums[c] / total])
+            slacks[k] -= total * float(self.balls[k][0].conjugate(uniform)[0])
+        return np.where(slacks > 1e-13 * sizes, slacks, 0.0)
 
     def norm_and_size(self, points: NDArray[np.float64]) -> tuple[float, float]:
         """Return the norm of x, and the sum of the norms of its two terms `f_c points_c`."""
@@ -171,17 +175,17 @@ class RowHulls(OutOfCoreForm):
     def support(self, proof: HullProof) -> float:
         """Return a bound of `max over the set of -w'x` that holds for any mu_c and t_k > 0,
 
-            sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i c_i l_k(v_i)),
+            sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)),
 
         `v_i = (-f_c w'x_i - mu_c) / t_k` (Ito, Takeda and Toh 2015, section 5.2). For caps and t = 1 minus
         the bound is
 
-            sum_c { mass_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },    theta = -mu.
+            sum_c { total_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },    theta = -mu.
 
         The best theta_c is an order statistic; with any other theta_c the bound is valid but weaker.
         """
         t = proof.t
-        bound = np.dot(self.masses, proof.mu) + t @ self.radii + t[list(self.of)] @ proof.losses
+        bound = np.dot(self.weight_sums, proof.mu) + t @ self.radii + t[list(self.of)] @ proof.losses
         return float(bound)
 
     def bounds(self, proof: HullProof) -> tuple[float, float]:
@@ -206,25 +210,27 @@ class RowHulls(OutOfCoreForm):
     def within(self, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
         """Return by class a factor and a summand that turn weights into weights of the set.
 
-        The convex combination with equal weights, 0 or larger than the uniform weights, has the mass of the
-        class. A convex combination with the uniform weights lies in the ball, as heights are convex.
+        The convex combination with equal weights, 0 or larger than the uniform weights, has the weight sum of
+        the class. A convex combination with the uniform weights lies in the ball, as heights are convex.
 
         Parameters
         ----------
-        totals, heights : by class the sums of q_i, and of `share_c c_i l_k*(q_i / (share_c c_i))`
+        totals, heights : by class the sums of q_i, and of `scale_c c_i l_k*(q_i / (scale_c c_i))`
         """
-        masses, totals_of = np.array(self.masses), np.array(self.data.counts)
-        wholes, end, top = totals_of * self.shares, np.zeros(2), np.zeros(2)
+        weight_sums, class_counts = np.array(self.weight_sums), np.array(self.data.counts)
+        full_sums, far, far_heights = class_counts * self.scales, np.zeros(2), np.zeros(2)
         for c, k in enumerate(self.of):
             loss = self.balls[k][0]
-            if totals[c] < masses[c]:
-                end[c] = min(2.0 * masses[c], wholes[c] * loss.steepest())
-            top[c] = wholes[c] * float(loss.conjugate(np.array([end[c] / wholes[c]]))[0])
-        part = np.where(totals == masses, 0.0, (masses - totals) / np.where(end == totals, 1.0, end - totals))
-        above = -self.radii
-        np.add.at(above, list(self.of), (1.0 - part) * heights + part * top)
-        to = np.clip(above / np.maximum(above + self.rooms, 1e-300), 0.0, 1.0)[list(self.of)]
-        return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / totals_of
+            if totals[c] < weight_sums[c]:
+                far[c] = min(2.0 * weight_sums[c], full_sums[c] * loss.steepest())
+            far_heights[c] = full_sums[c] * float(loss.conjugate(np.array([far[c] / full_sums[c]]))[0])
+        span = np.where(far == totals, 1.0, far - totals)
+        fraction = np.where(totals == weight_sums, 0.0, (weight_sums - totals) / span)
+        excess = -self.radii
+        np.add.at(excess, list(self.of), (1.0 - fraction) * heights + fraction * far_heights)
+        uniform = np.clip(excess / np.maximum(excess + self.slacks, 1e-300), 0.0, 1.0)[list(self.of)]
+        shift = (1.0 - uniform) * fraction * far + uniform * weight_sums
+        return (1.0 - uniform) * (1.0 - fraction), shift / class_counts
 
 
 WeightedRows = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
@@ -241,22 +247,22 @@ class RowLosses(OutOfCoreForm):
     ----------
     losses : l_k, and its weights C_k of class +1 and class -1
     penalties : the terms of R
-    minus : the subtracted losses
-    taken : the terms of h
+    subtracted_losses : these losses, with their weights
+    subtracted_penalties : the terms of h
     start : the penalties of the convex problem to start from
     unit : mu of ramp losses with one mu < 1; else 1
     """
 
     losses: WeightedRows
     penalties: tuple[ProximalPenalty, ...]
-    minus: WeightedRows = ()
-    taken: tuple[SubtractedPart, ...] = ()
+    subtracted_losses: WeightedRows = ()
+    subtracted_penalties: tuple[SubtractedPart, ...] = ()
     start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0
 
     @property
     def convex(self) -> bool:
-        return not self.minus and not self.taken
+        return not self.subtracted_losses and not self.subtracted_penalties
 
     @functools.cached_property
     def penalty(self) -> CombinedPenalty:
@@ -269,7 +275,7 @@ class RowLosses(OutOfCoreForm):
         return self.penalty.square if self.convex else None
 
     @functools.cached_property
-    def at_rest(self) -> float:
+    def value_at_zero(self) -> float:
         """The objective at w = 0 and b = 0."""
         return sum(
             float(np.dot(C, self.data.counts)) * float(loss.each(np.zeros(1))[0]) for loss, C in self.losses
@@ -278,14 +284,14 @@ class RowLosses(OutOfCoreForm):
     @property
     def kinked(self) -> bool:
         """True for one piecewise linear loss, less at most one such loss."""
-        every = (*self.losses, *self.minus)
-        single = len(self.losses) == 1 and len(self.minus) <= 1
+        every = (*self.losses, *self.subtracted_losses)
+        single = len(self.losses) == 1 and len(self.subtracted_losses) <= 1
         return single and all(loss.slope() is not None for loss, _ in every)
 
     def sides(self) -> tuple[ConvexLoss, Vec, ConvexLoss | None, Vec]:
         """Return the loss and its steepest slopes by class, then the subtracted loss and its slopes."""
         (loss, C), *_ = self.losses
-        tail, D = self.minus[0] if self.minus else (None, (0.0, 0.0))
+        tail, D = self.subtracted_losses[0] if self.subtracted_losses else (None, (0.0, 0.0))
         steep = 0.0 if tail is None else tail.slope() or 0.0
         return loss, np.array(C) * (loss.slope() or 0.0), tail, np.array(D) * steep
 
@@ -304,12 +310,12 @@ class RowLosses(OutOfCoreForm):
     def value(self, proof: LossProof) -> float:
         """The objective at w and b."""
         value = self.penalty.value(proof.w) + float(proof.loss) - float(proof.tail)
-        return value - sum(h.value(proof.w) for h in self.taken)
+        return value - sum(h.value(proof.w) for h in self.subtracted_penalties)
 
     def gap(self, proof: LossProof) -> float:
         """Return the relative gap of the convex problem with the tangent of the subtracted terms."""
         value, (bound, missed) = self.value(proof), self.lower_bound(proof)
-        return _relative(value - bound, max(abs(value), 1e-300), _SUM * self.at_rest, missed)
+        return _relative(value - bound, max(abs(value), 1e-300), _SUM * self.value_at_zero, missed)
 
     def tangent_gap(self, at: LossProof, proof: LossProof) -> float:
         """Return the relative gap of w and b in the convex problem with the tangent at another point.
@@ -318,10 +324,12 @@ class RowLosses(OutOfCoreForm):
         ----------
         at : the point of the tangent, with slopes
         """
-        own, sums = (np.zeros(2), np.zeros((2, self.n))) if at.rest is None else at.rest
+        slope_sums, sums = (
+            (np.zeros(2), np.zeros((2, self.n))) if at.tangent_sums is None else at.tangent_sums
+        )
         value = self.penalty.value(proof.w) + proof.loss - at.tangent
-        value += float(own[0] - own[1]) * proof.b + float((sums[0] - sums[1]) @ proof.w)
-        for h in self.taken:
+        value += float(slope_sums[0] - slope_sums[1]) * proof.b + float((sums[0] - sums[1]) @ proof.w)
+        for h in self.subtracted_penalties:
             value -= h.value(at.w) + float(h.subgradient(at.w) @ (proof.w - at.w))
         return (value - self.lower_bound(at)[0]) / max(abs(value), 1e-300)
 
@@ -349,33 +357,33 @@ class RowLosses(OutOfCoreForm):
         """
         offset, w = self.losses[0][0].offset, proof.w
         slopes, points, gains = np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
-        own, at = slopes, points
-        if proof.rest is not None:
-            own, at = proof.rest
+        slope_sums, slope_points = slopes, points
+        if proof.tangent_sums is not None:
+            slope_sums, slope_points = proof.tangent_sums
         at_zero = sum(
             np.array(C) * self.data.counts * float(loss.conjugate(np.zeros(1))[0]) for loss, C in self.losses
         )
         if proof.slopes is not None and proof.points is not None:
-            slopes, points = np.asarray(proof.slopes) - own, proof.points - at
-            gains = proof.gains - offset * own + at_zero
+            slopes, points = np.asarray(proof.slopes) - slope_sums, proof.points - slope_points
+            gains = proof.gains - offset * slope_sums + at_zero
         f = _balance(slopes)
         if self.lam is not None:  # the best multiple is known
             d = f[0] * points[0] - f[1] * points[1]
             gain, cost = float(f @ gains), float(d @ d) / (2.0 * self.lam)
             f = f * (np.clip(gain / cost, 0.0, 1.0) if cost > 0.0 else float(gain > 0.0))
-        u = sum((h.subgradient(w) for h in self.taken), start=np.zeros(self.n))
+        u = sum((h.subgradient(w) for h in self.subtracted_penalties), start=np.zeros(self.n))
         z = f[0] * points[0] - f[1] * points[1]
 
         def size() -> float:
-            return self.data.scale * float((np.abs(slopes) + np.abs(own)).sum())
+            return self.data.scale * float((np.abs(slopes) + np.abs(slope_sums)).sum())
 
-        height, share, missed = self.penalty.conjugate_bound(z, u, size, w)
-        least = offset * float(own.sum()) - float(np.sum(at_zero))
-        bound = least + share * float(f @ gains) - height
+        height, fraction, missed = self.penalty.conjugate_bound(z, u, size, w)
+        least = offset * float(slope_sums.sum()) - float(np.sum(at_zero))
+        bound = least + fraction * float(f @ gains) - height
         # f = 0 is a dual point too, because penalties are not negative
-        if not self.taken and (missed > ZERO or not bound > least):
+        if not self.subtracted_penalties and (missed > ZERO or not bound > least):
             bound, missed = least, 0.0
-        tangent = proof.tangent + sum(h.value(w) for h in self.taken) - float(u @ w)
+        tangent = proof.tangent + sum(h.value(w) for h in self.subtracted_penalties) - float(u @ w)
         return bound - tangent, missed
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import CenteredMap, SampleMap
+from ucm.data.maps import SampleMap, centered_map
 from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, brief
@@ -334,7 +334,7 @@ class Points(SampleNode):
         return np.asarray(self.points.mean(axis=0)).ravel()
 
     def covariance_factor(self, data: Data) -> LinearMap:
-        return data.once(("centred", self), lambda: CenteredMap(self.points, self.average(data)))
+        return data.once(("centred", self), lambda: centered_map(self.points, self.average(data)))
 
     @property
     def tag(self) -> str:

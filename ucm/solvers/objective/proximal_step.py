@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.block_sums import weighted_sums
 from ucm.data.linear_map import Vec
 from ucm.data.maps import SampleMap
+from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.steps import line_search

@@ -165,8 +165,9 @@ class HingeRun(ActiveSetRun[RowLosses]):
         (w, b), active = self.at, self.active
         proof = LossProof(w, b, float(self.caps @ sums.shortfalls))
         if sums.under_counts.size:
-            rest = self._tangent(self.at, sums, -1)
-            proof = replace(proof, tail=float(self.less @ sums.tail), near=sums.nearest, rest=rest)
+            tangent = self._tangent(self.at, sums, -1)
+            tail = float(self.less @ sums.tail)
+            proof = replace(proof, tail=tail, kink_distance=sums.nearest, tangent_sums=tangent)
         if self.slopes is None:
             return proof
         totals, points = self.weighted(*self._held(sums), self.slopes)
@@ -201,13 +202,14 @@ class HingeRun(ActiveSetRun[RowLosses]):
             for X, c, sign in zip(self.active.X, self.active.c, _SIGNS, strict=True)
         ]
 
-    def _again(self, kept: LossProof, proof: LossProof, sums: PassSums) -> LossProof:
+    def _again(self, earlier: LossProof, proof: LossProof, sums: PassSums) -> LossProof:
         """Return the proof of an earlier plane by the slopes of the problem with its tangent."""
-        rest = None
+        tangent = None
         if sums.under_counts.size:
-            rest = self._tangent((kept.w, kept.b), sums, 0)
+            tangent = self._tangent((earlier.w, earlier.b), sums, 0)
         return replace(
-            kept, slopes=proof.slopes, gains=proof.gains, points=proof.points, rows=proof.rows, rest=rest
+            earlier, slopes=proof.slopes, gains=proof.gains, points=proof.points, rows=proof.rows,
+            tangent_sums=tangent,
         )  # fmt: skip
 
     def _less(self, rows: ActiveSetWeights, plane: Plane) -> ActiveSetWeights:
@@ -255,7 +257,8 @@ class HingeRun(ActiveSetRun[RowLosses]):
         y, c_of = np.concatenate(labels), np.concatenate(sizes)
         problem = self._composite(form, stacked(tables), y, c_of)
         if self.plane is not None:
-            normal = sum((h.subgradient(self.plane[0]) for h in form.taken), start=np.zeros(form.n))
+            slopes = (h.subgradient(self.plane[0]) for h in form.subtracted_penalties)
+            normal = sum(slopes, start=np.zeros(form.n))
             problem = problem.tilted(LinearTerm(np.concatenate(tilts), normal))
         answer = self._inside(problem, self.at, self.accuracy())
         self.at = answer.plane

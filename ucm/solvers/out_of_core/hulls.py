@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm import native
-from ucm.data.first_pass import taken
+from ucm.data.first_pass import sampled
 from ucm.data.linear_map import Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.errors import SolverError
@@ -29,8 +29,7 @@ from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.losses import HuberHinge
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
-from ucm.solvers.out_of_core.newton import RowFunction, newton_steps, over_rows
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums
+from ucm.solvers.out_of_core.newton import ClassLoss, RowFunction, RowSums, newton_steps, over_rows
 
 _TINY = float(np.finfo(float).tiny)
 _COARSE = 1e-4  # relative gap over the sample
@@ -61,16 +60,16 @@ def _problem(
     weights: list[Vec],
     factors: Any,
     caps: Any,
-    masses: Any,
+    weight_sums: Any,
     center: Vec,
     stored: int,
 ) -> MinNorm:
-    """Return the problem of two hulls of rows in memory and a point, their weights in parts of the masses."""
+    """Return the problem of two hulls of rows in memory and a point, with weights relative to their sums."""
     blocks = []
-    for X, c, factor, cap, mass in zip(tables, weights, factors, caps, masses, strict=True):
+    for X, c, factor, cap, weight_sum in zip(tables, weights, factors, caps, weight_sums, strict=True):
         given = None if (c == 1.0).all() else c
-        domain = CappedSimplex(float(cap / mass)).bind(SampleWeights(c.size, given))
-        blocks.append(Block(ComposedMap(SampleMap(X), factor=factor * mass), domain))
+        domain = CappedSimplex(float(cap / weight_sum)).bind(SampleWeights(c.size, given))
+        blocks.append(Block(ComposedMap(SampleMap(X), factor=factor * weight_sum), domain))
     return MinNorm(center, tuple(blocks), stored=max(1, stored))
 
 
@@ -92,7 +91,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
-        self.caps, self.exact = np.array(form.shares), 0.3 * monitor.tol
+        self.caps, self.exact = np.array(form.scales), 0.3 * monitor.tol
 
     def run(self) -> Answer:
         self._sample()
@@ -109,17 +108,17 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     def solve(self, sums: PassSums) -> Answer | None:
         form, active = self.form, self.active
-        masses = np.array(form.masses) - self.caps * sums.counts
+        weight_sums = np.array(form.weight_sums) - self.caps * sums.counts
         totals = np.array([c.sum() for c in active.c])
-        short = ~((masses > 0.0) & (masses <= self.caps * totals * (1.0 + 1e-12)))
+        short = ~((weight_sums > 0.0) & (weight_sums <= self.caps * totals * (1.0 + 1e-12)))
         if short.any():  # the sample misled: the held rows leave no point
             self.widest = np.where(short, 4.0 * self.widest, self.widest)
             self.reach = np.where(short, self.widest, self.reach)
             return None
-        if self.monitor.timed_out:  # the remaining mass, spread over the active set, gives a point of U
-            active.p = [part * c for part, c in zip(masses / totals, active.c, strict=True)]
+        if self.monitor.timed_out:  # the remaining weight, spread over the active set, gives a point of U
+            active.p = [part * c for part, c in zip(weight_sums / totals, active.c, strict=True)]
             return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
-        self._solve((np.array(form.factors) * self.caps) @ sums.points, masses)
+        self._solve((np.array(form.factors) * self.caps) @ sums.points, weight_sums)
         self.solved = True
         self.narrow()
         return None
@@ -133,14 +132,14 @@ class HullsRun(ActiveSetRun[RowHulls]):
         counts = [int((y > 0.0).sum()), int((y < 0.0).sum())]
         if any(c < min(least, size) for c, size in zip(counts, sizes, strict=True)):
             steps = [max(1, size // max(least, c)) for c, size in zip(counts, sizes, strict=True)]
-            X, y = taken(form.data.source, (steps[0], steps[1]))
+            X, y = sampled(form.data.source, (steps[0], steps[1]))
             self.monitor.count_read()
         tables, weights = [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
         caps = self.caps * form.data.counts / [float(c.sum()) for c in weights]
         if form.data.plain:
-            caps = np.minimum(caps, form.masses)
+            caps = np.minimum(caps, form.weight_sums)
         self.w = self._direction(tables, weights, caps)
-        scores, self.theta = self._thresholds(tables, weights, caps, form.masses)
+        scores, self.theta = self._thresholds(tables, weights, caps, form.weight_sums)
         self.reach = self.reach_of(X, [np.abs(a - t) for a, t in zip(scores, self.theta, strict=True)])
         self.widest = self.reach.copy()
 
@@ -148,12 +147,12 @@ class HullsRun(ActiveSetRun[RowHulls]):
         """Return w of the hulls of the sample, of smaller hulls if 0 lies in these, and the first axis if 0
         lies in the smallest."""
         form = self.form
-        if np.dot(form.factors, form.masses) == 0.0 and not sparse.issparse(tables[0]):
+        if np.dot(form.factors, form.weight_sums) == 0.0 and not sparse.issparse(tables[0]):
             origin = 0.5 * sum(T.mean(axis=0) for T in tables)  # a translation changes no difference
             tables = [T - origin for T in tables]
         for _ in range(_SMALLER):
             problem = _problem(
-                tables, weights, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
+                tables, weights, form.factors, caps, form.weight_sums, np.zeros(form.n), form.data.stored
             )
             own = self.monitor.child(max(_COARSE, self.monitor.tol))
             answer = self.inner.solve(problem, own)
@@ -163,26 +162,26 @@ class HullsRun(ActiveSetRun[RowHulls]):
             w = x / max(norm, _TINY) if answer.w is None else answer.w
             if norm > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
                 return w
-            uniform = np.array(form.masses) / [float(c.sum()) for c in weights]
+            uniform = np.array(form.weight_sums) / [float(c.sum()) for c in weights]
             caps = np.maximum(0.5 * caps, uniform)
         return np.eye(1, form.n)[0]
 
     def _thresholds(
-        self, tables: list[Any], weights: list[Vec], caps: Vec, masses: Any
+        self, tables: list[Any], weights: list[Vec], caps: Vec, weight_sums: Any
     ) -> tuple[list[Vec], Vec]:
         """Return by class the scores `f_c w'x`, and the thresholds of the weights that minimise w'x."""
         scores = [
             factor * np.asarray(T @ self.w).ravel()
             for factor, T in zip(self.form.factors, tables, strict=True)
         ]
-        each = zip(scores, weights, masses, caps, strict=True)
+        each = zip(scores, weights, weight_sums, caps, strict=True)
         return scores, np.array([_threshold(*values) for values in each])
 
     # --- a pass ------------------------------------------------------------------------------------
     def _proof(self, sums: PassSums, solved: bool) -> HullProof:
         form, active, caps = self.form, self.active, self.caps[:, None]
         totals, points = self.weighted(sums.counts[:, None], sums.points[:, None], caps)
-        violation = float(np.abs(totals / form.masses - 1.0).max())
+        violation = float(np.abs(totals / form.weight_sums - 1.0).max())
         for cap, p, c in zip(self.caps, active.p, active.c, strict=True):
             if p.size:
                 violation = max(violation, float((p / c).max()) / cap - 1.0, -float(p.min()) / cap)
@@ -217,13 +216,13 @@ class HullsRun(ActiveSetRun[RowHulls]):
         """Solve the problem over the active set, from the point of the held rows: w, theta, the weights."""
         form, active = self.form, self.active
         problem = _problem(active.X, active.c, form.factors, self.caps, left, held, form.data.stored)
-        q = problem.begin(Answer([p / mass for p, mass in zip(active.p, left, strict=True)]))
+        q = problem.begin(Answer([p / weight_sum for p, weight_sum in zip(active.p, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set
         own = self.monitor.child(self.accuracy(), zero_tol=0.1 * ZERO)
         answer = self.inner.solve(problem, own, Answer(q, norm * self.w))
         self.monitor.count_work(own)
-        active.p = [mass * v for mass, v in zip(left, answer.q, strict=True)]
+        active.p = [weight_sum * v for weight_sum, v in zip(left, answer.q, strict=True)]
         x = problem.matvec(answer.q)
         norm = float(np.linalg.norm(x))
         if answer.w is not None:
@@ -233,10 +232,10 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.theta = self._thresholds(active.X, active.c, self.caps, left)[1]
 
 
-def _threshold(a: Vec, weights: Vec, mass: float, cap: float) -> float:
-    """Return the theta of `min <a, p>` over `0 <= p <= cap weights` of this mass."""
+def _threshold(a: Vec, weights: Vec, weight_sum: float, cap: float) -> float:
+    """Return the theta of `min <a, p>` over `0 <= p <= cap weights` of this sum."""
     plain = (weights == 1.0).all()
-    low, high = native.fill_to_mass(-a, cap if plain else cap * weights, mass)[2]
+    low, high = native.fill_to_mass(-a, cap if plain else cap * weights, weight_sum)[2]
     return -high if np.isinf(low) else -0.5 * (low + high)
 
 
@@ -246,15 +245,15 @@ def smoothed_newton(
     theta: Vec,
     reach: Vec,
     most: float,
-    sums: Callable[..., RowSums],
+    evaluate: Callable[..., RowSums],
     timed_out: Callable[[], bool],
 ) -> tuple[Vec, Vec, Vec] | None:
     """Return w of length 1, thresholds and a reach with at most so many rows within, or None.
 
-    The method is Newton's in w and both thresholds, with dual multipliers of the masses, so that the domain
-    of the weights is a box: for a width delta > 0
+    The method is Newton's in w and both thresholds, with dual multipliers of the weight sums, so that the
+    domain of the weights is a box: for a width delta > 0
 
-        F(w, mu) = 1/2 ||w||_2^2 + sum_c mass_c mu_c + cap_c sum_i h((-f_c w'x_i - mu_c) / delta) delta,
+        F(w, mu) = 1/2 ||w||_2^2 + sum_c total_c mu_c + cap_c sum_i h((-f_c w'x_i - mu_c) / delta) delta,
 
     h the Huber function, 0 below 0 and of slope 1 above 1. `q_i = cap_c h'` are weights near the best, and
     the rows with weights between 0 and the cap lie in a zone of this width. A step takes one pass and
@@ -264,7 +263,7 @@ def smoothed_newton(
     ----------
     w, theta, reach : the start; w separates the hulls
     most : the largest number of rows
-    sums : `row_sums` over all rows
+    evaluate : `row_sums` over all rows
 
     Raises
     ------
@@ -273,17 +272,17 @@ def smoothed_newton(
     """
     n, z, width = form.n, np.concatenate([w, -theta]), float(reach.max())
     F = _smoothed(form, width)
-    found: RowSums | None = sums(*F.message(z))
-    size = 0.5 - F.value(z, found) / float(w @ w)
+    first_sums: RowSums | None = evaluate(*F.message(z))
+    size = 0.5 - F.value(z, first_sums) / float(w @ w)
     if size <= 0.0:
         return None
     if size > 0.0:  # the best multiple of w
-        z, width, found = size * z, size * width, found._replace(hessian=found.hessian / size)
+        z, width, first_sums = size * z, size * width, first_sums._replace(hessian=first_sums.hessian / size)
     delta = width
     for _ in range(_WIDTHS):
         F = _smoothed(form, delta)
-        for _, at, sums_at, value in newton_steps(F, z, sums, _STEPS, found):
-            found = None
+        for _, at, sums, value in newton_steps(F, z, evaluate, _STEPS, first_sums):
+            first_sums = None
             if np.isnan(value):
                 raise SolverError(
                     "rows: expected entries that stay finite numbers, got a NaN in sums over them; see "
@@ -291,14 +290,14 @@ def smoothed_newton(
                 )
             if timed_out():
                 return None
-            if sums_at is None:
+            if sums is None:
                 continue
-            zone = delta * np.diagonal(sums_at.hessian)[n:] / form.shares  # rows of each class
+            zone = delta * np.diagonal(sums.hessian)[n:] / form.scales  # rows of each class
             if zone.min() == 0.0:  # no row determines the threshold
                 delta, z = 2.0 * delta, at
                 break
-            step = F.step(at, sums_at, value)
-            if -float(F.derivatives(at, sums_at)[0] @ step) > _GAIN * abs(value):
+            step = F.step(at, sums, value)
+            if -float(F.derivatives(at, sums)[0] @ step) > _GAIN * abs(value):
                 continue
             if 2.0 * _BESIDE * zone.sum() <= most:
                 length = float(np.linalg.norm(at[:n]))
@@ -316,8 +315,8 @@ def _smoothed(form: RowHulls, delta: float) -> RowFunction:
     """Return F for a width."""
     fixed, slopes = np.array([0.0, delta]), np.eye(2)
     parts = tuple(
-        ClassLoss(HuberHinge(1.0), c, f, share, fixed, np.stack([slopes[c], np.zeros(2)]))
-        for c, (f, share) in enumerate(zip(form.factors, form.shares, strict=True))
+        ClassLoss(HuberHinge(1.0), c, f, scale, fixed, np.stack([slopes[c], np.zeros(2)]))
+        for c, (f, scale) in enumerate(zip(form.factors, form.scales, strict=True))
     )
-    linear = np.concatenate([np.zeros(form.n), form.masses])
+    linear = np.concatenate([np.zeros(form.n), form.weight_sums])
     return RowFunction(form.n, parts, linear, 1.0)

@@ -1,5 +1,9 @@
 """Newton's method for a convex function whose value and derivatives are sums over rows: one pass a step.
 
+A part p is a loss over the rows of one class. Its value is `t_p scale_p sum_i c_i l_p(v_i)`, with
+`v_i = (-f_p w'x_i - mu_p) / t_p` and c_i the weight of sample i. Its weights are
+`q_i = scale_p c_i l_p'(v_i)`. The numbers mu_p and t_p are affine functions of variables u beside w.
+
 A step that does not lower the function is shortened. A sample in memory, whose weights stand for all rows,
 gives the start, so that few steps over all rows are left.
 """
@@ -7,19 +11,22 @@ gives the start, so that few steps over all rows are left.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm.data.linear_map import Vec
+from ucm.data.source import RowSource, as_double
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
+from ucm.forms.objective import curvature
 from ucm.forms.out_of_core import OutOfCoreForm
+from ucm.language.terms import ConvexLoss
 from ucm.solvers.augmented_lagrangian import ridge_solve
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, added, row_sums
 
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known
@@ -27,27 +34,149 @@ _SHORTEST = 0.1  # least such factor
 _SMALL = 1e-12  # of z: the least step
 _FLAT = 1e-14  # relative increase that counts as rounding
 
-Sums = Callable[..., RowSums]
+
+class ClassLoss(NamedTuple):
+    """A loss over the rows of one class.
+
+    Attributes
+    ----------
+    side : 0 for class +1, 1 for class -1
+    factor, scale : the numbers f_p and scale_p
+    fixed, slopes : (2,) and (2, k) arrays, `(mu_p, t_p) = fixed + slopes u`
+    """
+
+    loss: ConvexLoss
+    side: int
+    factor: float
+    scale: float
+    fixed: Vec
+    slopes: NDArray[np.float64]
+
+    def points(self, scores: Vec, u: Vec) -> Vec:
+        """Return v for the scores w'x."""
+        mu, t = self.fixed + self.slopes @ u
+        return (-self.factor * scores - mu) / t
 
 
-def over_rows(form: OutOfCoreForm, monitor: Monitor) -> Sums:
+class RowSums(NamedTuple):
+    """The sums of one pass, by part unless stated otherwise.
+
+    Attributes
+    ----------
+    losses, heights : the sums of `scale c_i l(v_i)` and of the conjugates at the weights q_i
+    totals, points : the sums of q_i and, (P, n), of `q_i x_i`
+    top : the largest v
+    hessian : (n + k, n + k) the Hessian of the sum of the values of all parts in (w, u)
+    samples : (2, n) by class the sums of `c_i x_i`; empty if no t depends on u
+    """
+
+    losses: Vec
+    heights: Vec
+    totals: Vec
+    points: NDArray[np.float64]
+    top: Vec
+    hessian: NDArray[np.float64]
+    samples: NDArray[np.float64]
+
+
+def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
+    """Return the sums over a block; y holds labels times weights."""
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+    count, n, k = len(parts), w.size, u.size
+    scores = np.asarray(X @ w).ravel()
+    weights = np.zeros((count, y.size))
+    if any(part.slopes[1].any() for part in parts):
+        weights = np.vstack([weights, np.maximum(y, 0.0), np.maximum(-y, 0.0)])
+    index = np.flatnonzero(y > 0.0), np.flatnonzero(y <= 0.0)
+    losses, heights = np.zeros((2, count))
+    top = np.full(count, -np.inf)
+    curvatures, mixed, lower = np.zeros(y.size), np.zeros((y.size, k)), np.zeros((k, k))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for p, part in enumerate(parts):
+            rows = index[part.side]
+            if not rows.size:
+                continue
+            v = part.points(scores[rows], u)
+            top[p], each = v.max(), part.loss.each(part.loss.offset - v)
+            s, scale = part.loss.gradient(v), part.scale * np.abs(y[rows])
+            losses[p], heights[p] = scale @ each, scale @ (v * s - each)
+            weights[p, rows] = scale * s
+            t = (part.fixed + part.slopes @ u)[1]
+            d = scale / t * curvature(part.loss, part.loss.offset - v)
+            slopes = part.slopes[0] + v[:, None] * part.slopes[1]
+            curvatures[rows] += part.factor**2 * d
+            mixed[rows] += part.factor * d[:, None] * slopes
+            lower += slopes.T @ (d[:, None] * slopes)
+        sums = np.asarray((X.T @ weights.T).T)
+        H = np.empty((n + k, n + k))
+        DX = X.multiply(curvatures[:, None]).tocsr() if sparse.issparse(X) else X * curvatures[:, None]
+        weighted_gram = X.T @ DX
+        H[:n, :n] = weighted_gram.toarray() if sparse.issparse(weighted_gram) else weighted_gram
+        H[:n, n:] = X.T @ mixed
+        H[n:, :n], H[n:, n:] = H[:n, n:].T, lower
+    totals = weights[:count].sum(axis=1)
+    return RowSums(losses, heights, totals, sums[:count], top, H, sums[count:])
+
+
+def added(a: RowSums, b: RowSums) -> RowSums:
+    return RowSums(*(u + v for u, v in zip(a, b, strict=True)))._replace(top=np.maximum(a.top, b.top))
+
+
+def _weights(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> tuple[Vec, NDArray[np.intp], Vec]:
+    """Return the weights of the rows of a block, their classes, and the weights of the samples."""
+    y = np.asarray(y, dtype=np.float64)
+    side, scores = np.where(y > 0.0, 0, 1), np.asarray(as_double(X) @ w).ravel()
+    q, c = np.zeros(y.size), np.abs(y)
+    for part in parts:
+        rows = np.flatnonzero(side == part.side)
+        q[rows] += part.scale * c[rows] * part.loss.gradient(part.points(scores[rows], u))
+    return q, side, c
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """The weights of all rows, computed in one pass: `scale q_i + shift c_i` in each class."""
+
+    source: RowSource
+    message: tuple[Vec, Vec, tuple[ClassLoss, ...]]
+    scale: Vec = field(default_factory=lambda: np.ones(2))
+    shift: Vec = field(default_factory=lambda: np.zeros(2))
+
+    def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
+        """Return the (m,) weights, those of a class times the absolute value of its factor."""
+        blocks = self.source.map_reduce(_weights, *self.message)
+        size = np.abs(factors)
+        return np.concatenate([size[side] * self._of(q, side, c) for q, side, c in blocks])
+
+    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
+        """Return the rows that a reference problem holds, labels times weights, and their weights."""
+        return *sample, self._of(*_weights(*sample, *self.message))
+
+    def _of(self, q: Vec, side: NDArray[np.intp], c: Vec) -> Vec:
+        return self.scale[side] * q + self.shift[side] * c
+
+
+Evaluate = Callable[..., RowSums]
+
+
+def over_rows(form: OutOfCoreForm, monitor: Monitor) -> Evaluate:
     """Return `row_sums` over all rows, one counted pass for each call."""
 
-    def sums(*message: Any) -> RowSums:
+    def evaluate(*message: Any) -> RowSums:
         monitor.count_read()
         return form.data.source.map_reduce(row_sums, *message, merge=added)
 
-    return sums
+    return evaluate
 
 
-def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Sums:
-    """Return `row_sums` over rows in memory, counted as their share of a pass."""
+def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Evaluate:
+    """Return `row_sums` over rows in memory, counted as a fraction of a pass."""
 
-    def sums(*message: Any) -> RowSums:
+    def evaluate(*message: Any) -> RowSums:
         monitor.passes += y.size / form.data.m
         return row_sums(X, y, *message)
 
-    return sums
+    return evaluate
 
 
 def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
@@ -70,34 +199,34 @@ class RowFunction:
         """Return w, u and the parts, the message of `row_sums`."""
         return z[: self.n], z[self.n :], self.parts
 
-    def value(self, z: Vec, found: RowSums) -> float:
+    def value(self, z: Vec, sums: RowSums) -> float:
         t = [part.fixed[1] + part.slopes[1] @ z[self.n :] for part in self.parts]
-        return float(0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ found.losses)
+        return float(0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ sums.losses)
 
-    def derivatives(self, z: Vec, found: RowSums) -> tuple[Vec, NDArray[np.float64]]:
+    def derivatives(self, z: Vec, sums: RowSums) -> tuple[Vec, NDArray[np.float64]]:
         """Return the gradient and the Hessian in (w, u)."""
-        n, g, H = self.n, self.linear.copy(), found.hessian.copy()
+        n, g, H = self.n, self.linear.copy(), sums.hessian.copy()
         g[:n] += self.ridge * z[:n]
         H[np.arange(n), np.arange(n)] += self.ridge
         for p, part in enumerate(self.parts):
-            g[:n] -= part.factor * found.points[p]
-            g[n:] -= part.slopes.T @ (found.totals[p], found.heights[p])
+            g[:n] -= part.factor * sums.points[p]
+            g[n:] -= part.slopes.T @ (sums.totals[p], sums.heights[p])
         return g, H
 
-    def step(self, z: Vec, found: RowSums, value: float) -> Vec:
+    def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
         """Return Newton's step."""
-        g, H = self.derivatives(z, found)
+        g, H = self.derivatives(z, sums)
         return -scaled_solve(H, g)
 
-    def slope(self, z: Vec, found: RowSums, step: Vec) -> float:
+    def slope(self, z: Vec, sums: RowSums, step: Vec) -> float:
         """Return the derivative of the value along a step; 0 if it is unknown."""
-        return float(self.derivatives(z, found)[0] @ step)
+        return float(self.derivatives(z, sums)[0] @ step)
 
-    def scaled(self, z: Vec, found: RowSums, value: float) -> tuple[Vec, RowSums, float]:
+    def scaled(self, z: Vec, sums: RowSums, value: float) -> tuple[Vec, RowSums, float]:
         """Return the best multiple of z with its sums and its value; by default z itself."""
-        return z, found, value
+        return z, sums, value
 
-    def corrected(self, z: Vec, found: RowSums) -> Vec | None:
+    def corrected(self, z: Vec, sums: RowSums) -> Vec | None:
         """Return another z if Newton's method cannot start at z; by default None."""
         return None
 
@@ -106,17 +235,17 @@ class ProvenFunction(RowFunction, ABC):
     """A function of rows whose sums prove how near its minimum is."""
 
     @abstractmethod
-    def answer(self, z: Vec, found: RowSums, value: float) -> tuple[Answer, float, float]:
+    def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
         """Return the answer with the sums that prove it, the objective and the relative gap."""
 
 
 def newton_steps(
     function: RowFunction,
     z: Vec,
-    sums: Sums,
+    evaluate: Evaluate,
     limit: int,
-    known: RowSums | None = None,
-    before: tuple[Vec, float] | None = None,
+    initial_sums: RowSums | None = None,
+    previous: tuple[Vec, float] | None = None,
 ) -> Iterator[tuple[int, Vec, RowSums | None, float]]:
     """Yield the number of the pass, z, its sums and its value after each pass.
 
@@ -127,58 +256,58 @@ def newton_steps(
 
     Parameters
     ----------
-    known : the sums at z, if they are known
-    before : a point and its value, to return to from a z with a larger value
+    initial_sums : the sums at z, if they are known
+    previous : a point and its value, to return to from a z with a larger value
     """
     slope = 0.0
     for k in range(limit):
-        found = sums(*function.message(z)) if known is None else known
-        known, value = None, function.value(z, found)
-        if np.isnan(value) or (before is None and not np.isfinite(value)):
-            yield k, z, found, value
+        sums = evaluate(*function.message(z)) if initial_sums is None else initial_sums
+        initial_sums, value = None, function.value(z, sums)
+        if np.isnan(value) or (previous is None and not np.isfinite(value)):
+            yield k, z, sums, value
             return
-        other = function.corrected(z, found)
+        other = function.corrected(z, sums)
         if other is not None:
             z = other
             continue
-        z, found, value = function.scaled(z, found, value)
-        if before is not None and not value <= before[1] + _FLAT * abs(before[1]):
-            if np.abs(z - before[0]).max() <= _SMALL * np.abs(z).max():
+        z, sums, value = function.scaled(z, sums, value)
+        if previous is not None and not value <= previous[1] + _FLAT * abs(previous[1]):
+            if np.abs(z - previous[0]).max() <= _SMALL * np.abs(z).max():
                 return
-            yield k, before[0], None, before[1]
-            rise = value - before[1] - slope  # above the tangent; 0 < t < 1/2 minimises a parabola
+            yield k, previous[0], None, previous[1]
+            rise = value - previous[1] - slope  # above the tangent; 0 < t < 1/2 minimises a parabola
             t = -0.5 * slope / rise if np.isfinite(rise) and rise > 0.0 else 0.0
             t = max(t, _SHORTEST) if t > 0.0 else _SHORTER
-            slope, z = t * slope, before[0] + t * (z - before[0])
+            slope, z = t * slope, previous[0] + t * (z - previous[0])
             continue
-        yield k, z, found, value
-        step = function.step(z, found, value)
-        before, slope = (z, value), function.slope(z, found, step)
+        yield k, z, sums, value
+        step = function.step(z, sums, value)
+        previous, slope = (z, value), function.slope(z, sums, step)
         z = z + step
 
 
 def minimise(
     function: ProvenFunction,
     z: Vec,
-    sums: Sums,
+    evaluate: Evaluate,
     monitor: Monitor,
-    known: RowSums | None = None,
-    before: tuple[Vec, float] | None = None,
+    initial_sums: RowSums | None = None,
+    previous: tuple[Vec, float] | None = None,
 ) -> tuple[Vec, Answer]:
     """Take Newton steps to the tolerance of the monitor; return the last point and its answer.
 
     Parameters
     ----------
-    z, known, before : as of `newton_steps`
+    z, initial_sums, previous : as of `newton_steps`
     """
     k, limit, answer = 0, monitor.limit(_LIMIT), Answer(w=np.zeros(function.n), b=0.0)
     last = z
-    for k, last, found, value in newton_steps(function, z, sums, limit + 1, known, before):
-        if found is None:
+    for k, last, sums, value in newton_steps(function, z, evaluate, limit + 1, initial_sums, previous):
+        if sums is None:
             continue
         if np.isinf(value):
             return last, answer.ended("stalled", "weights of far rows overflow; scale the features")
-        answer, objective, gap = function.answer(last, found, value)
+        answer, objective, gap = function.answer(last, sums, value)
         if np.isnan(value):  # rows have changed since the first pass; the certificate says so
             break
         monitor.latest = answer if np.isfinite(gap) else None

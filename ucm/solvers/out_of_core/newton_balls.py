@@ -2,10 +2,10 @@
 
 With `v_i = (-f_c w'x_i - mu_c) / t_k` the nearest point is w of the least
 
-    1/2 ||w||_2^2 + sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
+    1/2 ||w||_2^2 + sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i l_k(v_i)),
 
-jointly convex in w, mu and t > 0. Its gradient and its Hessian are sums over rows: of `q_i = share l'(v_i)`
-and of `share l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start; rows far beyond the
+jointly convex in w, mu and t > 0. Its gradient and its Hessian are sums over rows: of `q_i = scale l'(v_i)`
+and of `scale l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start; rows far beyond the
 sample join it.
 """
 
@@ -24,19 +24,21 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.newton import (
+    ClassLoss,
     ProvenFunction,
+    RowSums,
+    RowWeights,
     minimise,
     over_rows,
     over_sample,
     scaled_solve,
 )
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
 _SHRINK = 0.5  # of t in one step, at most; below it w does not follow where t falls to 0
 _FAR = 1e150  # the largest v that is tried
 _NEAR = 1e-9  # relative to v: rounding
 _FLOOR = 0.1  # of the tolerance: the cost of t that are held above 0
-_LARGE = 10.0  # mass that indicates rows far beyond the rows of the sample
+_LARGE = 10.0  # a weight sum that indicates rows far beyond the rows of the sample
 _MOST = 100  # of these rows from a block
 _FETCHES = 4
 _LITTLE = 1e-2  # of the support
@@ -49,31 +51,31 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
     """
     X, y = form.data.scaled_sample
     start = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
-    z, function, all_rows = start, Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)
-    found: RowSums | None = None
+    z, function, evaluate_all = start, Balls(form, form.data.counts, monitor.tol), over_rows(form, monitor)
+    sums: RowSums | None = None
     for _ in range(_FETCHES):
         counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
-        sums = over_sample(form, X, y, monitor)
-        own = monitor.child(monitor.tol)
-        new, _ = minimise(Balls(form, counts, monitor.tol), start, sums, own)
+        evaluate = over_sample(form, X, y, monitor)
+        sample_monitor = monitor.child(monitor.tol)
+        new, _ = minimise(Balls(form, counts, monitor.tol), start, evaluate, sample_monitor)
         if not np.isfinite(new).all():  # entries of far rows overflow
             break
         z = new
         message = function.message(z)
-        found = all_rows(*message)
-        if np.all(found.totals <= _LARGE) or monitor.timed_out:
+        sums = evaluate_all(*message)
+        if np.all(sums.totals <= _LARGE) or monitor.timed_out:
             break
         monitor.count_read()
         w, mu, t = z[: form.n], z[form.n : form.n + 2], z[form.n + 2 :][list(form.of)]
         directions = -np.outer(form.factors, w), np.array([1.0, -1.0])
-        top = sums(*message).top
+        top = evaluate(*message).top
         tops = mu + t * (top + _NEAR * (1.0 + np.abs(top)))
         parts = form.data.source.map_reduce(outermost, *directions, tops, _MOST)
         beyond = gathered([part[:2] for part in parts])
         if not beyond[1].size:
             break
         X, y = gathered([(X, y), beyond])
-    return minimise(function, z, all_rows, monitor, known=found)[1]
+    return minimise(function, z, evaluate_all, monitor, initial_sums=sums)[1]
 
 
 def _argument(loss: ConvexLoss, slope: float) -> float:
@@ -112,63 +114,63 @@ class Balls(ProvenFunction):
         for c, k in enumerate(form.of):
             slopes = np.zeros((2, 2 + len(form.balls)))
             slopes[0, c] = slopes[1, 2 + k] = 1.0
-            loss, factor, share = form.balls[k][0], form.factors[c], form.shares[c]
-            parts.append(ClassLoss(loss, c, factor, share, np.zeros(2), slopes))
-        linear = np.concatenate([np.zeros(form.n), form.masses, form.radii])
+            loss, factor, scale = form.balls[k][0], form.factors[c], form.scales[c]
+            parts.append(ClassLoss(loss, c, factor, scale, np.zeros(2), slopes))
+        linear = np.concatenate([np.zeros(form.n), form.weight_sums, form.radii])
         super().__init__(form.n, tuple(parts), linear, 0.0)
 
     @functools.cached_property
     def low(self) -> Vec:
-        """The v of each class for which equal weights have the mass of the class."""
-        sizes = zip(self.form.masses, self.form.shares, self.counts, strict=True)
-        means = [mass / (share * count) for mass, share, count in sizes]
+        """The v of each class for which equal weights have the weight sum of the class."""
+        sizes = zip(self.form.weight_sums, self.form.scales, self.counts, strict=True)
+        means = [weight_sum / (scale * count) for weight_sum, scale, count in sizes]
         return np.array([_argument(p.loss, s) for p, s in zip(self.parts, means, strict=True)])
 
-    def value(self, z: Vec, found: RowSums) -> float:
+    def value(self, z: Vec, sums: RowSums) -> float:
         """Return S; at w = 0 it is not negative, and less is rounding."""
-        support = super().value(z, found)
+        support = super().value(z, sums)
         return support if z[: self.n].any() else max(support, 0.0)
 
-    def scaled(self, z: Vec, found: RowSums, value: float) -> tuple[Vec, RowSums, float]:
+    def scaled(self, z: Vec, sums: RowSums, value: float) -> tuple[Vec, RowSums, float]:
         n = self.form.n
         if not value < 0.0:
-            return z, found, value / float(np.sum(z[n + 2 :]))
+            return z, sums, value / float(np.sum(z[n + 2 :]))
         size = -value / float(z[:n] @ z[:n])
-        found = found._replace(hessian=found.hessian / size)  # v stays
-        return size * z, found, 0.5 * size * value
+        sums = sums._replace(hessian=sums.hessian / size)  # v stays
+        return size * z, sums, 0.5 * size * value
 
-    def corrected(self, z: Vec, found: RowSums) -> Vec | None:
+    def corrected(self, z: Vec, sums: RowSums) -> Vec | None:
         """Return z with each mu lowered to where the largest weight of its class is the mean at least."""
         n = self.form.n
-        t, below = z[n + 2 :][list(self.form.of)], found.top - self.low
+        t, below = z[n + 2 :][list(self.form.of)], sums.top - self.low
         shift = t * np.where(below < -_NEAR * (1.0 + np.abs(self.low)), below, 0.0)
         if not shift.any():
             return None
         return z + np.concatenate([np.zeros(n), shift, np.zeros(z.size - n - 2)])
 
-    def answer(self, z: Vec, found: RowSums, value: float) -> tuple[Answer, float, float]:
+    def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
         form, n = self.form, self.form.n
         w = z[:n]
-        scale, shift = form.within(found.totals, found.heights)
-        points = scale[:, None] * found.points + shift[:, None] * found.samples
+        scale, shift = form.within(sums.totals, sums.heights)
+        points = scale[:, None] * sums.points + shift[:, None] * sums.samples
         proof = HullProof(
-            w, z[n : n + 2], z[n + 2 :], found.losses, points,
-            rows=RowWeights(form.data.source, self.message(z), scale, shift), heights=found.heights,
+            w, z[n : n + 2], z[n + 2 :], sums.losses, points,
+            rows=RowWeights(form.data.source, self.message(z), scale, shift), heights=sums.heights,
         )  # fmt: skip
         answer = Answer(w=w / (np.linalg.norm(w) or 1.0), rows=proof)
         return answer, -form.bounds(proof)[1], form.gap(proof)
 
-    def step(self, z: Vec, found: RowSums, value: float) -> Vec:
+    def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
         """Return Newton's step, no t below where it costs more than a part of the support."""
         form, n, separated = self.form, self.form.n, value < 0.0
-        (g, H), t = self.derivatives(z, found), z[n + 2 :]
+        (g, H), t = self.derivatives(z, sums), z[n + 2 :]
         if not separated:
             return self._step_within(g, H, t, value * float(t.sum()))
         g[:n] += z[:n]
         H[np.arange(n), np.arange(n)] += 1.0
         # a ball that does not bind has t = 0; in units of z the support is twice the value
-        room, share = form.rooms, 2.0 * value / t.size
-        floor = -_FLOOR * self.tol * share / np.where(room > 0.0, room, np.inf)
+        slacks, per_ball = form.slacks, 2.0 * value / t.size
+        floor = -_FLOOR * self.tol * per_ball / np.where(slacks > 0.0, slacks, np.inf)
         low = np.minimum(np.maximum(_SHRINK * t, floor) - t, 0.0)
         step, held = -scaled_solve(H, g), np.zeros(t.size, dtype=bool)
         while np.any(step[n + 2 :][~held] < low[~held]):
@@ -176,23 +178,23 @@ class Balls(ProvenFunction):
             fixed = n + 2 + np.flatnonzero(held)
             rows = np.delete(np.arange(z.size), fixed)
             step[fixed] = low[held]
-            rest = g[rows] + H[np.ix_(rows, fixed)] @ step[fixed]
-            step[rows] = -scaled_solve(H[np.ix_(rows, rows)], rest)
+            remainder = g[rows] + H[np.ix_(rows, fixed)] @ step[fixed]
+            step[rows] = -scaled_solve(H[np.ix_(rows, rows)], remainder)
         return step
 
-    def slope(self, z: Vec, found: RowSums, step: Vec) -> float:
+    def slope(self, z: Vec, sums: RowSums, step: Vec) -> float:
         return 0.0  # z is rescaled after each step
 
     def _step_within(self, g: Vec, H: NDArray[np.float64], t: Vec, support: float) -> Vec:
         """Return the Newton step with t fixed; if it gains little, the step with the sum of t fixed."""
-        rest = g.size - t.size
+        first_t = g.size - t.size
         step = np.zeros(g.size)
-        step[:rest] = -scaled_solve(H[:rest, :rest], g[:rest])
+        step[:first_t] = -scaled_solve(H[:first_t, :first_t], g[:first_t])
         if t.size == 1 or -float(g @ step) > _LITTLE * support:
             return step
         P = np.eye(g.size)[:, : g.size - 1]
         P[-1, -1] = -1.0
         step = -P @ scaled_solve(P.T @ H @ P, P.T @ g)
-        dt = step[rest:]
-        room = np.min(np.where(dt < 0.0, (1.0 - _SHRINK) * t / np.maximum(-dt, 1e-300), np.inf))
-        return min(1.0, float(room)) * step
+        dt = step[first_t:]
+        longest = np.min(np.where(dt < 0.0, (1.0 - _SHRINK) * t / np.maximum(-dt, 1e-300), np.inf))
+        return min(1.0, float(longest)) * step

@@ -22,14 +22,16 @@ from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.active_set import by_rounds
 from ucm.solvers.out_of_core.newton import (
+    ClassLoss,
     ProvenFunction,
+    RowSums,
+    RowWeights,
     minimise,
     over_rows,
     over_sample,
     scaled_solve,
 )
 from ucm.solvers.out_of_core.newton_balls import solve_balls
-from ucm.solvers.out_of_core.row_sums import ClassLoss, RowSums, RowWeights
 
 _BIAS = 1e-12  # of the curvature in b
 
@@ -78,10 +80,10 @@ def _is_power(loss: ConvexLoss) -> bool:
 
 def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
     function, zero = SmoothLosses(form), np.zeros(form.n + 1)
-    sums = over_sample(form, *form.data.scaled_sample, monitor)
-    z, _ = minimise(function, zero, sums, monitor.child(monitor.tol))
-    rest = zero, form.at_rest
-    return minimise(function, z, over_rows(form, monitor), monitor, before=rest)[1]
+    evaluate = over_sample(form, *form.data.scaled_sample, monitor)
+    z, _ = minimise(function, zero, evaluate, monitor.child(monitor.tol))
+    origin = zero, form.value_at_zero
+    return minimise(function, z, over_rows(form, monitor), monitor, previous=origin)[1]
 
 
 class SmoothLosses(ProvenFunction):
@@ -97,24 +99,24 @@ class SmoothLosses(ProvenFunction):
         )
         super().__init__(form.n, tuple(parts), np.zeros(form.n + 1), 2.0 * (form.lam or 0.0))
 
-    def step(self, z: Vec, found: RowSums, value: float) -> Vec:
-        g, H = self.derivatives(z, found)
+    def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
+        g, H = self.derivatives(z, sums)
         H[-1, -1] = H[-1, -1] * (1.0 + _BIAS) or 1.0
         return -scaled_solve(H, g)
 
     def by_class(self, values: Vec) -> Vec:
         """Return by class the sums of values of the parts."""
-        own = np.array([[part.side == c for part in self.parts] for c in (0, 1)])
-        return own.astype(np.float64) @ values
+        masks = np.array([[part.side == c for part in self.parts] for c in (0, 1)])
+        return masks.astype(np.float64) @ values
 
-    def gains(self, found: RowSums) -> Vec:
+    def gains(self, sums: RowSums) -> Vec:
         """Return by class the terms of the lower bound that the slopes add."""
         offsets = np.array([part.loss.offset for part in self.parts])
-        return self.by_class(offsets * found.totals - found.heights)
+        return self.by_class(offsets * sums.totals - sums.heights)
 
-    def answer(self, z: Vec, found: RowSums, value: float) -> tuple[Answer, float, float]:
-        w, b, total = z[:-1], float(z[-1]), float(found.losses.sum())
-        slopes, points = self.by_class(found.totals), self.by_class(found.points)
+    def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
+        w, b, total = z[:-1], float(z[-1]), float(sums.losses.sum())
+        slopes, points = self.by_class(sums.totals), self.by_class(sums.points)
         rows = RowWeights(self.form.data.source, self.message(z))
-        proof = LossProof(w, b, total, slopes, self.gains(found), points, rows)
+        proof = LossProof(w, b, total, slopes, self.gains(sums), points, rows)
         return Answer(w=w, b=b, rows=proof), value, self.form.gap(proof)
