@@ -485,7 +485,7 @@ def test_answers_over_the_sphere() -> None:
         (MIXED, lambda form: best.w, "Answer"),
         (MIXED, lambda form: at(form, best.w, witness=proof("points", [[np.zeros(2)]])), "witness"),
         (MIXED, lambda form: at(form, best.w, witness=proof("vertices", [[]])), "2 blocks"),
-        (MIXED, lambda form: at(form, best.w, witness=proof("vertices")), "among points, rule, sphere"),
+        (MIXED, lambda form: at(form, best.w, witness=proof("vertices")), "among points, rule for p = 2"),
         (flat, lambda form: at(form, aside), "a part outside"),
     ]  # fmt: skip
     for X, answer, words in refused:

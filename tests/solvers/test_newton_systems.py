@@ -13,7 +13,7 @@ from ucm.data.maps import SampleMap, centered_map
 from ucm.language.contracts import Jacobian, SampleWeights
 from ucm.language.domains import CappedSimplex, KLBall, NormBall
 from ucm.solvers import SSNAL
-from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
+from ucm.solvers.newton_systems import ConjugateGradients, Formed, Systems
 
 RNG = np.random.default_rng(0)
 SAMPLES, OTHERS = RNG.standard_normal((200, 12)), RNG.standard_normal((50, 12))

@@ -184,7 +184,7 @@ def test_every_set_has_a_stationary_point(name: str, p: float) -> None:
     X, y = load("iris")
     plan = ucm.compile(ucm.RobustMargin(SETS[name], p), X, y, solver="linearize")
     sol = plan.solve()
-    assert sol.status == "stationary" and sol.objective > 0.0
+    assert sol.status in ("stationary", "optimal") and sol.objective > 0.0
     assert_allclose(np.linalg.norm(sol.w, p), 1.0)
     values = [record["objective"] for record in sol.history]
     assert all(b <= a * (1 + 1e-9) for a, b in itertools.pairwise(values))
@@ -275,7 +275,7 @@ class Liar(UnitSolver):
         raw = Rapminos().solve(form, monitor)
         honest = known(Facets().solve(form, Monitor()).witness)
         large = [[3.0 * block for block in q] for q in honest.points]
-        raw.witness = LowerBoundProof(self.kind, large, 1e3)
+        raw.witness = LowerBoundProof(self.kind, large)
         return raw
 
 
@@ -283,7 +283,7 @@ def test_a_false_witness_proves_nothing() -> None:
     """A solver that claims a ball which U does not hold ends as local."""
 
     X, y = small(2)
-    for kind in ("points", "vertices", "sphere"):
+    for kind in ("points", "vertices", "rule"):
         liar = Liar(kind)
         model = ucm.RobustMargin(hulls(0.4), np.inf if kind == "vertices" else 2.0)
         sol = ucm.solve(model, X, y, solver=liar)

@@ -65,8 +65,7 @@ from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.native.functions import blas_threads
 from ucm.solvers import Facets
-from ucm.solvers.sphere.affine_rules import quick_rule
-from ucm.solvers.sphere.best_affine_rule import long_rule
+from ucm.solvers.sphere.affine_rules import long_rule, quick_rule
 from ucm.solvers.sphere.ray_shooting import radial
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
 from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
-from ucm.solvers.secular.balls import one_ball, several
+from ucm.solvers.secular import one_ball, several
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150

@@ -21,16 +21,11 @@ from ucm.forms.faces import min_norm_point
 from ucm.forms.monitor import SEPARATED
 from ucm.forms.solution import Certificate
 from ucm.forms.sphere import UnitNorm
-from ucm.forms.trust_region import least_on_sphere
+from ucm.forms.trust_region import nearest_on_ellipsoid
 from ucm.language.robust import RobustMargin
 
 _OUTSIDE = 1e-8  # violation of a point of U
 _CLEAR = 1e-6  # relative to the size of U, above rounding errors
-_KINDS = {
-    1.0: ("vertices",),
-    2.0: ("sphere",),
-    np.inf: ("vertices",),
-}  # of witnesses, for one norm only
 _ROUNDING = 1e-13  # of the size of U
 
 
@@ -128,24 +123,20 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
 
     * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
     * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
-    * "rule": `x(q0 + V u) = x0 + M u` in U for all `||u||_2 <= 1`, hence `f(-u) >= <x0, u> + u'M u`, whose
-      least value over the sphere is exact; for p = 2, and by the least `||w||_2 / ||w||_p` for the others;
-    * "sphere" (p = 2): with centre c and matrix S of the ellipsoid, read off its support function, for any t
-      in `(-min s, 0]`: `f^2 >= sum_i t c_i^2 / (s_i + t) - t`.
+    * "rule": `x(q0 + V u) = x0 + M u` in U for all `||u||_2 <= 1`, an ellipsoid: the distance from 0 to its
+      surface; for p < 2 over the largest `||w||_p / ||w||_2`.
 
     Raises
     ------
     SolverError
         A witness of another kind.
     """
-    known = ("points", "rule", *_KINDS.get(form.norm, ()))
+    known = ("points", "rule", "vertices") if form.norm in (1.0, np.inf) else ("points", "rule")
     if witness.kind not in known:
         raise SolverError(
             f"witness: expected a kind among {', '.join(known)} for p = {form.norm:g}, got "
             f"{brief(witness.kind)}; see ucm.forms.answer.LowerBoundProof"
         )
-    if witness.kind == "sphere":
-        return _sphere(model, data, form, witness.multiplier)
     if witness.kind == "rule":
         return _rule(model, data, form, witness)
     inside = _points(model, data, form, witness.points)
@@ -190,7 +181,7 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundPr
     if points is None:
         return -np.inf
     x0, M = points[0], (points[1:] - points[0]).T
-    least = least_on_sphere(0.5 * (M + M.T), x0) - _ROUNDING * float(np.abs(points).max())
+    least = nearest_on_ellipsoid(M @ M.T, x0)[0] - _ROUNDING * float(np.abs(points).max())
     p = form.norm
     return least if p >= 2.0 or least <= 0.0 else least * form.image.n ** (0.5 - 1.0 / p)
 
@@ -232,29 +223,3 @@ def _inscribed(form: UnitNorm, points: np.ndarray) -> float:
         return -np.inf
     radius = float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
     return radius if radius >= 0.0 else -np.inf  # a facet bounds the distance of 0 outside from below
-
-
-def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
-    """Return the lower bound for an ellipsoid U, with c and S from the support function along a basis."""
-    r = form.rank
-    c, h, X = np.zeros(r), np.zeros(r), np.zeros((r, r))
-    for k, e in enumerate(np.eye(r)):
-        up, x = model.set.support(data, form.lift(e), {})
-        down, _ = model.set.support(data, -form.lift(e), {})
-        if x is None:
-            return -np.inf
-        c[k], h[k], X[k] = 0.5 * (up - down), 0.5 * (up + down), form.lower(x)
-    S = h[:, None] * (X - c)  # x = c + S e / h is the point that supports along e
-    S = 0.5 * (S + S.T)
-    d = np.random.default_rng(1).standard_normal(r)
-    height = model.set.support(data, form.lift(d), {})[0]
-    if abs(height - c @ d - np.sqrt(max(d @ S @ d, 0.0))) > 1e-8 * abs(height):
-        return -np.inf  # no ellipsoid
-    s, V = np.linalg.eigh(S)
-    t = min(max(t, -s[0] + 1e-13 * s[-1]), 0.0)
-    if not s[0] + t > 0.0:
-        return -np.inf
-    a = V.T @ c
-    if not (a * a / s).sum() <= 1.0:
-        return -np.inf  # 0 lies outside, where f may be negative
-    return float(np.sqrt(max((t * a * a / (s + t)).sum() - t, 0.0)))

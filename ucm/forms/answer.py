@@ -34,16 +34,14 @@ class LowerBoundProof:
     Attributes
     ----------
     kind : "vertices": points of U along every vertex of the ball of the dual norm, which it therefore
-        holds; "points": points of U whose convex hull holds that ball; "sphere": the multiplier of an
-        ellipsoid; "rule": q0 and slopes V so that `q0 + V u` are blocks of a point of U for `||u||_2 <= 1`
+        holds; "points": points of U whose convex hull holds that ball; "rule": q0 and slopes V so that
+        `q0 + V u` are blocks of a point of U for `||u||_2 <= 1`, which is an ellipsoid in U
     points : blocks of points of U
-    multiplier : the number
     slopes : of every block its V, (size of the block, rank of the form)
     """
 
     kind: str
     points: list[list[Vec]] = field(default_factory=list)
-    multiplier: float = 0.0
     slopes: list[NDArray[np.float64]] = field(default_factory=list)
 
 

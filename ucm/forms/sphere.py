@@ -74,6 +74,14 @@ class UnitNorm:
         """Return w of the coordinates v."""
         return v if self.basis is None else self.basis @ v
 
+    def block_matrix(self, k: int) -> NDArray[np.float64]:
+        """Return the transposed map of a block in the coordinates v, (d, r)."""
+        F = self.image.blocks[k].map
+        if F.shape[1] <= self.rank:
+            return np.array([self.lower(F.matvec(e)) for e in np.eye(F.shape[1])])
+        units = np.eye(self.image.n) if self.basis is None else self.basis.T
+        return np.array([F.rmatvec(e) for e in units]).T
+
     def trace_record(self, v: Vec) -> dict[str, Any]:
         """Return the record of a point in a trace."""
         return {"w": self.lift(v)}

@@ -47,23 +47,49 @@ def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
     return u
 
 
-def least_on_sphere(A: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return a lower bound of `min <b, w> + w'Aw` over `||w||_2 = 1`, exact but for rounding.
+def nearest_on_ellipsoid(S: NDArray[np.float64], c: Vec) -> tuple[float, Vec]:
+    """Return a lower bound of the least `sqrt(w'S w) - <c, w>` over `||w||_2 = 1`, and a minimiser.
 
-    For every `t <= min eig A` the value is at least `t - b'(A - t I)^-1 b / 4`, and the largest of these
-    is attained: the trust region problem has no gap. Where b is orthogonal to the least eigenvectors (the
-    hard case, b = 0 above all) that is at the least eigenvalue itself.
+    It is the distance from 0 to the surface of the ellipsoid `{c + S^(1/2) u : ||u||_2 <= 1}` around 0. With
+    `S = V diag(s) V'` and `a = V'c` the nearest point has the coordinates `t a_i / (s_i + t)` for the root t
+    in `[-min s, 0]` of `sum s_i a_i^2 / (s_i + t)^2 = 1`; w is along `a_i / (s_i + t)`. In the hard case, c
+    orthogonal to the thinnest axes, `t = -min s` and w has any part of these. For every t the square of the
+    distance is at least `sum t a_i^2 / (s_i + t) - t`, at the root exactly: there is no duality gap. The
+    bound is -inf if 0 lies outside.
+
+    Ito, Takeda and Toh (2015), equation (34), beyond its largest kappa.
 
     Parameters
     ----------
-    A : (n, n) symmetric
-    b : (n,)
+    S : (n, n) symmetric and positive semidefinite
+    c : (n,)
     """
-    e, V = np.linalg.eigh(A)
-    beta = 0.25 * (V.T @ b) ** 2
-    size = float(np.abs(e).max()) + 2.0 * float(np.sqrt(beta.sum()))
-    rounding = _ROUNDING * e.size * size
-    away = e - e[0]
-    below = max(float(secular_root(away, beta, 1.0)[0]), 0.0)
-    used = (beta > 0.0) & (away + below > 0.0)
-    return float(e[0]) - below - float((beta[used] / (away[used] + below)).sum()) - 2.0 * rounding
+    s, V = np.linalg.eigh(S)
+    if not s[-1] > 0.0:
+        return -np.inf, V[:, 0]
+    s = np.maximum(s, 1e-30 * s[-1])
+    a, away = V.T @ c, s - s[0]
+    above = float(secular_root(away, s * a * a, 1.0)[0])  # t + min s
+    t = min(above - float(s[0]), 0.0)  # 0: the point 0 lies on the surface
+    gaps = away + (float(s[0]) if t == 0.0 else above)
+    w = np.divide(a, gaps, out=np.zeros(a.size), where=gaps > 0.0)
+    missing = 1.0 - float((s * w * w).sum())
+    if above == 0.0 and missing > 0.0:
+        w[0] = -np.sqrt(missing / s[0])
+    t = min(max(t, 1e-13 * float(s[-1]) - float(s[0])), 0.0)
+    if not s[0] + t > 0.0 or not float((a * a / s).sum()) <= 1.0:
+        return -np.inf, V @ w
+    rounding = 0.1 * _ROUNDING * s.size * float(s[-1])
+    square = float((t * a * a / (s + t)).sum()) - t - rounding
+    return float(np.sqrt(max(square, 0.0))), V @ w
+
+
+def polar_rule(F: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """Return V with `||V||_2 = radius` so that `F'V u`, `||u||_2 <= 1`, is the ellipsoid `F'q`,
+    `||q||_2 <= radius`.
+
+    It is the polar factor of F, (d, r).
+    """
+    P, s, Q = np.linalg.svd(F, full_matrices=False)
+    used = s > _ROUNDING * s.max(initial=0.0)
+    return radius * (P[:, used] @ Q[used])

@@ -9,13 +9,13 @@ from ucm.solvers.distance.alm import ALM
 from ucm.solvers.distance.apg import APG
 from ucm.solvers.distance.level_set import LevelSetNewton
 from ucm.solvers.distance.ssnal import SSNAL
-from ucm.solvers.linear_programs.highs import HiGHS
+from ucm.solvers.highs import HiGHS
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.prox_alm import ProxALM
 from ucm.solvers.objective.prox_newton import ProxNewton
 from ucm.solvers.out_of_core.newton_rows import NewtonRows
 from ucm.solvers.out_of_core.solver import OutOfCoreActiveSet
-from ucm.solvers.secular.solver import TrustRegionSecular
+from ucm.solvers.secular import TrustRegionSecular
 from ucm.solvers.smo.solver import SMO
 from ucm.solvers.sphere.faces import Faces
 from ucm.solvers.sphere.facets import Facets

@@ -145,23 +145,17 @@ def minimise(at: Lagrangian, timed_out: Callable[[], bool]) -> int:
         if not -np.inf < start < 0.0:
             return step + 1
         ahead = at.ahead(d)
-        trials = _Counted(at)
-        at.move(line_search(trials, ahead, start), d, ahead)
-        lost = lost + 1 if trials.count == TRIALS else 0
+        trials: list[float] = []
+
+        def slope(t: float, ahead: Any, trials: list[float] = trials) -> float:
+            trials.append(t)
+            return at.slope(t, ahead)
+
+        at.move(line_search(slope, ahead, start), d, ahead)
+        lost = lost + 1 if len(trials) == TRIALS else 0
         if lost == _LOST:
             break
     return at.most
-
-
-class _Counted:
-    """The slope as a function, with the number of its calls."""
-
-    def __init__(self, at: Lagrangian) -> None:
-        self.at, self.count = at, 0
-
-    def __call__(self, t: float, ahead: Any) -> float:
-        self.count += 1
-        return self.at.slope(t, ahead)
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:

@@ -30,8 +30,8 @@ from ucm.forms.steps import accuracy
 from ucm.language.contracts import SemiSmooth
 from ucm.native.functions import blas_threads
 from ucm.solvers.augmented_lagrangian import Lagrangian, run
-from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
-from ucm.solvers.distance.range_space import RangeSpace, range_space_shape
+from ucm.solvers.coordinates import RangeSpace, range_space_shape
+from ucm.solvers.newton_systems import ConjugateGradients, Formed, Systems
 
 _OUTER = 200  # steps
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.solvers.conjugate_gradients import conjugate_gradients
+from ucm.solvers.newton_systems import conjugate_gradients
 
 _FORCING = 0.1  # relative residual
 _MOST = 200  # iterations

@@ -1,9 +1,9 @@
 """Affine decision rules: points of U that answer every direction, and so bound f over the sphere from below.
 
-A rule `q(u) = q0 + V u` that stays in the domains for all `||u||_2 <= 1` gives `f(-u) >= <b, u> + u'A u` with
-`b = x(q0)` and A the symmetric part of `M V`, M the linear part of x: the least value of a quadratic over the
-sphere. The best rule solves a semidefinite program, whose dual is over the moments `W = E[u u']`, `E[u]` of a
-random direction.
+A rule `q(u) = q0 + V u` that stays in the domains for all `||u||_2 <= 1` gives an ellipsoid in U,
+`x0 + M u` with `x0 = x(q0)` and `M = A V`, A the linear part of x: f is at least the distance from 0 to its
+surface. This distance is at least that for the quadratic `<x0, u> + u'M u`, whose best rule solves a
+semidefinite program; its dual is over the moments `W = E[u u']`, `E[u]` of a random direction.
 
 Which rules stay inside is known of the weights of hulls (`|V_i| <= min(q0_i, cap - q0_i)`, row by row, and
 the columns of V sum to 0 in each group) and of balls (`||q0|| + ||V|| <= radius`). A simplex cut by a
@@ -27,7 +27,8 @@ from ucm.forms.affine_rule_bounds import inner_radius, rooms
 from ucm.forms.answer import LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
-from ucm.forms.trust_region import least_on_sphere
+from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule
+from ucm.solvers.programs import accuracy, attempt
 
 Mat = NDArray[np.float64]
 
@@ -36,8 +37,11 @@ _STAGES = 5  # of the smoothing
 _ROUNDS = 4  # of moments in each stage
 _SHRINK = 0.2  # of the smoothing, from stage to stage
 _TRIMMED = 3
-_MIXED = 12  # rules of balls that are mixed
 _INSIDE = 1.0 - 1e-12
+_LONG = 5e6  # multiplications, of one set of moments; the program then takes 1.5 GB
+_ACCURACY = 1e-6  # relative to the bound of the quick rule
+_INWARD = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of the way to the centre: room for rounding
+_STEPS = 5000  # of SCS
 _BALANCED = 0.7  # of the room of a weight, used to make b = 0
 
 
@@ -54,7 +58,7 @@ class AffineRule:
 class Hulls:
     """A sum of reduced hulls, in units of the largest coordinate of the points.
 
-    `center + sum_i q_i z_i` with `0 <= q <= caps` and the sum `masses[g]` in group g; `fixed` is the matrix A
+    `center + sum_i q_i z_i` with `0 <= q <= caps` and the sum `masses[g]` in group g; `fixed` is the matrix M
     of the other blocks.
 
     Attributes
@@ -114,8 +118,8 @@ class Hulls:
             V = V - share[:, None] * self.sums(V)[self.group]
         over = float((np.linalg.norm(V, axis=1) / room).max())
         V = V * min(1.0, _INSIDE / max(over, 1e-300))
-        A = self.points.T @ V
-        return AffineRule(q, V, least_on_sphere(0.5 * (A + A.T) + self.fixed, self._b(q)))
+        M = self.points.T @ V + self.fixed
+        return AffineRule(q, V, nearest_on_ellipsoid(M @ M.T, self._b(q))[0])
 
     def _b(self, q: Vec) -> Vec:
         return self.center + self.points.T @ q
@@ -133,168 +137,61 @@ def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
 
 
 @dataclass
-class _Round:
-    """A block that holds a ball, `c + F u` for `||u||_2 <= radius`.
-
-    Attributes
-    ----------
-    place : of the block
-    middle : (d,) its centre in the domain
-    map : (d, r) F' in the coordinates of the form
-    radius : of the ball
-    V, q : the rule: V is (d, r)
-    """
-
-    place: int
-    middle: Vec
-    map: Mat
-    radius: float
-    V: Mat
-    q: Vec
-
-    def along(self, W: Mat, mean: Vec) -> tuple[Mat, Vec]:
-        """Return the best rule for directions of these moments, V or q0 alone."""
-        P, s, Q = np.linalg.svd(self.map @ W, full_matrices=False)
-        g = self.map @ mean
-        far = float(np.linalg.norm(g))
-        if far > float(s.sum()):
-            return 0.0 * self.V, (self.radius * _INSIDE / far) * g
-        kept = s > 1e-14 * max(float(s[0]), 1e-300)
-        return self.radius * _INSIDE * (P[:, kept] @ Q[kept]), 0.0 * self.q
-
-    def terms(self, V: Mat, q: Vec) -> tuple[Mat, Vec]:
-        """Return the A and the b of a rule."""
-        A = self.map.T @ V
-        return 0.5 * (A + A.T), self.map.T @ q
-
-
-@dataclass
 class PointsAndBalls:
     """A form as points and balls, and the way back to its blocks.
+
+    A ball of parameters, `c + F u` for `||u||_2 <= radius`, has the rule of its own ellipsoid.
 
     Attributes
     ----------
     hulls : None where no block is the weights of a hull
-    rounds : the blocks with balls
     owner : of every group of the hulls its block, its entries there, and the rows of these
+    q, V : the rule of every block, 0 over hulls
     """
 
-    form: UnitNorm
     hulls: Hulls | None
-    rounds: list[_Round]
-    fixed: tuple[Mat, Vec]
     owner: list[tuple[int, NDArray[np.intp], NDArray[np.intp]]]
-    centers: list[Vec]
-    scale: float
+    q: list[Vec]
+    V: list[Mat]
 
     @classmethod
     def of(cls, form: UnitNorm) -> PointsAndBalls:
         """Return the parts; couplings are left out."""
         r, image = form.rank, form.image
-        center = form.lower(image.center)
-        centers = image.centers()
-        rounds: list[_Round] = []
-        owner, points, caps, masses = [], [], [], []
-        size = 0
+        center, centers = form.lower(image.center), image.centers()
+        owner, points, caps, masses = [], [np.zeros((0, r))], [], []
+        size, fixed, slopes = 0, np.zeros((r, r)), []
         for k, block in enumerate(image.blocks):
-            F = _rows(form, k)
-            d = F.shape[0]
-            radius = inner_radius(block.domain, d)
-            found = rooms(block)
-            if found is not None:
-                for index, mass, most in found:
-                    at = np.arange(d)[index]
-                    owner.append((k, at, size + np.arange(at.size)))
-                    points.append(F[at])
-                    caps.append(most)
-                    masses.append(mass)
-                    size += at.size
-            else:
+            F, parts = form.block_matrix(k), rooms(block)
+            V = np.zeros_like(F)
+            if parts is None:
                 center = center + F.T @ centers[k]
-                if radius is not None and radius > 0.0:
-                    none = np.zeros((d, r))
-                    rounds.append(_Round(k, centers[k], F, radius, none, np.zeros(d)))
-        rows = np.concatenate(points) if points else np.zeros((0, r))
-        scale = max(
-            [float(np.abs(rows).max(initial=0.0)), float(np.abs(center).max(initial=0.0))]
-            + [float(np.abs(b.map).max(initial=0.0)) * b.radius for b in rounds]
-        )
-        scale = scale or 1.0
-        for b in rounds:
-            b.map = b.map / scale
-        A, b0 = np.zeros((r, r)), center / scale
-        for block in rounds:
-            block.V, block.q = block.along(np.eye(r) / r, np.zeros(r))
-            A = A + block.terms(block.V, block.q)[0]
+                V = polar_rule(F, _INSIDE * (inner_radius(block.domain, F.shape[0]) or 0.0))
+                fixed = fixed + F.T @ V
+            slopes.append(V)
+            for index, mass, most in parts or ():
+                at = np.arange(F.shape[0])[index]
+                owner.append((k, at, size + np.arange(at.size)))
+                points.append(F[at])
+                caps.append(most)
+                masses.append(mass)
+                size += at.size
         hulls = None
-        if points:
-            starts = np.cumsum([0, *(len(p) for p in points)]).astype(np.int64)
-            hulls = Hulls(b0, rows / scale, np.concatenate(caps), starts, np.array(masses), A)
-        return cls(form, hulls, rounds, (A, b0), owner, centers, scale)
+        if masses:
+            rows = np.concatenate(points)
+            scale = float(max(np.abs(A).max(initial=0.0) for A in (rows, center, fixed))) or 1.0
+            starts = np.cumsum([len(p) for p in points]).astype(np.int64)
+            hulls = Hulls(
+                center / scale, rows / scale, np.concatenate(caps), starts, np.array(masses), fixed / scale
+            )
+        return cls(hulls, owner, centers, slopes)
 
-    def completed(self, rule: AffineRule | None, monitor: Monitor) -> LowerBoundProof:
-        """Return the rule of the hulls and those of the balls beside it, block by block."""
-        if self.rounds and not monitor.timed_out:
-            self._mix(rule)
-        r = self.form.rank
-        q = [c.copy() for c in self.centers]
-        V = [np.zeros((c.size, r)) for c in self.centers]
-        if rule is not None:
-            for k, at, rows in self.owner:
-                q[k][at], V[k][at] = rule.q[rows], rule.V[rows]
-        for block in self.rounds:
-            q[block.place] = block.middle + block.q
-            V[block.place] = block.V
+    def completed(self, rule: AffineRule | None) -> LowerBoundProof:
+        """Return the rule of the hulls beside those of the balls, block by block."""
+        q, V = [v.copy() for v in self.q], [S.copy() for S in self.V]
+        for k, at, rows in self.owner if rule is not None else ():
+            q[k][at], V[k][at] = rule.q[rows], rule.V[rows]
         return LowerBoundProof("rule", [q], slopes=V)
-
-    def _mix(self, rule: AffineRule | None) -> None:
-        """Improve the rules of the balls for a rule of the hulls, by successive mixtures.
-
-        Each new rule is the best one for the directions in which the last sum was near its minimum.
-        """
-        A, b = self.fixed
-        if rule is not None and self.hulls is not None:
-            S = self.hulls.points.T @ rule.V
-            A = A + 0.5 * (S + S.T)
-            b = b + self.hulls.points.T @ rule.q
-        value = least_on_sphere(A, b)
-        spread = 0.3 * float(np.linalg.norm(A, 2)) + 0.3 * float(np.linalg.norm(b))
-        for _ in range(_MIXED):
-            W, mean = _moments(A, b, max(spread, 1e-300))
-            found = [block.along(W, mean) for block in self.rounds]
-            terms = [x.terms(V - x.V, q - x.q) for x, (V, q) in zip(self.rounds, found, strict=True)]
-            dA, db = sum(t[0] for t in terms), sum(t[1] for t in terms)
-            steps = [2.0**-k for k in range(8)]
-            values = [least_on_sphere(A + t * dA, b + t * db) for t in steps]
-            k = int(np.argmax(values))
-            if values[k] > value:
-                t, value = steps[k], values[k]
-                A, b = A + t * dA, b + t * db
-                for block, (V, q) in zip(self.rounds, found, strict=True):
-                    block.V = block.V + t * (V - block.V)
-                    block.q = block.q + t * (q - block.q)
-            spread *= 0.6
-
-
-def _moments(A: Mat, b: Vec, spread: float) -> tuple[Mat, Vec]:
-    """Return the moments of directions of which those with a small `<b, u> + u'A u` have the most weight."""
-    r = b.size
-    whole = np.zeros((r + 1, r + 1))
-    whole[1:, 1:], whole[0, 1:], whole[1:, 0] = A, 0.5 * b, 0.5 * b
-    whole[0, 0] = np.trace(A) / r
-    e, Q = np.linalg.eigh(whole)
-    share = np.exp(-(e - e[0]) / spread)
-    Y = (Q * share) @ Q.T
-    return Y[1:, 1:] / np.trace(Y[1:, 1:]), Y[0, 1:] / np.trace(Y[1:, 1:])
-
-
-def _rows(form: UnitNorm, k: int) -> Mat:
-    """Return the transposed map of a block in the coordinates of the form, (d, r)."""
-    F = form.image.blocks[k].map
-    if F.shape[1] <= form.rank:
-        return np.array([form.lower(F.matvec(e)) for e in np.eye(F.shape[1])])
-    units = np.eye(form.image.n) if form.basis is None else form.basis.T
-    return np.array([F.rmatvec(e) for e in units]).T
 
 
 def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
@@ -321,7 +218,7 @@ def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
         return why
     parts = PointsAndBalls.of(form)
     rule = None if parts.hulls is None else majorised(parts.hulls, monitor)
-    return parts.completed(rule, monitor)
+    return parts.completed(rule)
 
 
 def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
@@ -353,7 +250,7 @@ def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
             y, up, down = _centred(rows, line, y, rho, caps, mu, 2 if step else 8)
             k = 0.5 * (up - down) / np.maximum(rho, 1e-300)
         rule = hulls.rule(0.5 * (up + down), k[:, None] * gamma)
-        if best is not None and not rule.bound > best.bound:
+        if best is not None and rule.bound < best.bound:
             return best
         best = rule
         mu *= _SHRINK
@@ -397,3 +294,60 @@ def _centred(
             break
         y, (value, up, down) = y + t * d, found
     return y, up[0], down[0]
+
+
+def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
+    """Return the best rule of hulls, beside rules of balls; or why there is none."""
+    why = refused(form, monitor, _LONG)
+    if why:
+        return why
+    parts = PointsAndBalls.of(form)
+    rule = None
+    if parts.hulls is not None:
+        quick = majorised(parts.hulls, monitor)
+        found = (quick, best_rule(parts.hulls, quick, monitor))
+        rule = max(filter(None, found), key=lambda rule: rule.bound, default=None)
+    return parts.completed(rule)
+
+
+def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
+    """Return the best rule over hulls, to the accuracy of SCS; None if the time is over before there is one.
+
+    The dual of `max r` over the rules of `Hulls` is
+
+        min over Y = [[1, w'], [w, W]] psd, tr W = 1, theta, tau of
+            <center, w> + <fixed, W> + sum over groups of mass theta + sum_i cap_i phi(s_i, rho_i),
+        s_i = <z_i, w> - theta,  rho_i = ||W z_i - tau||,  phi(s, rho) = max(0, (s + rho) / 2, s).
+
+    The multipliers `(lambda_i, -V_i)` of `rho_i <= 2 phi_i - s_i` and `mu_i` of `s_i <= phi_i` are the rule,
+    with `q_i = lambda_i + mu_i`. The bound is computed from the rule alone, once it is rounded into its
+    domains. SCS, a first-order method, factors its matrix once, with O(N r^2) entries; the factor of an
+    interior-point method fills up by the second-order cones in every iteration.
+
+    Parameters
+    ----------
+    hulls : the points
+    quick : another rule, whose bound is the unit of the objective where it is finite
+    monitor : of the solve, for the time that is left
+    """
+    import cvxpy as cp
+
+    z, member, (G, r) = hulls.points, hulls.member, (hulls.masses.size, hulls.center.size)
+    Y = cp.Variable((r + 1, r + 1), PSD=True)
+    theta, tau, phi = cp.Variable(G), cp.Variable((G, r)), cp.Variable(hulls.caps.size)
+    w, W = Y[0, 1:], Y[1:, 1:]
+    s = z @ w - member @ theta
+    cone, above = cp.SOC(2 * phi - s, z @ W - member @ tau, axis=1), s <= phi
+    value = hulls.center @ w + cp.sum(cp.multiply(hulls.fixed, W))
+    value += hulls.masses @ theta + hulls.caps @ phi
+    unit = 1.0 if quick is None or not np.isfinite(quick.bound) else abs(quick.bound) or 1.0
+    constraints = [cone, above, phi >= 0, Y[0, 0] == 1, cp.trace(W) == 1]
+    options = accuracy("SCS", _ACCURACY) | {"max_iters": _STEPS}
+    attempt(cp.Problem(cp.Minimize(value / unit), constraints), "SCS", monitor, **options)
+    if above.dual_value is None:
+        return None
+    sizes, slopes = cone.dual_value
+    q = np.clip(unit * (np.ravel(sizes) + above.dual_value), 0.0, hulls.caps)
+    centre = hulls.caps * (hulls.masses / hulls.sums(hulls.caps))[hulls.group]
+    tried = (hulls.rule(q + t * (centre - q), -unit * slopes) for t in _INWARD)
+    return max(tried, key=lambda rule: rule.bound)

@@ -1,1 +1,0 @@
-"""Ellipsoids by trust-region secular equations, on both sides of the boundary."""
