@@ -25,7 +25,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers import Facets, Linearize, Rapminos
-from ucm.solvers.sphere.cuts import Cuts
+from ucm.solvers.sphere.faces import Cuts
 from ucm.solvers.sphere.ray_shooting import radial
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)

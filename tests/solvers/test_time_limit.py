@@ -22,7 +22,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import accuracy, attempt
-from ucm.solvers.sphere.cuts import Cuts
+from ucm.solvers.sphere.faces import Cuts
 
 _PROMPT = 1.0  # seconds beyond the limit
 

@@ -90,13 +90,13 @@ class GramCoordinates(Span):
             for j, B in enumerate(samples[: i + 1]):
                 K[i][j] = A @ B.T
                 K[j][i] = K[i][j].T
-        sparse_ones = sparse.issparse(samples[0])
-        F, pivots = pivoted_factor(sparse.block_array(K).toarray() if sparse_ones else np.block(K))
+        is_sparse = sparse.issparse(samples[0])
+        F, pivots = pivoted_factor(sparse.block_array(K).toarray() if is_sparse else np.block(K))
         self.pivots = pivots[: F.shape[1]]
         self.triangle = F[self.pivots] if F.any() else np.eye(1)  # samples that are all 0
         self.ends = np.cumsum(sizes)[:-1]
         self.tables = np.split(F, self.ends)
-        self.forming = 0.5 * sum(sizes) * sum(X.nnz if sparse_ones else X.size for X in samples)
+        self.forming = 0.5 * sum(sizes) * sum(X.nnz if is_sparse else X.size for X in samples)
 
     def outward(self, z: Vec) -> Vec:
         c = np.zeros(sum(X.shape[0] for X in self.samples))

@@ -56,9 +56,9 @@ Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative, that a test outside of the program forgives
 _FIRST = 20  # features of the first program
-_MANY = 0.15  # share of the features from which on all are taken in
+_MANY = 0.15  # fraction of the features from which on all are taken in
 _WHOLE = 2000  # at most
-_NEAR = 0.2  # share of the samples that are near their breakpoints
+_NEAR = 0.2  # fraction of the samples that are near their breakpoints
 _CLOSE = 0.03  # of the offset, the distance from a breakpoint there
 _TIMES = 3  # samples for each feature, at least
 _LARGEST = 1000  # most features with l infinity: its rows enter at once
@@ -223,9 +223,9 @@ class _Generation(Session[Composite]):
     def _solve(self, form: Composite) -> Answer:
         """Return the answer of the program over the samples inside and all features."""
         a, s, tilt = form.norms[0], form.norms[2], form.linear
-        rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
-        linear = form.adjoint(rest) + tilt.normal if rest.any() else tilt.normal
-        bias = float(form.y @ rest)
+        outside = np.where(self.inside, 0.0, self.alpha) + tilt.margin
+        linear = form.adjoint(outside) + tilt.normal if outside.any() else tilt.normal
+        bias = float(form.y @ outside)
         while True:
             before = self.program.passes
             answer = self.program.solve(a, s, linear[self.features], bias)
@@ -248,8 +248,8 @@ class _Generation(Session[Composite]):
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 
-    def _whole(self, answer: Answer) -> tuple[Vec, float]:
-        """Normal and bias over all features."""
+    def _plane(self, answer: Answer) -> tuple[Vec, float]:
+        """Return the normal and the bias over all features."""
         w, b = np.zeros(self.form.n), answer.plane[1]
         w[self.features] = answer.w
         return w, b
@@ -258,24 +258,24 @@ class _Generation(Session[Composite]):
         if self.samples.size == self.form.m:
             return self.samples[:0]
         self.monitor.passes += 0.5
-        over = self.form.margins(*self._whole(answer)) - self.form.losses[0].offset
+        over = self.form.margins(*self._plane(answer)) - self.form.losses[0].offset
         far = np.where(self.alpha > 0.0, over, -over)
         far[self.inside] = 0.0
         return np.flatnonzero(far > _SLACK)
 
     def _balanced(self, form: Composite) -> Vec:
-        """Return the share of every sample when both classes have equal mass and the smaller one all."""
+        """Return the weights over the caps at which both classes have the total weight of the smaller one."""
         up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
         return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
 
     def _answer(self, found: Answer) -> Answer:
-        w, b = self._whole(found)
+        w, b = self._plane(found)
         w = self.form.without_rounding(w)
         return replace(found, w=w, b=b, slopes=None if found.slopes is None else self.alpha.copy())
 
 
 def _largest(z: Vec, count: int) -> Index:
-    """Indices of the `count` largest absolute entries."""
+    """Return the indices of the `count` largest absolute entries."""
     if z.size <= count:
         return np.arange(z.size)
     return np.argpartition(-np.abs(z), count)[:count]
@@ -359,17 +359,17 @@ class _DualProgram:
         samples and
         features inside: w of these features, b, the slopes of these samples."""
         self.program.sides(*self._sides(a, s, linear, bias))
-        found = self.program.solve()
+        vertex = self.program.solve()
         rows = 1 + self.largest + (1 + self.largest) * sum(b.size for b in self.batches)
-        w, b = self._plane(-found.dual if found.dual.size else np.zeros(rows))
-        answer = Answer(w=w, b=b, slopes=found.x[self.at] if found.x.size else None)
-        self.passes += 0.5 * max(1, found.pivots)
-        if found.status == "optimal":
+        w, b = self._plane(-vertex.dual if vertex.dual.size else np.zeros(rows))
+        answer = Answer(w=w, b=b, slopes=vertex.x[self.at] if vertex.x.size else None)
+        self.passes += 0.5 * max(1, vertex.pivots)
+        if vertex.status == "optimal":
             return answer
-        if found.status == "time_limit":
+        if vertex.status == "time_limit":
             return answer.interrupted()
-        status = _OF_THE_PRIMAL.get(found.status, "max_iter")
-        words = f"HiGHS ended with the status {found.words!r}; scale the features"
+        status = _OF_THE_PRIMAL.get(vertex.status, "max_iter")
+        words = f"HiGHS ended with the status {vertex.words!r}; scale the features"
         return answer.ended(status, words)
 
 
@@ -385,29 +385,30 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
     for c, unit in zip(form.couplings, meets, strict=True):
         parts = [(columns[k], B.matrix() / unit) for k, B in c.terms]
         couplings.append(program.rows(parts, -c.offset / unit, -c.offset / unit))
-    found = program.solve()
-    monitor.iterations = found.pivots
-    if found.status == "infeasible":
+    vertex = program.solve()
+    monitor.iterations = vertex.pivots
+    if vertex.status == "infeasible":
         return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
-    if found.status == "time_limit":
+    if vertex.status == "time_limit":
         return Answer(form.centers()).interrupted()
-    if found.status != "optimal":
+    if vertex.status != "optimal":
         raise SolverError(
-            f"highs: the linear program ended with {found.words!r}; scale the features, or take "
+            f"highs: the linear program ended with {vertex.words!r}; scale the features, or take "
             'solver="clarabel"'
         )
-    q = [found.x[k] for k in columns]
+    q = [vertex.x[k] for k in columns]
     if not form.couplings:
         q = [
             b.domain.project(v) if isinstance(b.domain, Projectable) else v
             for b, v in zip(form.blocks, q, strict=True)
         ]
-    answer, w = Answer(q), -found.dual[equations]
+    answer, w = Answer(q), -vertex.dual[equations]
     length = form.space.norm(w, math.inf if form.norm == 1.0 else 1.0)
     if length > 0.0:
         answer.w = w / length
         answer.multipliers = [
-            -found.dual[rows] * (scale / (unit * length)) for unit, rows in zip(meets, couplings, strict=True)
+            -vertex.dual[rows] * (scale / (unit * length))
+            for unit, rows in zip(meets, couplings, strict=True)
         ]
     height = -form.space.norm(form.matvec(q), form.norm)
     monitor.report(monitor.iterations, height, float("nan"))
@@ -432,12 +433,12 @@ def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: f
 
 def _columns(program: LinearProgram, block: Block) -> Index:
     """Add variables in the domain of a block; return their indices."""
-    found = polyhedron(block)
-    if found is None:
+    domain = polyhedron(block)
+    if domain is None:
         raise ParameterError(f"HiGHS: {block.domain!r} is no polyhedron")
-    at = program.columns(found.lower.size, found.lower, found.upper)
-    if found.most.size:
-        program.rows([(at, found.A)], found.least, found.most)
+    at = program.columns(domain.lower.size, domain.lower, domain.upper)
+    if domain.most.size:
+        program.rows([(at, domain.A)], domain.least, domain.most)
     return at[: block.map.shape[1]]
 
 

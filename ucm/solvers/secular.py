@@ -174,22 +174,22 @@ class _Run:
 
     def finish(self, x: Vec, s: Vec) -> Answer:
         """Return the answer at x and s."""
-        pulls = self.form.rmatvec(x)
+        products = self.form.rmatvec(x)
         self.monitor.passes += self.form.pass_cost() / 2
-        point, gap, done = self.assess(x, s, pulls)
+        point, gap, done = self.assess(x, s, products)
         size = self.unit * self.form.space.norm(point)
         self.monitor.report(self.monitor.iterations + 1, -size, gap)
         return self.answer if done or not self.monitor.timed_out else self.answer.interrupted()
 
-    def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
+    def assess(self, x: Vec, s: Vec, products: Sequence[Vec]) -> tuple[Vec, float, bool]:
         """Return the point of the blocks `q_k = -s_k A_k'x`, its relative gap, and True if this is reached.
 
         The gap is between the norm of the point and the lower bound for the direction x.
         """
         form = self.form
-        sizes = np.array([float(np.linalg.norm(v)) for v in pulls])
+        sizes = np.array([float(np.linalg.norm(v)) for v in products])
         steps = np.minimum(s, self.radii / np.maximum(sizes, _TINY))
-        q = [-t * v for t, v in zip(steps, pulls, strict=True)]
+        q = [-t * v for t, v in zip(steps, products, strict=True)]
         point = form.matvec(q)
         self.monitor.passes += form.pass_cost() / 2
         upper, length = form.space.norm(point), float(np.linalg.norm(x))
@@ -223,9 +223,9 @@ class _Run:
                 v = v - V[: j - 1].T @ (V[: j - 1] @ v)
                 v = v / max(float(np.linalg.norm(v)), _TINY)
             V[j - 1] = v
-            for rows, gram, pull in zip(W, S, form.rmatvec(v), strict=True):
-                rows[j - 1] = pull
-                gram[j - 1, :j] = gram[:j, j - 1] = rows[:j] @ pull
+            for rows, gram, product in zip(W, S, form.rmatvec(v), strict=True):
+                rows[j - 1] = product
+                gram[j - 1, :j] = gram[:j, j - 1] = rows[:j] @ product
             monitor.passes += form.pass_cost() / 2
             spectra = [Spectrum.of(gram[:j, :j]) for gram in S]
             y, s = _nearest(spectra, V[:j] @ form.center, self.radii, s, monitor)

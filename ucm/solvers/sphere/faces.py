@@ -1,4 +1,14 @@
-"""p = inf and p = 1: the ball of the dual norm has few vertices, and one convex program each is global."""
+"""p = inf and p = 1: the ball of the dual norm has few vertices, and one convex program each is global.
+
+Cutting planes serve any set whose support is at hand. Every point x of U is a lower bound `f(w) >= -w'x`.
+Over the face of a vertex g of the ball of the dual norm the best of these bounds is a linear program in w,
+
+    min {t : t >= -w'x_k for all k, <g, w> = 1, |v_i| <= R_i},
+
+v the coordinates of w and R the box around the unit ball; its multipliers weigh the points that prove it. f
+at its solution gives the next point. Points belong to no face, so that the points of one face bound f on the
+others, and a face ends as soon as its bound reaches the least f that is known anywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +16,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.sphere.cuts import Cuts
-from ucm.solvers.sphere.ray_shooting import Reach, radial
+from ucm.solvers.programs import LinearProgram
+from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial
+
+_INWARD = 0.2  # of the way from the best w of a face to that of its program: takes fewer points
+_OUTWARD = 10  # steps of which one goes all the way
+_KEPT = 5  # points kept from face to face, in units of the dimension
+_MOST = 100  # points found for one face, in the same units
+_FLAT = 1e-10  # of the size of U: closer bounds are rounding
 
 
 @dataclass(frozen=True)
@@ -79,3 +96,147 @@ class Faces(UnitSolver):
                 return answer.interrupted()
         answer.witness = LowerBoundProof("vertices", points)
         return answer
+
+
+class Cuts:
+    """Lower bounds of f on the faces of the dual unit ball, by cutting planes.
+
+    Attributes
+    ----------
+    v, best : the least f over all unit vectors met, and where
+    bounded : whether every support so far was finite; no later answer has a meaning otherwise
+    passes : products with the samples
+    """
+
+    def __init__(self, form: UnitNorm, monitor: Monitor, start: Vec) -> None:
+        self.form, self.monitor, self.share = form, monitor, 0.1 * monitor.tol
+        self.box = form.box()
+        self.last: _Program | None = None
+        self.points: list[Vec] = []
+        self.blocks: list[list[Vec]] = []
+        self.v, self.best, self.bounded, self.passes = start, np.inf, True, 0
+        for v in (start, *np.eye(form.rank), *-np.eye(form.rank)):
+            self._support(v)
+        size = np.abs(np.array(self.points)).max(axis=0, initial=0.0)
+        # coordinates in units of their own: entries of size one, for every scale of the features
+        self.unit = np.where(size > 0.0, size, 1.0)
+        self.flat = _FLAT * float(np.linalg.norm(size))
+
+    def _support(self, v: Vec) -> float:
+        """Return f(v), and add its point of U to the points."""
+        form = self.form
+        height, q = form.highest(v)
+        self.passes += 1
+        self.bounded = self.bounded and bool(np.isfinite(height))
+        if not self.bounded:
+            return np.inf
+        self.points.append(form.lower(form.image.matvec(q)))
+        self.blocks.append(q)
+        far = height / form.length(v)
+        if far < self.best:
+            self.best, self.v = far, form.unit(v)
+        return height
+
+    def reach(self, g: Vec) -> RayPoint | None:
+        """Return a lower bound of f on the face of g, the best v on it, and the blocks of the proof.
+
+        None if the program failed, or the time is over.
+        """
+        program = self._program()
+        program.face(g)
+        near, low = self._begin(g), -np.inf
+        height = self._support(near)
+        program.cut(self.points[-1][None])
+        found = None
+        for step in range(1, _MOST * (g.size + 1)):
+            if self.monitor.timed_out:
+                return None
+            solved = program.solve() if self.bounded else None
+            if solved is None:
+                break
+            low, v, shares = solved
+            found = (low, near, shares)
+            if low >= self.best - max(self.share * self.best, self.flat):
+                break
+            way = 1.0 if step % _OUTWARD == 0 else _INWARD
+            tried = near + way * (v - near)
+            tried /= float(tried @ g)
+            above = self._support(tried)
+            if not self.bounded:
+                break
+            if above < height:
+                near, height = tried, above
+                found = (low, near, shares)
+            program.cut(self.points[-1][None])
+            if way == 1.0 and above <= low + self.flat:
+                break  # the program is f itself there
+        if found is None or not self.bounded:
+            return None
+        low, near, shares = found
+        used = np.flatnonzero(shares > 0.0)
+        total = float(shares[used].sum())
+        q = [
+            np.sum([shares[k] / total * self.blocks[k][j] for k in used], axis=0)
+            for j in range(len(self.blocks[0]))
+        ]
+        return RayPoint(low, near, q, [])
+
+    def _program(self) -> _Program:
+        """Return the program of the points; a new one if the points are too many, or far larger than f."""
+        kept = _KEPT * (self.box.size + 1)
+        scale = max(self.best, self.flat)
+        if self.last is None or len(self.points) > 2 * kept or self.last.scale > 100.0 * scale:
+            self.points, self.blocks = self.points[-kept:], self.blocks[-kept:]
+            self.last = _Program(self.unit, scale, self.box, self.monitor)
+            self.last.cut(np.array(self.points))
+        return self.last
+
+    def _begin(self, g: Vec) -> Vec:
+        """Return the best v so far, where it lies on this face; else the vector along g."""
+        along = float(self.v @ g)
+        if along > 0.0:
+            v = self.v / along
+            if (np.abs(v) <= self.box * (1.0 + 1e-9)).all():
+                return v
+        return g / float(g @ g)
+
+
+class _Program:
+    """The program of a face, in HiGHS: columns u and t with `v = scale u / unit`, the objective `scale t`.
+
+    Parameters
+    ----------
+    unit : (r,) of the coordinates of the points
+    scale : of the objective
+    box : (r,) the largest `|v_i|`
+    monitor : of the solve, for the time that is left
+    """
+
+    def __init__(self, unit: Vec, scale: float, box: Vec, monitor: Monitor) -> None:
+        self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_strategy=1)
+        self.unit, self.scale = unit, scale
+        ends = box * (unit / scale)
+        u = self.program.columns(unit.size, -ends, ends)
+        t = self.program.columns(1, -np.inf, np.inf, 1.0)
+        self.columns = np.concatenate([u, t])
+        self.program.rows([(u, np.ones((1, unit.size)))], 1.0, 1.0)
+
+    def face(self, g: Vec) -> None:
+        """Set the equation `<g, v> = 1`."""
+        along = g * (self.scale / self.unit)
+        length = float(np.abs(along).max())
+        self.program.row(0, along / length, 1.0 / length)
+
+    def cut(self, points: NDArray[np.float64]) -> None:
+        """Add the inequalities `t + <x_k, v> >= 0`."""
+        rows = np.column_stack([points / self.unit, np.ones(points.shape[0])])
+        none = np.zeros(rows.shape[0])
+        self.program.rows([(self.columns, rows)], none, none + np.inf)
+
+    def solve(self) -> tuple[float, Vec, Vec] | None:
+        """Return the bound, v and the multipliers of the points; None if HiGHS has no optimum."""
+        found = self.program.solve()
+        if found.status != "optimal":
+            return None
+        u, t = found.x[:-1], float(found.x[-1])
+        return self.scale * t, self.scale * u / self.unit, np.maximum(found.dual[1:], 0.0)
