@@ -160,8 +160,8 @@ class Box(Domain, SemiSmooth):
         lower, upper = (np.broadcast_to(x, dim) for x in self.bounds())
         with np.errstate(invalid="ignore"):
             middle = 0.5 * (lower + upper)
-        near = np.minimum(np.maximum(0.0, lower + 1.0), upper - 1.0)
-        return np.where(np.isfinite(lower) & np.isfinite(upper), middle, near)
+        finite = np.minimum(np.maximum(0.0, lower + 1.0), upper - 1.0)
+        return np.where(np.isfinite(lower) & np.isfinite(upper), middle, finite)
 
     def polyhedron(self, dim: int) -> Polyhedron:
         lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self.bounds())
@@ -208,8 +208,8 @@ class Box(Domain, SemiSmooth):
         if len(names) > times * len(set(names)):  # one parameter moves the bounds in two ways
             return None
         if isinstance(upper, VectorSum):  # s r with a size s
-            (c, r), *others = upper.terms
-            return None if others or (_number(r) < 0.0).any() else Size(c, times=times)
+            (c, r), *more = upper.terms
+            return None if more or (_number(r) < 0.0).any() else Size(c, times=times)
         return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
 
     def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:

@@ -63,8 +63,8 @@ class Entropy(SeparableFunction):
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
-        found = self._compiled_root(v, samples, radius, least, prox)
-        return super().root(v, samples, radius, least, prox) if found is None else found
+        point = self._compiled_root(v, samples, radius, least, prox)
+        return super().root(v, samples, radius, least, prox) if point is None else point
 
     def _compiled_root(
         self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
@@ -75,9 +75,9 @@ class Entropy(SeparableFunction):
             return None
         q = np.empty_like(v)
         if prox:
-            lam, *theta, found = native.project_entropy(v, samples.labels, radius, least, reach, q)
+            lam, *theta, converged = native.project_entropy(v, samples.labels, radius, least, reach, q)
             levels = tuple(theta[: len(samples.groups)])
-            return KKTPoint(q, q / (q + lam), self.normal(q), lam, levels) if found else None
+            return KKTPoint(q, q / (q + lam), self.normal(q), lam, levels) if converged else None
         g, unit = scaled(v, samples.groups, prox=False)
         lam, *theta = native.support_entropy(g, samples.labels, radius, least, q)
         levels = tuple(unit * x for x in theta[: len(samples.groups)])
@@ -348,8 +348,8 @@ class ChiSquareBall(SimplexDomain):
         if self._in_range:
             return super().too_small(samples, least * math.sqrt(self._unit(samples)))
         must = "be at least 0" if self.level is None else "lie in [0.5, 1)"
-        given = self._given
-        return f"{self!r}: no ball has {named(given, 'size')}; {subject(given, 'size')} must {must}"
+        scalar = self._given
+        return f"{self!r}: no ball has {named(scalar, 'size')}; {subject(scalar, 'size')} must {must}"
 
     def size(self) -> Size:
         if self.level is None:

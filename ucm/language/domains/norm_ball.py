@@ -267,16 +267,16 @@ class NormBall(Domain, SemiSmooth):
         if p == math.inf:
             return np.clip(v, -radius, radius), (size < radius).astype(float), None
         if p == 2.0:
-            share = radius / length
-            q = share * v if share > np.finfo(float).tiny else radius * (v / length)
-            return q, np.full(v.size, share), q
+            factor = radius / length
+            q = factor * v if factor > np.finfo(float).tiny else radius * (v / length)
+            return q, np.full(v.size, factor), q
         sign = np.sign(v)
         if p == 1.0:
             q = soft_to_mass(v, radius)
             return q, (q != 0.0).astype(float), sign
         # scaled to the unit ball; h'' and h' are those of the scaled point
-        far = size * (FAR / length) if length > FAR * radius else size / radius
-        q, w, normal = project_power(far, p)
+        unscaled = size * (FAR / length) if length > FAR * radius else size / radius
+        q, w, normal = project_power(unscaled, p)
         return radius * sign * q, w, sign * normal
 
     def project(self, v: Vec) -> Vec:
@@ -371,24 +371,26 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KK
     """
     v, _ = scaled(v, parts, True)
     terms: list[tuple[float, tuple[Vec, Vec], tuple[Vec, Vec]]] = []
-    for index, mass in parts:
-        own, base = v[index], c[index]
-        excess = mass - float(base.sum())
-        up, down = own - own.max() - base, own.min() - own + base
-        roof = np.full(own.size, 2.0 * (radius + abs(excess)))  # no bound, and no corner of the other term
+    for index, total in parts:
+        entries, base = v[index], c[index]
+        excess = total - float(base.sum())
+        up, down = entries - entries.max() - base, entries.min() - entries + base
+        roof = np.full(
+            entries.size, 2.0 * (radius + abs(excess))
+        )  # no bound, and no corner of the other term
         terms.append((excess, (up, roof), (down, base)))
-    far = [radius]
+    distances = [radius]
     if len(terms) > 1:
         wide = [float(np.ptp(v[index])) for index, _ in parts]
         (x, t), (z, s) = (_distances(*term, w) for term, w in zip(terms, wide, strict=True))
         both = np.sort(np.concatenate([x, z]))
         first, second = np.interp(both, x, t), np.interp(both, z, s)
-        own = float(np.interp(np.interp(-radius, -(first + second), both), x, t))
-        own = min(own, radius - abs(terms[1][0]))
-        far = [own, radius - own]
+        entries = float(np.interp(np.interp(-radius, -(first + second), both), x, t))
+        entries = min(entries, radius - abs(terms[1][0]))
+        distances = [entries, radius - entries]
     q, w, normal = c.copy(), np.zeros(v.size), np.zeros(v.size)
     grain = ROUNDING * radius
-    for (index, _), (excess, up, down), t in zip(parts, terms, far, strict=True):
+    for (index, _), (excess, up, down), t in zip(parts, terms, distances, strict=True):
         more = clip_to_mass(*up, max(0.5 * (t + excess), 0.0))
         less = clip_to_mass(*down, max(0.5 * (t - excess), 0.0))
         q[index] += more - less
@@ -410,30 +412,30 @@ def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKT
     """Return the maximiser of `<g, q>` with `sum |q - c| = radius`: mass moves from the smallest entries of g
     to the largest of their class, first what the masses of the classes ask for, then where it gains most."""
     q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
-    left = radius
-    for index, mass in parts:
-        part, own = g[index], q[index].copy()
+    distance = radius
+    for index, total in parts:
+        part, entries = g[index], q[index].copy()
         highest = part.max()
         top[index] = part == highest
         gain[index] = highest - part
-        excess = own.sum() - mass
-        left -= abs(excess)
+        excess = entries.sum() - total
+        distance -= abs(excess)
         if excess > 0.0:
             order = np.argsort(part, kind="stable")
-            before = np.cumsum(own[order]) - own[order]
-            own[order] -= np.clip(excess - before, 0.0, own[order])
-            q[index] = own
+            before = np.cumsum(entries[order]) - entries[order]
+            entries[order] -= np.clip(excess - before, 0.0, entries[order])
+            q[index] = entries
     order = np.argsort(-gain, kind="stable")
     before = np.cumsum(q[order]) - q[order]
     moved = np.empty(g.size)
-    moved[order] = np.clip(0.5 * left - before, 0.0, q[order])
-    taken = (moved > 0.0) & ~top
-    lam = 0.5 * float(gain[taken].min(initial=np.inf))
+    moved[order] = np.clip(0.5 * distance - before, 0.0, q[order])
+    moving = (moved > 0.0) & ~top
+    lam = 0.5 * float(gain[moving].min(initial=np.inf))
     q -= moved
     theta = []
-    for index, mass in parts:
-        own, high = q[index].copy(), top[index]
-        own[high] += (mass - own.sum()) / np.count_nonzero(high)
-        q[index] = own
+    for index, total in parts:
+        entries, high = q[index].copy(), top[index]
+        entries[high] += (total - entries.sum()) / np.count_nonzero(high)
+        q[index] = entries
         theta.append(float(g[index].max()) - (lam if np.isfinite(lam) else 0.0))
     return KKTPoint(np.maximum(q, 0.0), 0.0, q, lam, tuple(theta))

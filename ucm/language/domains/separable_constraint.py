@@ -167,8 +167,8 @@ def solve(
             if abs(step) <= _GRAIN * lam:  # to the other side of the root
                 step = -_GRAIN * lam if below else _GRAIN * lam
             after = lam + step
-            near = lam <= 64.0 * after and after <= 64.0 * lam
-            if low < after < high and near and abs(step) <= 0.5 * before:
+            close_by = lam <= 64.0 * after and after <= 64.0 * lam
+            if low < after < high and close_by and abs(step) <= 0.5 * before:
                 before = abs(step)
             else:
                 after = lam / 16.0 if low == 0.0 else np.sqrt(low) * np.sqrt(high)
@@ -223,11 +223,11 @@ def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, flo
 def _filled(point: KKTPoint, parts: list[tuple[Any, float]]) -> KKTPoint:
     """Return the point with exact masses, which theta may miss by rounding."""
     q = point.q
-    for index, mass in parts:
+    for index, target in parts:
         total = float(q[index].sum())
-        if abs(total - mass) > 1e-9 * mass and 0.0 < total < np.inf:
+        if abs(total - target) > 1e-9 * target and 0.0 < total < np.inf:
             q = q.copy()
-            q[index] *= mass / total
+            q[index] *= target / total
     return point if q is point.q else replace(point, q=q)
 
 
@@ -246,8 +246,8 @@ def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> K
     above, below = h.value(high.q) - radius, h.value(low.q) - radius
     if not np.isfinite(above):
         return low
-    share = -below / (above - below)
-    return replace(low, q=share * high.q + (1.0 - share) * low.q)
+    fraction = -below / (above - below)
+    return replace(low, q=fraction * high.q + (1.0 - fraction) * low.q)
 
 
 def _multiplier(
@@ -324,9 +324,9 @@ def _mix(
         missing = mass - float(q_o.sum())
         if left < right:
             more = equation(u - left, lam)[0] - q_o
-            share = missing / float(more.sum())
-            if 0.0 < share <= 1.0:
-                q_o = q_o + share * more
+            fraction = missing / float(more.sum())
+            if 0.0 < fraction <= 1.0:
+                q_o = q_o + fraction * more
         elif abs(missing) <= 1e-6 * mass:  # what theta cannot resolve, to first order
             most = float(w_o.sum())
             if 0.0 < most < np.inf:
@@ -378,9 +378,9 @@ class SimplexSublevelSet(BoundSimplex):
         solution without the ball if it is inside, the one point that the least ball leaves, or a root."""
         h, radius = self.h, self.radius
         if not self.is_point:
-            found = h.compiled(v, self.samples, radius, prox)
-            if found is not None:
-                return found
+            solution = h.compiled(v, self.samples, radius, prox)
+            if solution is not None:
+                return solution
             q = self.simplex.project(v) if prox else self._vertex(v)
             if h.height(q) <= radius:
                 return q, None

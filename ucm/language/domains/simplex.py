@@ -108,24 +108,24 @@ class CappedSimplex(SimplexDomain):
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
         """Return the error message for a cap below the `least` one that leaves a point."""
-        unit, total, mass = self._unit(samples), min(samples.totals), samples.groups[0][1]
+        unit, total, target = self._unit(samples), min(samples.totals), samples.groups[0][1]
         entries = "entries" if samples.weights is None else "entries, by their weights,"
         if self.nu is None:
-            share = f" / {unit:g}" if self.relative else ""
+            divisor = f" / {unit:g}" if self.relative else ""
             return (
-                f"{self!r}: empty, {named(self.given, 'cap')}{share} times {total:.6g} {entries} is below "
-                f"{mass:g}; {subject(self.given, 'cap')} must be at least {unit * least:.6g}"
+                f"{self!r}: empty, {named(self.given, 'cap')}{divisor} times {total:.6g} {entries} is below "
+                f"{target:g}; {subject(self.given, 'cap')} must be at least {unit * least:.6g}"
             )
         name, nu = subject(self.nu, "nu").removeprefix("the "), value(self.nu)
         of_class = samples.population is not None and total in samples.population[1:]
         smallest = min(samples.population[1:]) if samples.population is not None and of_class else total
         how = " (= 2 min(m+, m-)/m)" if of_class else ""
-        most = f"{2.0 * smallest / (unit * mass):.6g}{how}"
+        most = f"{2.0 * smallest / (unit * target):.6g}{how}"
         if not 0.0 < nu < math.inf:
             return f"{self!r}: {name} must be positive and at most {most}, got {nu:g}"
         return (
             f"{self!r}: empty, the cap 2/(m nu) = {2.0 / (unit * nu):.4g} times {total:.6g} {entries} is "
-            f"below {mass:g}; {name} must be at most {most}"
+            f"below {target:g}; {name} must be at most {most}"
         )
 
     def size(self) -> Size:
@@ -204,18 +204,18 @@ class Capped(BoundSimplex):
     def _above(self) -> list[MassConstraint]:
         """The mass constraints of the part of q above its floor."""
         s = self.samples
-        found: list[MassConstraint] = []
-        for (index, whole), n, total in zip(s.groups, s.sizes, s.totals, strict=True):
+        constraints: list[MassConstraint] = []
+        for (index, target), n, total in zip(s.groups, s.sizes, s.totals, strict=True):
             c = None if s.weights is None else s.weights[index]
-            mass = max(whole - self.floor * total, 0.0) if self.floor else whole
+            mass = max(target - self.floor * total, 0.0) if self.floor else target
             top = self.cap - self.floor
             if c is None or top == math.inf or (n and float(c.min()) == float(c.max())):
                 one = 1.0 if c is None or not n else float(c[0])
                 cap: Any = max(top * one, mass / max(n, 1), _TINY)
             else:
                 cap = min(max(top, mass / total, _TINY), max(mass, _TINY) / float(c.min())) * c
-            found.append(MassConstraint(index, n, mass, cap))
-        return found
+            constraints.append(MassConstraint(index, n, mass, cap))
+        return constraints
 
     def project(self, v: Vec) -> Vec:
         v = vector(v)
@@ -226,12 +226,12 @@ class Capped(BoundSimplex):
             return q
         v = v - self._base
         for g in self._above:
-            own = v[g.entries]
+            entries = v[g.entries]
             if isinstance(g.cap, float) and g.mass > 0.0:
-                ref, shift = native.threshold(own, g.cap, g.mass)
-                q[g.entries] = np.clip((own - ref) - shift, 0.0, g.cap)
+                ref, shift = native.threshold(entries, g.cap, g.mass)
+                q[g.entries] = np.clip((entries - ref) - shift, 0.0, g.cap)
             else:
-                q[g.entries] = clip_to_mass(own, np.zeros(g.size) + g.most, g.mass)
+                q[g.entries] = clip_to_mass(entries, np.zeros(g.size) + g.most, g.mass)
         return q + self._base
 
     def jacobian(self, v: Vec) -> Jacobian:
@@ -249,8 +249,8 @@ class Capped(BoundSimplex):
         g, base = vector(g), self._base
         q, height = np.empty_like(g), float((base * g).sum()) if self.floor else 0.0
         for part in self._above:
-            own, top, _ = native.fill_to_mass(g[part.entries], part.cap, part.mass)
-            q[part.entries], height = own, height + top
+            entries, top, _ = native.fill_to_mass(g[part.entries], part.cap, part.mass)
+            q[part.entries], height = entries, height + top
         return height, q + base if self.floor else q
 
     def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
@@ -262,8 +262,8 @@ class Capped(BoundSimplex):
         why = s.missing(self.declared)
         if why is not None:
             return why
-        mass = s.groups[0][1]
-        least, most = mass / min(s.totals), mass / max(s.totals)
+        target = s.groups[0][1]
+        least, most = target / min(s.totals), target / max(s.totals)
         if self.cap >= least * (1.0 - ROUNDING) and self.floor <= most * (1.0 + ROUNDING):
             return None
         return self.declared.too_small(s, least)
@@ -273,6 +273,6 @@ class Capped(BoundSimplex):
         for k, g in enumerate(self._above):
             upper[g.entries] = g.most
             ones[k, g.entries] = 1.0
-        sums = np.array([mass for _, mass in self.samples.groups])
+        sums = np.array([total for _, total in self.samples.groups])
         base = np.zeros(dim) + self._base
         return Polyhedron(base, base + upper, ones.tocsr(), sums, sums)

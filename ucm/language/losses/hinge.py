@@ -52,8 +52,8 @@ class _PowerHinge(SubsetLoss, ConvexLoss):
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         if self.p == 1.0:
             return ((v > 0.0) & (v < 1.0)).astype(float)
-        rest = np.maximum(v - s, 0.0)  # t (s/p)^e, and l*''(s) = (s/p)^e e / s
-        return np.divide(s, s + rest / (self.p - 1.0), out=np.zeros_like(s), where=s > 0.0)
+        difference = np.maximum(v - s, 0.0)  # t (s/p)^e, and l*''(s) = (s/p)^e e / s
+        return np.divide(s, s + difference / (self.p - 1.0), out=np.zeros_like(s), where=s > 0.0)
 
     def gradient(self, u: Vec) -> Vec:
         u = np.asarray(u, dtype=float)
@@ -178,8 +178,8 @@ class HuberHinge(SubsetLoss, ConvexLoss):
 
     def each(self, margin: Vec) -> Vec:
         delta, u = value(self.delta), np.maximum(1.0 - margin, 0.0)
-        bent = np.minimum(u, delta)
-        return u - bent + 0.5 * bent * bent / delta
+        clipped = np.minimum(u, delta)
+        return u - clipped + 0.5 * clipped * clipped / delta
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)

@@ -41,7 +41,7 @@ _ROUNDING = 1e-14  # of an inner product
 
 def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
     """Return the splits of the nodes under the field `name`, their paths without it."""
-    return {path[1:]: share for path, share in splits.items() if path and path[0] == name}
+    return {path[1:]: split for path, split in splits.items() if path and path[0] == name}
 
 
 def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
@@ -75,22 +75,22 @@ class CoefficientSpace:
         declared = _operands(self.domain)
         if self.bound is None:
             return [*declared]
-        found = [D.bind(self.bound) for D in declared]
-        known = [D for D in found if D.on_simplex] or [Simplex().bind(self.bound)]
-        return known + [D for D in found if not D.on_simplex]
+        domains = [D.bind(self.bound) for D in declared]
+        on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(self.bound)]
+        return on_simplex + [D for D in domains if not D.on_simplex]
 
     def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
         """Return one block for each piece, the first with the image, and the couplings that make them
         equal."""
         weight = 0.0 if self.samples is None else 1.0
         classes = None if self.bound is None else self.bound.classes
-        first, *rest = self.pieces
+        first, *coupled = self.pieces
         blocks = [Block(image, first, classes, self.samples, weight)]
         meets: list[Coupling] = []
-        if rest:
+        if coupled:
             nothing, none = ZeroMap(image.shape[0], self.dim), np.zeros(self.dim)
             one, minus = IdentityMap(self.dim), IdentityMap(self.dim, -1.0)
-            blocks += [Block(nothing, d, classes) for d in rest]
+            blocks += [Block(nothing, d, classes) for d in coupled]
             meets += [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
         return blocks, meets
 
@@ -104,17 +104,17 @@ class CoefficientSpace:
         For any shares s_k of the pieces D_k but the first, some of them 0:
         `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
         """
-        first, *rest = self.pieces
+        first, *coupled = self.pieces
         top, q = first.support(g)
-        if not rest:
+        if not coupled:
             return top, q
-        bounds = [top, *(d.support(g)[0] for d in rest)]
-        shares = [(d, splits[(str(k),)]) for k, d in enumerate(rest, 1) if (str(k),) in splits]
+        bounds = [top, *(d.support(g)[0] for d in coupled)]
+        shares = [(d, splits[(str(k),)]) for k, d in enumerate(coupled, 1) if (str(k),) in splits]
         costs = [d.support(s)[0] for d, s in shares]
         every = tuple(range(len(shares)))
-        for taken in {*((k,) for k in every), every} - {()}:
-            left = g - sum((shares[k][1] for k in taken), start=np.zeros(self.dim))
-            bounds.append(first.support(left)[0] + sum(costs[k] for k in taken))
+        for subset in {*((k,) for k in every), every} - {()}:
+            remainder = g - sum((shares[k][1] for k in subset), start=np.zeros(self.dim))
+            bounds.append(first.support(remainder)[0] + sum(costs[k] for k in subset))
         return min(bounds), None
 
     def infeasibility_reason(self) -> str | None:
@@ -124,15 +124,15 @@ class CoefficientSpace:
 
     def cvxpy(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
         """Return CVXPY constraints, from the declared domains."""
-        found = []
+        constraints = []
         for D in _operands(self.domain):
             size = D.size()
             number = None if size is None else scope.of(size)
             if self.bound is None:
-                found += D.cvxpy(q, number)
+                constraints += D.cvxpy(q, number)
             else:
-                found += D.inside(q, number, self.bound)
-        return found if self.bound is None else [*found, *self.bound.cvxpy(q)]
+                constraints += D.inside(q, number, self.bound)
+        return constraints if self.bound is None else [*constraints, *self.bound.cvxpy(q)]
 
 
 def _operands(domain: Domain) -> list[Domain]:

@@ -92,8 +92,8 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
     if isinstance(penalty, GroupLasso):
         eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
         weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
-        own = [(r, eye[:, penalty.groups == g]) for r, g in zip(weights, groups, strict=True) if r > 0.0]
-        return [transform(E, Ball(np.zeros(E.shape[1]), c * float(r))) for r, E in own]
+        sections = [(r, eye[:, penalty.groups == g]) for r, g in zip(weights, groups, strict=True) if r > 0.0]
+        return [transform(E, Ball(np.zeros(E.shape[1]), c * float(r))) for r, E in sections]
     raise CompositionError(
         f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
         "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "
@@ -127,12 +127,14 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
     """Return `{c x : x in A}`; constant factors are folded into one."""
     factor = as_factor(c)
     if factor is None:
-        what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
-        raise CompositionError(f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U")
+        reason = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
+        raise CompositionError(
+            f"{a!r}: {reason}; a set is multiplied by a number, and by a matrix with M @ U"
+        )
     if isinstance(factor, float) and isinstance(a, LinearCombination):
-        (inner, U), *others = a.parts
-        if not others and isinstance(inner, float):
-            factor, a = factor * inner, U
+        (number, U), *more = a.parts
+        if not more and isinstance(number, float):
+            factor, a = factor * number, U
     return a if factor == 1.0 else LinearCombination(((factor, a),))
 
 

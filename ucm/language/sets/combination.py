@@ -60,10 +60,10 @@ class Combination(UncertaintySet):
     def lower(self, data: Data) -> LoweredSet:
         centers, blocks, couplings = [], [], []
         for k, (U, L) in enumerate(self.terms()):
-            inner = U.lower(data)
-            centers.append(times(L, inner.center))
-            couplings += reindexed(inner.couplings, str(k), len(blocks))
-            blocks += [_moved(L, b) for b in inner.blocks]
+            image = U.lower(data)
+            centers.append(times(L, image.center))
+            couplings += reindexed(image.couplings, str(k), len(blocks))
+            blocks += [_moved(L, b) for b in image.blocks]
         return LoweredSet(reduce(add, centers), tuple(blocks), tuple(couplings))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
@@ -74,26 +74,26 @@ class Combination(UncertaintySet):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         points, constraints = [], []
         for U, L in self.terms():
-            x, own = U.cvxpy(data, scope)
+            x, inside = U.cvxpy(data, scope)
             if isinstance(L, Expression):
                 # a parameter times a variable is DPP; times an expression with another one it is not
                 z = scope.unit(data.scale) * cp.Variable(x.shape)
-                x, own = scope.of(L, signed=True) * z, [*own, z == x]
+                x, inside = scope.of(L, signed=True) * z, [*inside, z == x]
             else:
                 x = times(L, x)
             points.append(x)
-            constraints += own
+            constraints += inside
         return reduce(add, points), constraints
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         height, points = 0.0, []
         for k, (U, L) in enumerate(self.terms()):
-            inner = times(L if is_number(L) else L.T, d)
-            own, x = U.support(data, inner, subpaths(splits, str(k)))
-            height += own
+            direction = times(L if is_number(L) else L.T, d)
+            value, x = U.support(data, direction, subpaths(splits, str(k)))
+            height += value
             points.append(x if x is None else times(L, x))
-        known = all(x is not None for x in points)
-        return height, reduce(add, points) if known else None
+        exact = all(x is not None for x in points)
+        return height, reduce(add, points) if exact else None
 
     def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
         return sum(

@@ -132,11 +132,11 @@ def ReducedHull(
     >>> print(ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.3)))
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, q_i ≤ 2/(m ν)},  ν = 0.3
     """
-    own = _samples(samples, "ReducedHull")
-    if "signed" in kinds_of(own):
+    points = _samples(samples, "ReducedHull")
+    if "signed" in kinds_of(points):
         raise CompositionError(
-            f"ReducedHull: expected pos or neg, got {brief(own)}; over all samples "
+            f"ReducedHull: expected pos or neg, got {brief(points)}; over all samples "
             "write Hull(signed, weights=CappedSimplex(cap))"
         )
-    exactly_one(f"ReducedHull({own!r})", eta=eta, nu=nu)
-    return Hull(own, weights=CappedSimplex(eta, nu=nu))
+    exactly_one(f"ReducedHull({points!r})", eta=eta, nu=nu)
+    return Hull(points, weights=CappedSimplex(eta, nu=nu))

@@ -108,8 +108,8 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
                     f"{brief(U)}; bound it, as by U & Ball(0, r)"
                 )
             plain = not image.center.any() and not any(c.offset.any() for c in image.couplings)
-            own = [(b.domain, b.map.shape[1]) for b in image.blocks]
-            operands.append((own, unit_of([D for D, _ in own], plain)))
+            domains = [(b.domain, b.map.shape[1]) for b in image.blocks]
+            operands.append((domains, unit_of([D for D, _ in domains], plain)))
         return images, convex_combination(operands)
 
     def combination(self, data: Data) -> ConvexCombination:
@@ -126,21 +126,21 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         if centers:  # the shares stand behind the parameters
             maps.append(MatrixMap(np.column_stack(centers)))
         parts = zip((p.where for o in domain.operands for p in o.parts), blocks, strict=True)
-        whole = Block(
+        block = Block(
             maps[0] if len(maps) == 1 else HStack(*maps),
             domain,
             parts=tuple((where, b) for where, b in parts if b.samples is not None),
         )
         meets = [self._coupled(g, c, domain) for g, image in enumerate(images) for c in image.couplings]
-        return LoweredSet(np.zeros(n), (whole,), tuple(meets))
+        return LoweredSet(np.zeros(n), (block,), tuple(meets))
 
     def _coupled(self, g: int, c: Coupling, domain: ConvexCombination) -> Coupling:
         """Return `offset + sum_j B_j q_j = 0` of the operand g, times its share."""
-        own, height = dict(c.terms), c.offset.size
+        terms, height = dict(c.terms), c.offset.size
         maps: list[LinearMap] = []
         for k, o in enumerate(domain.operands):
             for j, p in enumerate(o.parts):
-                maps.append(own[j] if k == g and j in own else ZeroMap(height, p.size))
+                maps.append(terms[j] if k == g and j in terms else ZeroMap(height, p.size))
         for k, o in enumerate(domain.operands):
             if o.unit:
                 offset = c.offset / o.unit if k == g else np.zeros(height)
