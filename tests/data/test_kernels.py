@@ -20,7 +20,7 @@ from ucm import models
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.language.models import psvm
-from ucm.solvers.smo.state import State
+from ucm.solvers.smo.solver import PairUpdates
 
 MODELS = {
     "nu_svm": models.nu_svm(0.3),
@@ -161,14 +161,14 @@ def test_the_whole_gram_is_never_formed_beyond_the_memory(monkeypatch: pytest.Mo
     X, y = sample(500)
     limit = 0.5  # of the 1.9 MB
     largest = 0
-    inner = State.__init__
+    inner = PairUpdates.__init__
 
-    def watched(self: State, *arguments: Any) -> None:
+    def watched(self: PairUpdates, *arguments: Any) -> None:
         nonlocal largest
         inner(self, *arguments)
         largest = max(largest, self.arrays["store"].nbytes)
 
-    monkeypatch.setattr(State, "__init__", watched)
+    monkeypatch.setattr(PairUpdates, "__init__", watched)
     plain = ucm.solve(psvm(1.5, 1.0), X, y, kernel="rbf", tol=1e-7)
     whole, largest = largest, 0
     tight = ucm.solve(psvm(1.5, 1.0), X, y, kernel="rbf", tol=1e-7, cache_size=limit)

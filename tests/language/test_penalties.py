@@ -19,7 +19,7 @@ from ucm import L1, L2, GroupLasso, GroupMCP, Hinge, Logistic, NonNegative, Norm
 from ucm.language.parameter import Numbers
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.objective import proximal_step
-from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
+from ucm.solvers.objective.quadratic_models import ProximalQuadratic
 
 BUNDLED = ("breast_cancer", "wine", "iris", "digits")
 SETS = (*BUNDLED, "ida_heart")

@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.native.coordinate import boxed_columns, boxed_quadratic
 from ucm.solvers.objective import l1_newton, proximal_step
+from ucm.solvers.objective.quadratic_models import boxed_columns, boxed_quadratic
 
 
 def _missed(H: Any, r0: Any, x: Any, lower: Any, upper: Any, ridge: float) -> float:

@@ -19,8 +19,8 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
-from ucm.native.coordinate import boxed_quadratic
 from ucm.solvers import HiGHS, ProxALM
+from ucm.solvers.objective.quadratic_models import boxed_quadratic
 from ucm.solvers.programs import _SHORT, LinearProgram, accuracy, attempt
 
 Matrix = NDArray[np.float64]

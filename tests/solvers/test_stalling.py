@@ -20,7 +20,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Session, Solver
 from ucm.solvers import APG, DCA, SSNAL, Conic, LevelSetNewton, ProxNewton, TrustRegionSecular
-from ucm.solvers.objective.with_fallback import WithFallback
+from ucm.solvers.objective.sessions import WithFallback
 
 LINE = np.arange(20.0)[:, None]
 HALVES = np.where(np.arange(20) < 10, 1.0, -1.0)

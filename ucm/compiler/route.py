@@ -18,7 +18,7 @@ from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers import DCA, OutOfCoreActiveSet
-from ucm.solvers.objective.with_fallback import WithFallback
+from ucm.solvers.objective.sessions import WithFallback
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 

@@ -21,6 +21,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import SolverError
 from ucm.evidence.certificate import bracket, fault, interval
 from ucm.evidence.feasible_point import INSIDE
+from ucm.forms.objective import balance
 from ucm.forms.out_of_core import HullProof, LossProof, RowHulls, RowLosses
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
@@ -265,7 +266,7 @@ def _lower_bound(
         still.append(np.clip(rest, low, top))
         rest = rest - still[-1]
     signed = data.y * (c * sum(point) + plane.margin)
-    keep = _balance(signed)
+    keep = balance(signed)
     outside = float(np.abs(rest).max(initial=0.0))
     penalties = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     flat = not (plane.normal.any() or normal.indefinite)
@@ -377,14 +378,6 @@ def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec,
             up = above(middle)
             low, high = np.where(up, middle, low), np.where(up, high, middle)
     return low, high
-
-
-def _balance(signed: Vec) -> Vec:
-    """Factors in [0, 1], one for the positive and one for the negative entries, after which they sum to 0."""
-    up, down = np.maximum(signed, 0.0).sum(), -np.minimum(signed, 0.0).sum()
-    if not (up > 0.0 and down > 0.0):
-        return np.zeros(signed.size)
-    return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
 
 
 # --- unattained and local minima ----------------------------------------------------------------------

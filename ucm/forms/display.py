@@ -72,10 +72,10 @@ def sheet(title: str, facts: Mapping[str, Any], *more: Any) -> Raw:
         for name, x in facts.items()
         if x is not None
     ]
-    rest = [x if isinstance(x, Raw) else f"<div>{escape(str(x))}</div>" for x in more if x]
+    paragraphs = [x if isinstance(x, Raw) else f"<div>{escape(str(x))}</div>" for x in more if x]
     return Raw(
         f"<div class='ucm' style='margin:.4em 0'><strong>{escape(title)}</strong>"
-        f"{table(rows) if rows else ''}{''.join(rest)}</div>"
+        f"{table(rows) if rows else ''}{''.join(paragraphs)}</div>"
     )
 
 

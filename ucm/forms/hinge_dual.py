@@ -10,6 +10,7 @@ import numpy as np
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Vec
 from ucm.forms.answer import Expected
+from ucm.forms.objective import balance
 
 
 def slacks(a: Vec, C: Vec, p: float) -> Vec:
@@ -54,13 +55,7 @@ class HingeDual:
     def feasible(self, a: Vec) -> Vec:
         """Return feasible multipliers: not negative, y'a = 0 by scaling down the heavier class."""
         a = np.clip(a, 0.0, self.C if self.p == 1.0 else None)
-        positive = self.y > 0
-        plus, minus = float(a[positive].sum()), float(a[~positive].sum())
-        if plus == 0.0 or minus == 0.0:
-            return np.zeros_like(a)
-        a[positive] *= min(1.0, minus / plus)
-        a[~positive] *= min(1.0, plus / minus)
-        return a
+        return a * balance(self.y * a)
 
     def levels(self, a: Vec, F: Vec) -> tuple[float, float]:
         """Return the largest `F_i = y_i (1 - xi_i) - f_i` with an increasable `y_i a_i`, and the least with a

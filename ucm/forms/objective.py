@@ -95,9 +95,9 @@ class Composite:
         ends = X.max(axis=0), -X.min(axis=0)
         high, low = (v.toarray().ravel() if sparse.issparse(v) else v for v in ends)
         most = np.maximum(high, low)
-        kept = w.copy()
-        kept[used[np.abs(w[used]) * most <= _ROUNDING]] = 0.0
-        return kept
+        cleaned = w.copy()
+        cleaned[used[np.abs(w[used]) * most <= _ROUNDING]] = 0.0
+        return cleaned
 
     @functools.cached_property
     def entries(self) -> int:
@@ -210,10 +210,10 @@ class Composite:
         rest. Without margins each loss in turn takes as much as its domain allows.
         """
         if len(self.losses) == 1 or margin is None:
-            parts, rest = [], slopes
+            parts, remainder = [], slopes
             for loss, c in self.parts:
-                parts.append(_inside(loss, c, rest))
-                rest = rest - parts[-1]
+                parts.append(_inside(loss, c, remainder))
+                remainder = remainder - parts[-1]
             return parts
         each = list(self.parts)
         parts = [slopes_of([one], margin) for one in each]
@@ -225,10 +225,10 @@ class Composite:
                     for loss, c in (each[k] for k in kinked)
                 ]
             )
-            nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
+            nearest, remainder = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
-                taken = np.where(nearest == place, parts[k] + rest, parts[k])
-                parts[k] = _inside(*each[k], taken)
+                enlarged = np.where(nearest == place, parts[k] + remainder, parts[k])
+                parts[k] = _inside(*each[k], enlarged)
         return parts
 
     @functools.cached_property
@@ -251,18 +251,14 @@ class Composite:
         tilted = bool(tilt.margin.any())
         beta = sum(alpha) + tilt.margin if tilted else sum(alpha)
         signed = self.y * beta
-        up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
-        less_up = less_down = 0.0
-        if up > 0.0 and down > 0.0:
-            less_up, less_down = min(1.0, down / up), min(1.0, up / down)
-        keep = (less_up - less_down) * (signed > 0.0) + less_down
+        keep = balance(signed)
         z = self.adjoint(np.multiply(keep, beta))
-        conjugate, share, violation = self.penalty.conjugate_bound(
+        conjugate, fraction, violation = self.penalty.conjugate_bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
         )
-        keep, bound = share * keep, -conjugate
-        rest = self.shares(-tilt.margin, None) if tilted else [0.0] * len(alpha)
-        for (loss, c), a, base in zip(self.parts, alpha, rest, strict=True):
+        keep, bound = fraction * keep, -conjugate
+        base_points = self.shares(-tilt.margin, None) if tilted else [0.0] * len(alpha)
+        for (loss, c), a, base in zip(self.parts, alpha, base_points, strict=True):
             point = base + keep * (a - base) if tilted else keep * a
             bound += loss.offset * float(point.sum())
             if c is None:
@@ -277,8 +273,8 @@ def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
     """Return `l''(o - t_i)` of a smooth loss."""
     u = loss.offset - margin
     s = loss.gradient(u)
-    share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
-    return share / np.maximum(1.0 - share, 1e-15)
+    slope = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
+    return slope / np.maximum(1.0 - slope, 1e-15)
 
 
 def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Vec:
@@ -293,7 +289,15 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
 def class_totals(c: Vec | None, y: Vec) -> Vec:
     """Return the sums of the weights of class +1 and of class -1. At w = 0 a loss of all samples is a loss of
     two samples with these weights."""
-    return np.array([own.sum() if c is None else c[own].sum() for own in (y > 0.0, y < 0.0)])
+    return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
+
+
+def balance(signed: Vec) -> Vec:
+    """Return a factor in [0, 1] for the positive and one for the negative entries, which then sum to 0."""
+    up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
+    if not (up > 0.0 and down > 0.0):
+        return np.zeros(signed.size)
+    return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
 
 
 def _times(c: Vec, s: float | Vec) -> Vec:
@@ -314,17 +318,17 @@ def weighed(
 
     Losses that differ in their class or group only become one loss.
     """
-    found: dict[ConvexLoss, Vec | None] = {}
+    weights: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)
         counts = loss.counts(data.y, data.groups)
-        if counts is None and everywhere not in found:
-            found[everywhere] = data.weights
+        if counts is None and everywhere not in weights:
+            weights[everywhere] = data.weights
             continue
         c = data.factors if counts is None else np.where(counts, factor * data.factors, 0.0)
-        before = found.get(everywhere, 0.0)
-        found[everywhere] = c + (1.0 if before is None else before)
-    return tuple(found), tuple(found.values())
+        previous = weights.get(everywhere, 0.0)
+        weights[everywhere] = c + (1.0 if previous is None else previous)
+    return tuple(weights), tuple(weights.values())
 
 
 @dataclass(frozen=True)
@@ -407,13 +411,13 @@ class DifferenceOfConvex:
             return total
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
-        bent = any(loss.slope() is None for loss in losses)
-        places = np.array([*kinks, *(_EVEN if bent else ())])
+        curved = any(loss.slope() is None for loss in losses)
+        places = np.array([*kinks, *(_EVEN if curved else ())])
         tried = heights(places)
         least = float(tried.min())
-        near = places[tried <= least + _SAME * abs(least)]
-        best = float(near[np.argmin(np.abs(near))])
-        if bent:
+        minimisers = places[tried <= least + _SAME * abs(least)]
+        best = float(minimisers[np.argmin(np.abs(minimisers))])
+        if curved:
             low = float(places[places < best].max(initial=-_WIDE))
             high = float(places[places > best].min(initial=_WIDE))
             for _ in range(_ROUNDS):

@@ -119,9 +119,9 @@ def _root(f: Callable[[float], float], low: float, high: float, target: float) -
     """Find the root of `f - target` for a decreasing f, to the last bit."""
     theta = 0.5 * (low + high)
     while low < theta < high:
-        found = f(theta)
-        if found == target:
+        value = f(theta)
+        if value == target:
             break
-        low, high = (low, theta) if found < target else (theta, high)
+        low, high = (low, theta) if value < target else (theta, high)
         theta = 0.5 * (low + high)
     return theta

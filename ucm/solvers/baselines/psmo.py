@@ -49,8 +49,8 @@ def step(
         hi *= 2.0
     if slope(hi) <= 0.0:
         return hi
-    found: Any = brentq(slope, 0.0, hi, xtol=1e-16 * hi)
-    return float(found)
+    root: Any = brentq(slope, 0.0, hi, xtol=1e-16 * hi)
+    return float(root)
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,22 @@ class PSMO(Solver[HingeDual]):
         for k in range(limit + 1):
             grows, falls = np.where(y > 0, a < most, a > 0), np.where(y > 0, a > 0, a < most)
             i = int(np.where(grows, F, -np.inf).argmax())
-            others = np.flatnonzero(falls & (F[i] > F))
-            if k % (monitor.trace or _CHECK) == 0 or k == limit or others.size == 0:
-                low = float(F[others].min()) if others.size else float(F[i])
+            violators = np.flatnonzero(falls & (F[i] > F))
+            if k % (monitor.trace or _CHECK) == 0 or k == limit or violators.size == 0:
+                low = float(F[violators].min()) if violators.size else float(F[i])
                 primal, gap = _gap(form, a, F, 0.5 * (float(F[i]) + low))
                 stop = monitor.report(k, primal, gap, lambda a=a: {"slopes": a.copy()})
-                if monitor.reached(gap) or others.size == 0:
+                if monitor.reached(gap) or violators.size == 0:
                     return Answer(slopes=a)
                 if stop:
                     return Answer(slopes=a).interrupted()
             if k == limit:
                 break
-            j = int(rng.choice(others))
-            room = (most[i] - a[i] if y[i] > 0 else a[i], a[j] if y[j] > 0 else most[j] - a[j])
+            j = int(rng.choice(violators))
+            bounds = (most[i] - a[i] if y[i] > 0 else a[i], a[j] if y[j] > 0 else most[j] - a[j])
             t = step(
                 float(F[i] - F[j]), max(float(K[i, i] + K[j, j] - 2.0 * K[i, j]), 0.0),
-                (a[i], y[i], C[i]), (a[j], y[j], C[j]), p, float(min(room)),
+                (a[i], y[i], C[i]), (a[j], y[j], C[j]), p, float(min(bounds)),
             )  # fmt: skip
             pair = [i, j]
             before = slacks(a[pair], C[pair], p)

@@ -124,13 +124,13 @@ class _ReducedHullBaseline(NearestPoint):
         at.operations += count * at.hulls.n + (0 if self.clipped else 2 * count * count)
         eta = float(d @ moves.sum(axis=0))
         cap = at.cap[at.hulls.group]
-        room = np.full(d.size, np.inf)
-        np.divide(np.where(d > 0.0, cap - at.a, -at.a), d, out=room, where=d != 0.0)
-        most = float(room.min())
+        reach = np.full(d.size, np.inf)
+        np.divide(np.where(d > 0.0, cap - at.a, -at.a), d, out=reach, where=d != 0.0)
+        most = float(reach.min())
         t = min(most, fall / eta) if eta > 1e-14 * size else most  # between equal points all weight moves
         if t <= 0.0:
             return False
-        at.a = np.where(room <= t, np.where(d > 0.0, cap, 0.0), np.clip(at.a + t * d, 0.0, cap))
+        at.a = np.where(reach <= t, np.where(d > 0.0, cap, 0.0), np.clip(at.a + t * d, 0.0, cap))
         at.H[chosen] += t * moves
         at.F = at.F + t * moves.sum(axis=0)
         return True
@@ -143,27 +143,27 @@ class _ReducedHullBaseline(NearestPoint):
         return answer
 
     def _run(self, at: _State, form: MinNorm, monitor: Monitor) -> Answer:
-        hulls, limit, done, moved = at.hulls, monitor.limit(_STEPS), 0, True
+        hulls, limit, steps, moved = at.hulls, monitor.limit(_STEPS), 0, True
         while True:
             W, gaps = hulls.norm(at.a, at.F), hulls.gaps(at.a, at.F)
             gap = float(gaps.sum()) / max(W * W, 1e-300)
             monitor.kernel_operations = at.operations
             monitor.passes = hulls.gram.computed / (2.0 * hulls.gram.m)
-            stop = monitor.report(done, -W, gap, lambda: {"q": hulls.blocks(form, at.a)})
+            stop = monitor.report(steps, -W, gap, lambda: {"q": hulls.blocks(form, at.a)})
             small = gaps.max() <= self.eps * W if self.stop == "paper" else monitor.reached(gap)
             if small or hulls.negligible(at.a, W, gap, monitor.zero):
                 return Answer()
             if stop:
                 return Answer().interrupted()
-            error = f'after {done} steps the relative gap is {gap:.2g}; use solver="smo"'
+            error = f'after {steps} steps the relative gap is {gap:.2g}; use solver="smo"'
             if not moved:
                 return Answer().ended("stalled", f"{self.name} stalled, no step lowers the norm: {error}")
-            if done >= limit:
+            if steps >= limit:
                 return Answer().ended("max_iter", f"{error}, or raise max_iter")
-            end = min(monitor.next(done, limit), done + math.ceil((done + 1) / _REPORTS))
-            while moved and done < end:
+            end = min(monitor.next(steps, limit), steps + math.ceil((steps + 1) / _REPORTS))
+            while moved and steps < end:
                 moved = self.step(at)
-                done += moved
+                steps += moved
 
 
 @dataclass(frozen=True)

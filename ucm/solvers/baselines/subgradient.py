@@ -58,7 +58,7 @@ class Subgradient(UnitSolver):
             monitor.passes += 1.0
             if height < best:
                 best, answer.q, answer.w = height, q, form.lift(v)
-            told = functools.partial(form.trace_record, v)
-            if monitor.report(k, best, float("nan"), told):
+            record = functools.partial(form.trace_record, v)
+            if monitor.report(k, best, float("nan"), record):
                 return answer.interrupted()
         return answer

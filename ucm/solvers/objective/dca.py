@@ -98,8 +98,8 @@ class DCA(Solver[DifferenceOfConvex]):
                 return start
             if start.status != "converged":
                 message = f"the convex problem to start from: {start.message}"
-                known = start.w is not None and _Iterate(form, start).height <= constant.height
-                return (start if known else constant.answer).ended(start.status, message)
+                usable = start.w is not None and _Iterate(form, start).height <= constant.height
+                return (start if usable else constant.answer).ended(start.status, message)
         best, end = self._descend(_Iterate(form, start), session, monitor)
         if constant.height < best.height and end.get("status") != "interrupted":
             best, end = self._descend(constant, session, monitor)
@@ -120,18 +120,18 @@ class DCA(Solver[DifferenceOfConvex]):
 
     def _descend(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict[str, Any]]:
         """Run DCA from one start to a critical point; return it, and changed fields of its answer."""
-        found, end = self._critical(at, session, monitor)
-        jumps = _separable(found.form) and self.stop == "gap"
+        point, end = self._critical(at, session, monitor)
+        jumps = _separable(point.form) and self.stop == "gap"
         while jumps and "status" not in end and monitor.may_continue and not monitor.timed_out:
-            ahead = found.apart()
+            ahead = point.apart()
             if ahead is None:
                 break
-            other, ended = self._critical(ahead, session, monitor)
-            if ended.get("status", "interrupted") != "interrupted":
+            other, other_end = self._critical(ahead, session, monitor)
+            if other_end.get("status", "interrupted") != "interrupted":
                 break  # no critical point: the one before is
-            found, end = other, ended
-        monitor.end_start(found.height)
-        return found, end
+            point, end = other, other_end
+        monitor.end_start(point.height)
+        return point, end
 
     def _critical(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict[str, Any]]:
         exact = max(1e-12, min(monitor.tol, 1e-10))
@@ -172,9 +172,9 @@ class _Inner:
         self.session, self.monitor = session, monitor
 
     def solve(self, form: Composite, tol: float, start: Answer | None = None) -> Answer:
-        own = self.monitor.child(tol)
-        answer = self.session.solve(form, own, start)
-        self.monitor.count_work(own)
+        inner_monitor = self.monitor.child(tol)
+        answer = self.session.solve(form, inner_monitor, start)
+        self.monitor.count_work(inner_monitor)
         return checked(answer, form.expected, self.session.name)
 
 
@@ -247,22 +247,22 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
     G, (lower, upper, c) = form.G, form.G.penalty.boxed or (0.0, 0.0, 0.0)
     g, h = -G.adjoint(G.gradient(margin)), G.curvature(margin)
     squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
-    mass = float(h.sum()) or 1.0
-    mean = np.asarray(G.X.T @ h) / mass
-    bend = np.asarray(squares.T @ h) - mass * mean * mean
+    total_weight = float(h.sum()) or 1.0
+    mean = np.asarray(G.X.T @ h) / total_weight
+    bend = np.asarray(squares.T @ h) - total_weight * mean * mean
 
     def height(v: Vec) -> Vec:
         s = np.abs(v)
         total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
         each = (p.each(s) for p in form.penalties)
-        return total - sum(own for own in each if own is not None)
+        return total - sum(value for value in each if value is not None)
 
-    here, gain, to = height(w), np.zeros(w.size), w
+    before, gain, to = height(w), np.zeros(w.size), w
     with np.errstate(over="ignore", invalid="ignore"):
-        far = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
-        for v in (np.zeros(w.size), w - far):
-            own = here - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
-            to, gain = np.where(own > gain, v, to), np.fmax(own, gain)
+        newton_step = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
+        for v in (np.zeros(w.size), w - newton_step):
+            decrease = before - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
+            to, gain = np.where(decrease > gain, v, to), np.fmax(decrease, gain)
     return gain, to, mean
 
 

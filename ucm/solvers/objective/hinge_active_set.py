@@ -29,11 +29,11 @@ class HingeActiveSet(SampleTables):
         X, y, tops = form.X, form.y, form.caps
         self.rows = [np.flatnonzero(y > 0.0), np.flatnonzero(y < 0.0)]
         caps = [tops[rows] for rows in self.rows]
-        most = np.array([own.max(initial=0.0) for own in caps])
+        most = np.array([c.max(initial=0.0) for c in caps])
         tables = [X[rows] for rows in self.rows]
         factors = np.array([1.0, -1.0])
         super().__init__(tables, most, np.full(2, np.inf), factors, form.unit_entries)
-        if any(own.min(initial=top) < top for own, top in zip(caps, most, strict=True)):
+        if any(c.min(initial=top) < top for c, top in zip(caps, most, strict=True)):
             self.row_caps = np.concatenate(caps)
         self.y = y
 
@@ -70,24 +70,24 @@ class HingeActiveSet(SampleTables):
         self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
         if start is None or start.slopes is None:
-            rest = self.levels(_COARSE)
-            level = FeatureLevel(self, rest.pop())
-            self.begin(level)
+            coarser = self.levels(_COARSE)
+            table = FeatureLevel(self, coarser.pop())
+            self.begin(table)
         else:
-            rest, level = [], FeatureLevel(self, 1)
+            coarser, table = [], FeatureLevel(self, 1)
             (w, b), slopes = start.plane, start.slopes
             q = np.concatenate([slopes[rows] for rows in self.rows])
-            level.begin_near(q, w * (2.0 * self.c / self.unit))
-            level.thetas[:] = self.offset - b / unit, self.offset + b / unit
-        level, status = self.descend(level, rest, monitor, _ENOUGH * monitor.tol, most)
-        parts = level.weights()
-        if level.stride > 1:  # of all samples, those that w stands for
-            parts = np.split(level.refined(1).V[0], self.sizes[:1])
+            table.begin_near(q, w * (2.0 * self.c / self.unit))
+            table.thetas[:] = self.offset - b / unit, self.offset + b / unit
+        table, status = self.descend(table, coarser, monitor, _ENOUGH * monitor.tol, most)
+        parts = table.weights()
+        if table.stride > 1:  # of all samples, those that w stands for
+            parts = np.split(table.refined(1).V[0], self.sizes[:1])
         alpha = np.empty(self.sizes.sum())
         for rows, q in zip(self.rows, parts, strict=True):
             alpha[rows] = q
-        b = 0.5 * float(level.thetas[1] - level.thetas[0]) * unit
+        b = 0.5 * float(table.thetas[1] - table.thetas[0]) * unit
         last = monitor.history[-1]["gap"] if monitor.history else np.inf
         left = f"{monitor.iterations} multiplier steps left a relative gap of {last:.2g}"
-        answer = Answer(w=level.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha)
+        answer = Answer(w=table.w * (self.unit / (2.0 * self.c)), b=b, slopes=alpha)
         return answer.after(status, left)

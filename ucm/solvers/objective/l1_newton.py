@@ -75,8 +75,8 @@ class L1Newton:
     ) -> tuple[Vec, float, Vec | None]:
         """Return the normal, the bias and the dual point that proves the tolerance, from a start; None in
         place of the dual point if the steps end before."""
-        walls, known = _walls(form), self._known(form)
-        if walls is None or not known:
+        walls, same_losses = _walls(form), self._takes(form)
+        if walls is None or not same_losses:
             return *at, None
         lower, upper, ridge = walls
         z, slopes, log, state = np.append(*at), np.empty(form.m), np.empty((_STEPS, 4)), self.state
@@ -86,13 +86,13 @@ class L1Newton:
         self.z = np.full(z.size, np.nan)  # the margins are not of this point any more
         margin, normal = map(np.ascontiguousarray, (form.linear.margin, form.linear.normal))
         self._take(v=margin, u=normal, lower=lower, upper=upper, z=z, a=slopes)
-        state["ridge"], state["tol"], state["begun"], done = ridge, _NEARLY * monitor.tol, 0, 0
+        state["ridge"], state["tol"], state["begun"], steps = ridge, _NEARLY * monitor.tol, 0, 0
         while True:
-            done += library.l1_newton(state, _STEPS - done, log[done:], _BUDGET)
+            steps += library.l1_newton(state, _STEPS - steps, log[steps:], _BUDGET)
             if state["status"] != _UNDERWAY or monitor.timed_out:
                 break
         spent = monitor.passes
-        for step, (value, gap, passes, _) in enumerate(log[:done].tolist()):
+        for step, (value, gap, passes, _) in enumerate(log[:steps].tolist()):
             monitor.passes = spent + passes
             monitor.report(step + 1, value, gap)
         self._count(monitor, float(state["systems"]))
@@ -101,7 +101,7 @@ class L1Newton:
             return *at, None
         return z[:-1], float(z[-1]), slopes if state["status"] == _PROVEN else None
 
-    def _known(self, form: Composite) -> bool:
+    def _takes(self, form: Composite) -> bool:
         """Return True if the steps apply to the losses of a form; take its loss and weights."""
         if form.losses is self.form.losses and form.weights is self.form.weights:
             return True
@@ -142,5 +142,5 @@ def _walls(form: Composite) -> tuple[Vec, Vec, float] | None:
     if boxed is None:
         return None
     lower, upper = (np.ascontiguousarray(np.broadcast_to(x, form.n), dtype=np.float64) for x in boxed[:2])
-    whole = (upper > 0.0).all() and (lower < 0.0).all() and np.isfinite(upper - lower).all()
-    return (lower, upper, boxed[2]) if whole else None
+    proper = (upper > 0.0).all() and (lower < 0.0).all() and np.isfinite(upper - lower).all()
+    return (lower, upper, boxed[2]) if proper else None

@@ -28,7 +28,7 @@ from ucm.forms.steps import MOST, Stall, growth
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.objective.hinge_active_set import HingeActiveSet
 from ucm.solvers.objective.proximal_step import ProximalIterate, penalised
-from ucm.solvers.objective.span_session import in_range_space
+from ucm.solvers.objective.sessions import in_range_space
 
 _FIRST = 1.0  # the first sigma, in slopes at margin o - 1
 _AGAIN = 10.0  # the first sigma near the solution of another problem, in units of _FIRST
@@ -122,12 +122,12 @@ class _Envelopes:
 
     def _slopes(self, margin: Vec) -> list[Vec]:
         """Return minus the slopes of each loss."""
-        found = []
+        slopes = []
         for k, (loss, c) in enumerate(self.parts):
             smooth = not self.kinked[k]
             s = loss.gradient(loss.offset - margin) if smooth else self._maximiser(k, margin)[0]
-            found.append(np.where(self.counted[k], c * s, 0.0))
-        return found
+            slopes.append(np.where(self.counted[k], c * s, 0.0))
+        return slopes
 
     def curvature(self, margin: Vec) -> Vec:
         """Return the second derivatives."""
@@ -149,8 +149,8 @@ class _Envelopes:
 
     def step(self, margin: Vec) -> float:
         """Return the squared change to the multipliers of these margins, over 2 sigma."""
-        known = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
-        moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in known if kinked)
+        changes = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
+        moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in changes if kinked)
         return moved / (2.0 * self.sigma)
 
 
@@ -190,9 +190,9 @@ class _Multipliers(Session[Composite]):
         begin = (np.zeros(form.n), 0.0) if start is None else start.plane
         at = ProximalIterate(form, begin, monitor, None, self.losses)
         limit, tol = monitor.limit(self.max_outer), monitor.tol
-        best, kept, outer, status = np.inf, Answer(w=at.w, b=at.b), 0, "max_iter"
+        best, answer, step, status = np.inf, Answer(w=at.w, b=at.b), 0, "max_iter"
         stalled = Stall()
-        for outer in range(1, limit + 1):
+        for step in range(1, limit + 1):
             with np.errstate(over="ignore", invalid="ignore"):
                 steps = self._minimise(at, monitor)
             at.t = form.margins(at.w, at.b)  # without the rounding of the steps
@@ -206,8 +206,8 @@ class _Multipliers(Session[Composite]):
             if left <= best:
                 # the dual point that the bound is of
                 best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
-                kept = Answer(w=at.w, b=at.b, slopes=slopes)
-            stop = monitor.report(outer, value, gap)
+                answer = Answer(w=at.w, b=at.b, slopes=slopes)
+            stop = monitor.report(step, value, gap)
             if monitor.reached(gap) and monitor.met(missed):
                 status = "converged"
                 break
@@ -222,7 +222,7 @@ class _Multipliers(Session[Composite]):
         if best <= tol and status == "max_iter":
             status = "converged"
         self.losses.sigma = _AGAIN * _FIRST * self.typical
-        return kept.after(status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}")
+        return answer.after(status, f"{step} multiplier steps left a relative gap or violation of {best:.2g}")
 
     def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:
         """Take Newton steps on the envelopes; return their number."""

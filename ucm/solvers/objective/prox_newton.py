@@ -16,9 +16,9 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Session, Solver
 from ucm.solvers.objective.l1_newton import L1Newton
-from ucm.solvers.objective.newton_cg import NewtonCG
 from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penalised
-from ucm.solvers.objective.span_session import in_range_space
+from ucm.solvers.objective.quadratic_models import NewtonCG
+from ucm.solvers.objective.sessions import in_range_space
 
 _ENOUGH = 0.3  # of the tolerance
 _NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
@@ -101,7 +101,7 @@ class _Steps(Session[Composite]):
 
     def _descend(self, at: ProximalIterate, monitor: Monitor) -> tuple[str, str]:
         """Iterate; return the status and a description of the remaining error."""
-        step, stuck, known, tol = 0, 0, (np.inf, np.inf), monitor.tol
+        step, stuck, previous, tol = 0, 0, (np.inf, np.inf), monitor.tol
         limit = monitor.limit(self.max_iter)
         for step in range(1, limit + 1):
             at.look()
@@ -115,10 +115,10 @@ class _Steps(Session[Composite]):
             if monitor.timed_out:
                 return "interrupted", ""
             if looked:
-                value, gap = known
+                value, gap = previous
                 if at.value > (1.0 - _FALL) * value and at.gap > 0.5 * gap:
                     break
-                known = at.value, at.gap
+                previous = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
             if at.ends(_NEARLY * tol) and monitor.met(at.missed):
                 if step < limit:

@@ -9,7 +9,7 @@ bias e is eliminated, which leaves the Gram matrix of the samples about their me
 form w'Qw in R is added to it. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
-see `ucm.solvers.objective.proximal_quadratic`. Large systems of L2 are solved by conjugate gradients.
+see `ucm.solvers.objective.quadratic_models`. Large systems of L2 are solved by conjugate gradients.
 
 The working set holds the features that are not 0 or whose slope leaves its walls, and the samples with
 h_i > 0. Samples on a straight part of a loss have the curvature of a parabola with their slope (Huber's
@@ -36,10 +36,8 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
-from ucm.native.coordinate import boxed_columns, boxed_quadratic
 from ucm.solvers.augmented_lagrangian import ridge_solve
-from ucm.solvers.objective.newton_cg import NewtonCG
-from ucm.solvers.objective.proximal_quadratic import ProximalQuadratic
+from ucm.solvers.objective.quadratic_models import NewtonCG, ProximalQuadratic, boxed_columns, boxed_quadratic
 
 LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
@@ -241,41 +239,41 @@ class ProximalIterate:
         if features is None:
             X = form.X
         else:
-            known = last is not None and np.array_equal(last.features, features)  # type: ignore[arg-type]
-            X = last.X if last and known else form.X[:, features]
+            same_features = last is not None and np.array_equal(last.features, features)  # type: ignore[arg-type]
+            X = last.X if last and same_features else form.X[:, features]
         h = self.losses.curvature(self.t)
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
             away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
             h[flat] = self.damping * np.abs(self.slopes[flat]) / away
         by_columns = self._by_columns(X.shape[1])
-        mass = float(h.sum()) or 1.0
+        total_weight = float(h.sum()) or 1.0
         if self.systems is not None:
-            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, h)
+            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / total_weight, total_weight, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if by_columns:
             columns = X.tocsc() if sparse.issparse(X) else np.asfortranarray(X)
-            mean = np.asarray(X.T @ h) / mass
-            self.model = _Model(features, X, _NONE, mean, mass, h, columns=columns)
+            mean = np.asarray(X.T @ h) / total_weight
+            self.model = _Model(features, X, _NONE, mean, total_weight, h, columns=columns)
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if self.rows:
-            mean, curved = np.asarray(X.T @ h) / mass, np.flatnonzero(h)
+            mean, curved = np.asarray(X.T @ h) / total_weight, np.flatnonzero(h)
             rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
             H = np.sqrt(h[curved])[:, None] * (rows - mean)
             self.monitor.systems += 1
-            self.model = _Model(None, X, H, mean, mass, h)
+            self.model = _Model(None, X, H, mean, total_weight, h)
             return self.model
         H, s = weighted_sums(X, h)
-        H -= np.outer(s, s / mass)
+        H -= np.outer(s, s / total_weight)
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
-        share = X.shape[1] / form.n
-        share *= share * np.count_nonzero(h) / form.m
-        self.monitor.hessian_passes += 0.5 * self.squares * share / form.entries * self.cost
+        fraction = X.shape[1] / form.n
+        fraction *= fraction * np.count_nonzero(h) / form.m
+        self.monitor.hessian_passes += 0.5 * self.squares * fraction / form.entries * self.cost
         self.monitor.systems += 1
-        self.model = _Model(features, X, H, s / mass, mass, h)
+        self.model = _Model(features, X, H, s / total_weight, total_weight, h)
         return self.model
 
     def advance(self) -> bool:
@@ -291,21 +289,21 @@ class ProximalIterate:
         g, w = model.of(self.g), model.of(self.w)
         d = self._direction(model, g - self.bend * model.mean, w)
         e = -self.bend / model.mass - float(model.mean @ d)
-        here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
-        self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
+        penalty, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
+        self.gain = penalty - self._penalty(w + d, model) - float(g @ d) - self.bend * e
         slack = _ROUNDING * abs(self.value)  # below it a step still makes the slopes better
         if not self.gain > -slack:
             return False
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
-        known, a = self.value - self.smooth - here, self._first(w, d, move, linear)
+        constant, a = self.value - self.smooth - penalty, self._first(w, d, move, linear)
         B = self.B
         if B is not None and model.features is not None:
             B = B[:, model.features]
         for _ in range(_HALVINGS):
             t, new = self.t + a * move, w + a * d
             smooth = self._smooth(t) + self._form(new, B)
-            value = smooth + self._penalty(new, model) + known - a * linear
+            value = smooth + self._penalty(new, model) + constant - a * linear
             if value <= self.value - _SUFFICIENT * a * self.gain + slack:
                 break
             a *= 0.5
@@ -352,8 +350,8 @@ class ProximalIterate:
                 H = H.copy()
                 H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
-            near = self.before <= _SECOND * abs(self.value)
-            if near and model.columns is None:  # else so exact a step costs more than another one
+            accurate = self.before <= _SECOND * abs(self.value)
+            if accurate and model.columns is None:  # else so exact a step costs more than another one
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
             walls, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
             if model.columns is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from ucm.data.gram import Gram
 from ucm.data.linear_map import Vec
 from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.nearest import KernelHulls
+from ucm.forms.objective import balance
 
 _WIDER = 1.5  # free variables that a level begins with, against those of the coarser one
 _FEW = 20  # more of them
@@ -34,8 +36,8 @@ class Pairs:
     index : (n,) the sample of each variable
     s, b, lo, hi : (n,) as above
     ends : (groups + 1,) where the groups begin: the variables of a group stand together
-    mass : (groups,) the sums
-    offset : twice the constant of the objective: of hulls the square of their centre
+    sums : (groups,) the sums
+    offset : twice the constant of the objective: of hulls the square of their center
     p, C : the exponent, and the (n,) weights of the losses; p = 1 without
     """
 
@@ -46,7 +48,7 @@ class Pairs:
     lo: Vec
     hi: Vec
     ends: NDArray[np.int64]
-    mass: Vec
+    sums: Vec
     offset: float = 0.0
     p: float = 1.0
     C: Vec = field(default_factory=lambda: np.empty(0))
@@ -57,11 +59,11 @@ class Pairs:
         order = np.argsort(hulls.group, kind="stable")
         ends = np.searchsorted(hulls.group[order], np.arange(hulls.mass.size + 1))
         top = hulls.cap[order]
-        found = cls(
+        pairs = cls(
             hulls.gram, hulls.index[order], hulls.s[order], hulls.center_products[order], np.zeros(hulls.n),
             top, ends, hulls.mass, hulls.square,
         )  # fmt: skip
-        return found, order
+        return pairs, order
 
     @classmethod
     def of_hinge(cls, form: HingeDual) -> Pairs:
@@ -91,8 +93,8 @@ class Pairs:
         """Return the indices of every stride-th variable of each group, or of each class for a loss."""
         parts: list[NDArray[np.intp]] = []
         for g in self.groups:
-            own = np.arange(g.start, g.stop)
-            for side in (own[self.hi[g] > 0.0], own[self.hi[g] <= 0.0]):
+            members = np.arange(g.start, g.stop)
+            for side in (members[self.hi[g] > 0.0], members[self.hi[g] <= 0.0]):
                 parts.append(side[::stride])
         return np.sort(np.concatenate(parts))
 
@@ -102,52 +104,38 @@ class Pairs:
         C = self.C[members] if self.hinge else self.C
         ends = np.searchsorted(members, self.ends)
         for k, g in enumerate(self.groups):
-            own = slice(ends[k], ends[k + 1])
+            part = slice(ends[k], ends[k + 1])
             for up in (True, False):
-                whole, here = (self.hi[g] > 0.0) == up, (hi[own] > 0.0) == up
-                if not here.any():
+                in_all, in_part = (self.hi[g] > 0.0) == up, (hi[part] > 0.0) == up
+                if not in_part.any():
                     continue
-                larger = np.count_nonzero(whole) / np.count_nonzero(here)
+                larger = np.count_nonzero(in_all) / np.count_nonzero(in_part)
                 for array in (lo, hi, C) if self.hinge else (lo, hi):
-                    array[own][here] *= larger
+                    array[part][in_part] *= larger
             if not self.hinge:
-                np.minimum(hi[own], self.mass[k], out=hi[own])
+                np.minimum(hi[part], self.sums[k], out=hi[part])
         index = np.arange(members.size)
         gram = self.gram.part(self.index[members])
         return replace(
-            self,
-            gram=gram,
-            index=index,
-            s=self.s[members],
-            b=self.b[members],
-            lo=lo,
-            hi=hi,
-            ends=ends,
-            C=C,
+            self, gram=gram, index=index, s=self.s[members], b=self.b[members], lo=lo, hi=hi, ends=ends, C=C
         )
 
-    def centre(self) -> Vec:
+    def center(self) -> Vec:
         """Return the start: equal weights in every group, or 0 for a loss."""
         u = np.zeros(self.n)
         if not self.hinge:
-            for g, mass in zip(self.groups, self.mass, strict=True):
-                u[g] = mass * self.hi[g] / self.hi[g].sum()
+            for g, total in zip(self.groups, self.sums, strict=True):
+                u[g] = total * self.hi[g] / self.hi[g].sum()
         return u
 
     def feasible(self, u: Vec) -> Vec:
         """Return a point near u that satisfies the bounds and the sums."""
         u = np.clip(u, self.lo, self.hi)
-        for g, mass in zip(self.groups, self.mass, strict=True):
-            total = float(u[g].sum())
+        for g, total in zip(self.groups, self.sums, strict=True):
             if self.hinge:
-                up = float(np.maximum(u[g], 0.0).sum())
-                down = up - total
-                if up == 0.0 or down == 0.0:
-                    u[g] = 0.0
-                else:
-                    u[g] = np.where(u[g] > 0.0, u[g] * min(1.0, down / up), u[g] * min(1.0, up / down))
-            elif abs(total - mass) > 1e-15 * mass:
-                u[g] = _shifted(u[g], self.lo[g], self.hi[g], mass)
+                u[g] *= balance(u[g])
+            elif abs(float(u[g].sum()) - total) > 1e-15 * total:
+                u[g] = _shifted(u[g], self.lo[g], self.hi[g], total)
         return u
 
     # --- the gradient, the gap -----------------------------------------------------------------------
@@ -172,24 +160,24 @@ class Pairs:
 
     def thresholds(self, u: Vec, F: Vec) -> Vec:
         """Return the multiplier theta of the sum of each group with the least gap."""
-        found = np.zeros(self.mass.size)
+        thresholds = np.zeros(self.sums.size)
         for k, g in enumerate(self.groups):
             if self.p == 1.0:
                 order = np.argsort(F[g], kind="stable")
                 width = np.cumsum((self.hi - self.lo)[g][order])
                 at = np.searchsorted(width, float((u - self.lo)[g].sum()) * (1.0 - 1e-12))
-                found[k] = F[g][order[min(int(at), order.size - 1)]]
+                thresholds[k] = F[g][order[min(int(at), order.size - 1)]]
             else:
-                found[k] = self._level(F - self.signs() * self.slacks(u), g)
-        return found
+                thresholds[k] = self._zero_of_slopes(F - self.signs() * self.slacks(u), g)
+        return thresholds
 
-    def _level(self, linear: Vec, g: slice) -> float:
+    def _zero_of_slopes(self, linear: Vec, g: slice) -> float:
         """Return the theta of a group at which the slopes of the losses sum to 0, for p > 1."""
-        y, p, C, own = self.signs()[g], self.p, self.C[g], linear[g]
-        reach = 1.0 + float(np.abs(own).max())
+        y, p, C, values = self.signs()[g], self.p, self.C[g], linear[g]
+        reach = 1.0 + float(np.abs(values).max())
 
         def excess(theta: float) -> float:
-            return float((y * C) @ np.maximum(y * (theta - own), 0.0) ** (p - 1.0))
+            return float((y * C) @ np.maximum(y * (theta - values), 0.0) ** (p - 1.0))
 
         return _root(excess, -reach, reach, 0.0)
 
@@ -229,20 +217,20 @@ class Pairs:
             lo, hi = self.lo[g], self.hi[g]
             order = np.argsort(F[g], kind="stable")
             width = np.cumsum((hi - lo)[order])
-            at = min(int(np.searchsorted(width, self.mass[k] - lo.sum())), order.size - 1)
+            at = min(int(np.searchsorted(width, self.sums[k] - lo.sum())), order.size - 1)
             off = F[g] - F[g][order[at]]
             some = min(off.size - 1, int(_WIDER * free / len(self.groups)) + _FEW)
             reach, span = max(2.0 * float(np.partition(np.abs(off), some)[some]), 1e-300), hi - lo
             equal = float(span.max()) == float(span.min())
-            u[g] = _shifted(lo + span * (0.5 - off / reach), lo, hi, self.mass[k], None if equal else span)
+            u[g] = _shifted(lo + span * (0.5 - off / reach), lo, hi, self.sums[k], None if equal else span)
         return u
 
 
-def _shifted(v: Vec, lo: Vec, hi: Vec, mass: float, weight: Vec | None = None) -> Vec:
-    """Return `clip(v - t weight, lo, hi)` with the sum `mass`; the default weight is 1."""
+def _shifted(v: Vec, lo: Vec, hi: Vec, total: float, weight: Vec | None = None) -> Vec:
+    """Return `clip(v - t weight, lo, hi)` with the sum `total`; the default weight is 1."""
     width = hi - lo
     if weight is None and float(width.max()) == float(width.min()):
-        ref, shift = native.threshold(v - lo, float(width[0]), mass - float(lo.sum()))
+        ref, shift = native.threshold(v - lo, float(width[0]), total - float(lo.sum()))
         return lo + np.clip((v - lo - ref) - shift, 0.0, width)
     w = np.ones(v.size) if weight is None else weight
 
@@ -250,19 +238,17 @@ def _shifted(v: Vec, lo: Vec, hi: Vec, mass: float, weight: Vec | None = None) -
         return np.clip(v - t * w, lo, hi)
 
     reach = float(((np.abs(v) + np.abs(hi) + np.abs(lo)) / w).max()) + 1e-300
-    u = of(_root(lambda t: -float(of(t).sum()), -reach, reach, -mass))
+    u = of(_root(lambda t: -float(of(t).sum()), -reach, reach, -total))
     free = (u > lo) & (u < hi)
     if free.any():
-        u[free] += (mass - float(u.sum())) / np.count_nonzero(free)
+        u[free] += (total - float(u.sum())) / np.count_nonzero(free)
         u = np.clip(u, lo, hi)
     return u
 
 
-def _root(f, lo: float, hi: float, target: float) -> float:  # type: ignore[no-untyped-def]
-    """Find the root of `f - target` for an increasing f."""
+def _root(f: Callable[[float], float], lo: float, hi: float, target: float) -> float:
+    """Find the root of `f - target` for an increasing f, to the last bit."""
     for _ in range(_HALVINGS):
         t = 0.5 * (lo + hi)
-        if not lo < t < hi:
-            break
         lo, hi = (t, hi) if f(t) < target else (lo, t)
     return 0.5 * (lo + hi)

@@ -9,6 +9,7 @@ each a sixth of the next, give the start.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm import native
 from ucm.data.linear_map import Vec
 from ucm.data.options import COUNT, check_fields, integer_from
 from ucm.errors import SolverError
@@ -24,8 +26,14 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import KernelHulls, NearestPoint
+from ucm.native.binding import library, point, structure
 from ucm.solvers.smo.problem import Pairs
-from ucm.solvers.smo.state import DONE, INDEFINITE, LIMIT, State
+
+_DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
+_SECONDS = 0.03  # of one call: Ctrl-C, the time limit and callbacks wait for no more
+_FIRST = 64  # pair updates of the first call
+_BATCH = 32  # rows that Python computes at a time
+_FLAT = 1e-14  # of the largest derivative: violations below are rounding
 
 _COARSE_GAP = 1e-2  # of a level of some of the samples
 _INNER = 0.7  # of the tolerance: the gap of the pair updates, on rows that are rounded
@@ -39,20 +47,112 @@ _INDEFINITE = (
 _UPDATES = 10_000_000  # at most, and 100 for each variable
 
 
+class PairUpdates:
+    """The state of the compiled pair updates: the arrays that C compacts, and a cache of float32 rows.
+
+    They start from the variables u with their derivatives F.
+
+    Parameters
+    ----------
+    value : the unit of the relative gap: `||W||^2` for hulls, the dual objective for a loss
+    store : memory of the cached rows of the Gram matrix
+    """
+
+    def __init__(self, problem: Pairs, u: Vec, F: Vec, value: float, store: NDArray[np.float32]) -> None:
+        gram, kernel = problem.gram, problem.gram.kernel
+        self.problem, n, samples = problem, problem.n, problem.index
+        X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
+        kind = native.KINDS["given"]
+        if gram.columns is not None:
+            X, squares = (a[..., samples] for a in gram.columns.single)
+            X, kind = np.ascontiguousarray(X), gram.columns.kind
+        diagonal = gram.diagonal[samples] * problem.s**2
+        power = problem.p > 1.0
+        self.arrays = {
+            "ends": problem.ends[1:].astype(np.int64), "index": np.arange(n, dtype=np.int32),
+            "u": u.copy(), "F": F.copy(), "lo": problem.lo.copy(), "hi": problem.hi.copy(),
+            "diagonal": diagonal, "C": problem.C.copy() if power else None,
+            "xi": problem.slacks(u) if power else None,
+            "levels": np.empty(2 * problem.sums.size), "all": u.copy(),
+            "s": problem.s.astype(np.float32), "curve": diagonal.astype(np.float32),
+            "grows": np.empty(n, np.float32), "falls": np.empty(n, np.float32), "X": X,
+            "squares": squares, "store": store, "where": np.full(n, -1, np.int32),
+            "owner": np.full(n, -1, np.int32), "keep": np.empty(2 * n, np.int32),
+            "used": np.zeros(n, np.int64),
+        }  # fmt: skip
+        self.fields: Any = np.zeros((), structure("smo_t"))
+        point(self.fields, "smo_t", **self.arrays)
+        numbers: dict[str, float] = {
+            "n": n, "groups": problem.sums.size, "features": X.shape[0], "stride": n, "kind": kind,
+            "degree": kernel.degree, "capacity": store.size, "most": n, "slots": min(n, store.size // n),
+            "fresh": 1, "gamma": kernel.gamma, "coef0": kernel.coef0, "p": problem.p, "value": value,
+            "rate": 1.0 if problem.hinge else -2.0, "share": float(problem.hinge),
+        }  # fmt: skip
+        for name, number in numbers.items():
+            self.fields[name] = number
+
+    @property
+    def updates(self) -> int:
+        """The number of updates."""
+        return int(self.fields["updates"])
+
+    def run(self, gap: float, limit: int, monitor: Monitor) -> int:
+        """Run pair updates to a relative gap of `gap`, or `limit` updates; return the code of the end."""
+        eps = _FLAT * float(np.abs(self.arrays["F"]).max(initial=0.0))
+        batch = _FIRST
+        while True:
+            began = time.perf_counter()
+            count = min(batch, limit - self.updates)
+            code: int = library.smo(self.fields, eps, gap, count)
+            took = time.perf_counter() - began
+            if code == _MISSING:
+                self._fetch()
+            elif code != _LIMIT:
+                return code
+            else:
+                batch = max(_FIRST, int(count * min(8.0, _SECONDS / max(took, 1e-9))))
+            if self.updates >= limit or monitor.timed_out:
+                return _LIMIT
+
+    def _fetch(self) -> None:
+        """Put the missing row into the cache, and rows of free variables if there is room."""
+        n, filled, slots = (int(self.fields[name]) for name in ("n", "filled", "slots"))
+        a = self.arrays
+        free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
+        more = np.flatnonzero(free)[: min(_BATCH, slots - filled)]
+        new = np.arange(filled, filled + more.size)
+        a["where"][more], a["owner"][new], a["used"][new] = new, more, self.fields["clock"]
+        self.fields["filled"] += more.size
+        samples = self.problem.index[a["index"][:n]]
+        rows = np.append(self.fields["need"], more)
+        K = self.problem.gram.between(samples[rows], samples)
+        for slot, row in zip([self.fields["slot"], *new], K, strict=True):
+            a["store"][slot * n : (slot + 1) * n] = row
+
+    def variables(self) -> Vec:
+        """Return all u after the updates."""
+        self.problem.gram.computed += int(self.fields["entries"])
+        self.fields["entries"] = 0
+        n = int(self.fields["n"])
+        u = self.arrays["all"]
+        u[self.arrays["index"][:n]] = self.arrays["u"][:n]
+        return u
+
+
 def _support(c: Vec) -> tuple[NDArray[np.intp], Vec]:
     rows = np.flatnonzero(c)
     return rows, c[rows]
 
 
-def _state(problem: Pairs, u: Vec, F: Vec, gap: float, scale: float) -> State:
+def _state(problem: Pairs, u: Vec, F: Vec, gap: float, scale: float) -> PairUpdates:
     # one row of each group is looked at before a pair moves, and all of them stay
-    room = max(problem.gram.limit // 4, (problem.mass.size + 2) * problem.n)
-    store = np.empty(min(room, problem.n**2), np.float32)
+    entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
+    store = np.empty(min(entries, problem.n**2), np.float32)
     value = scale - gap if problem.hinge else scale
-    return State(problem, u, F, value, store)
+    return PairUpdates(problem, u, F, value, store)
 
 
-Told = Callable[[Vec], dict[str, Any]]
+Record = Callable[[Vec], dict[str, Any]]
 
 
 def descend(
@@ -60,7 +160,7 @@ def descend(
     u: Vec,
     monitor: Monitor,
     zero: Callable[[Vec, float, float], bool],
-    told: Told,
+    record: Record,
     exact: bool = True,
 ) -> tuple[Vec, Vec, Answer]:
     """Return the variables, the derivatives and the answer of pair updates to the monitor's tolerance.
@@ -68,7 +168,7 @@ def descend(
     Parameters
     ----------
     zero : returns True if the objective counts as 0, from u, the objective and the relative gap
-    told : returns the record of a trace from u
+    record : returns the record of a trace from u
     exact : False to begin with float32 derivatives
 
     Raises
@@ -76,8 +176,8 @@ def descend(
     SolverError
         The kernel has values that are not finite.
     """
-    limit, done, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
-    best, code = (u, u), LIMIT
+    limit, updates, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
+    best, code = (u, u), _LIMIT
     while True:
         c, gram = problem.coefficients(u), problem.gram
         F = problem.gradient(u, gram.follow(c) if exact else gram.sums(*_support(c), single=True))
@@ -90,26 +190,26 @@ def descend(
         relative = gap / max(scale, 1e-300)
         monitor.kernel_operations = problem.gram.computed
         monitor.passes = problem.gram.computed / (2.0 * problem.gram.m)
-        stop = monitor.report(done, value, relative, functools.partial(told, u))
-        stalls = stalls + 1 if code == DONE and gap > 0.5 * least else 0
+        stop = monitor.report(updates, value, relative, functools.partial(record, u))
+        stalls = stalls + 1 if code == _DONE and gap > 0.5 * least else 0
         if exact and gap < least:
             best, least = (u, F), gap
-        if (exact and relative < _NEGATIVE) or code == INDEFINITE:
+        if (exact and relative < _NEGATIVE) or code == _INDEFINITE_KERNEL:
             return u, F, Answer().ended("indefinite", _INDEFINITE)
         reached = monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative)
         if reached and exact:
             return u, F, Answer()
         if stop:
             return u, F, Answer().interrupted()
-        left = f"{done} pair updates left a relative gap of {relative:.2g}"
-        if done >= limit:
+        left = f"{updates} pair updates left a relative gap of {relative:.2g}"
+        if updates >= limit:
             return u, F, Answer().ended("max_iter", f"{left}; raise max_iter")
         if stalls >= _STALLS:
             return *best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
         if not reached:
             state = _state(problem, u, F, gap, scale)
-            code = state.run(_INNER * monitor.tol, monitor.next(done, limit) - done, monitor)
-            u, done = state.variables(), done + state.updates
+            code = state.run(_INNER * monitor.tol, monitor.next(updates, limit) - updates, monitor)
+            u, updates = state.variables(), updates + state.updates
         exact = True
 
 
@@ -155,25 +255,25 @@ class SMO(NearestPoint):
         def zero(u: Vec, value: float, gap: float) -> bool:
             return hulls.negligible(weights(u), -value, gap, floor)
 
-        def told(u: Vec) -> dict[str, Any]:
+        def record(u: Vec) -> dict[str, Any]:
             return {"q": hulls.blocks(form, weights(u))}
 
         if start is None:
             u = self._first(problem, max(monitor.tol, _COARSE_GAP), monitor)
         else:
             u = problem.feasible(hulls.start(form.begin(start))[order])
-        u, _, answer = descend(problem, u, monitor, zero, told, start is not None)
+        u, _, answer = descend(problem, u, monitor, zero, record, start is not None)
         answer.q = hulls.blocks(form, weights(u))
         return answer
 
     def _hinge(self, form: HingeDual, monitor: Monitor, start: Answer | None) -> Answer:
         problem = Pairs.of_hinge(form)
-        known = None if start is None else start.slopes
-        if known is None:
+        multipliers = None if start is None else start.slopes
+        if multipliers is None:
             u = self._first(problem, max(monitor.tol, _COARSE_GAP), monitor)
         else:
-            u = form.y * form.feasible(known)
-        u, F, answer = descend(problem, u, monitor, lambda *_: False, _slopes, known is not None)
+            u = form.y * form.feasible(multipliers)
+        u, F, answer = descend(problem, u, monitor, lambda *_: False, _slopes, multipliers is not None)
         answer.slopes, answer.b = np.abs(u), -float(problem.thresholds(u, F)[0])
         return answer
 
@@ -181,7 +281,7 @@ class SMO(NearestPoint):
         """Return a start from the solution over a part of the samples."""
         members = problem.every(self.stride)
         if problem.n < self.coarse or members.size == problem.n or monitor.timed_out:
-            return problem.centre()
+            return problem.center()
         part = problem.part(members)
         first = self._first(part, tol, monitor)
         products = part.gram.sums(*_support(part.coefficients(first)), single=True)

@@ -1,0 +1,225 @@
+"""Quadratic models of a proximal Newton step with a penalty, minimised in three ways.
+
+A box of slopes (an l1 norm, weighted or of one sign): coordinate descent and Newton steps on the support, in
+C. The squared l2 norm with many features: conjugate gradients. Another penalty that has a proximal map: a
+proximal augmented Lagrangian in the dual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear_map import Vec
+from ucm.forms.steps import MOST, growth, line_search
+from ucm.language.penalties.penalty_sum import CombinedPenalty
+from ucm.native.binding import library, point, structure
+from ucm.solvers.augmented_lagrangian import ridge_solve
+from ucm.solvers.newton_systems import conjugate_gradients
+
+_BUDGET = 2e7  # multiplications of one call, some 20 ms
+_CG_RESIDUAL = 0.1  # relative residual
+_CG_STEPS = 200  # iterations
+_ALL = 0.7  # share of the samples in use from which on the others stay
+_OUTER = 40  # proximal centres of one quadratic function
+_SYSTEMS = 120  # Newton systems of one quadratic function
+_INNER = 0.3  # of the tolerance, the accuracy of the Newton steps about one centre
+_BESIDE = 0.1  # of the largest slope of R: the largest tolerance, as R may be far from its minimum
+_AT_ONCE = 9.0  # factor of mu where no Newton step was needed
+
+Matrix = NDArray[np.float64]
+
+
+def boxed_quadratic(
+    H: Matrix,
+    r: Vec,
+    x: Vec,
+    lower: Vec,
+    upper: Vec,
+    ridge: float,
+    tol: float,
+    most: int,
+    timed_out: Callable[[], bool],
+) -> None:
+    """Minimise `x'Hx / 2 + <r0, x> + ridge |x|^2 / 2 + sup of <x, s> over lower <= s <= upper` from x on.
+
+    Parameters
+    ----------
+    H : (n, n), symmetric
+    r : (n,) the gradient of the quadratic part at x without its ridge, which is kept
+    x : (n,)
+    lower, upper : (n,) with lower <= 0 <= upper
+    tol : by how much a slope may leave its walls
+    most : rounds at most
+    timed_out : whether to stop, asked between calls
+    """
+    n = x.size
+    arrays = {
+        "H": H, "r": r, "x": x, "lower": lower, "upper": upper, "system": np.empty((n, n)), "d": np.empty(n),
+        "support": np.empty(n, dtype=np.int64),
+    }  # fmt: skip
+    _run(arrays, {"n": n, "ridge": ridge, "tol": tol, "left": most}, timed_out)
+
+
+def boxed_columns(
+    X: Any,
+    h: Vec,
+    mean: Vec,
+    mass: float,
+    r: Vec,
+    x: Vec,
+    lower: Vec,
+    upper: Vec,
+    ridge: float,
+    tol: float,
+    most: int,
+    timed_out: Callable[[], bool],
+) -> None:
+    """Minimise as `boxed_quadratic`, with `H = (X - 1 mean')' diag(h) (X - 1 mean')`, which is not formed.
+
+    Parameters
+    ----------
+    X : (m, n), CSC or an array in the order of Fortran
+    h, mean, mass : (m,) weights, (n,) the mean of the rows by them, and their sum
+    r : (n,) the gradient of the quadratic part at the first x without its ridge
+    """
+    m, n = X.shape
+    if isinstance(X, np.ndarray):
+        values, rows, starts = X.T, None, None
+        squares = np.einsum("ji,i,ji->j", values, h, values)
+    else:
+        rows, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
+        values, squares = X.data, np.asarray(X.multiply(X).T @ h)
+    arrays = {
+        "values": values, "rows": rows, "starts": starts, "h": h, "mean": mean, "v": np.zeros(m), "r": r,
+        "x": x, "lower": lower, "upper": upper, "diagonal": np.maximum(squares - mass * mean**2, 0.0),
+    }  # fmt: skip
+    numbers = {"n": n, "m": m, "mass": mass, "ridge": ridge, "tol": tol, "left": most}
+    _run(arrays, numbers, timed_out)
+
+
+def _run(arrays: dict[str, Any], numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
+    """Call the compiled function until it is done or the time is over."""
+    state: Any = np.zeros((), structure("quadratic_t"))
+    for name, number in numbers.items():
+        state[name] = number
+    point(state, "quadratic_t", **arrays)
+    while not timed_out() and not library.minimise_quadratic(state, _BUDGET):
+        pass
+
+
+class NewtonCG:
+    """Newton systems of smooth losses with L2, by conjugate gradients without a preconditioner.
+
+    `(ridge I + (X - 1 s')' diag(h) (X - 1 s')) d = g`, s the mean of the samples by the weights h. Products
+    take the samples with h_i > 0 only. A preconditioner costs more here than the products that it saves, as
+    a sample of text has few entries.
+
+    Steihaug (1983), The conjugate gradient method and trust regions in large scale optimization; Lin, Weng
+    and Keerthi (2008), Trust region Newton method for large-scale logistic regression.
+
+    Parameters
+    ----------
+    X : (m, n) array or CSR matrix
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X, self.Xt = X, _transposed(X)
+
+    def solve(
+        self, h: Vec, mean: Vec, ridge: float, g: Vec, timed_out: Callable[[], bool]
+    ) -> tuple[Vec, float]:
+        """Return d, and the work of the products of X and of its transpose in passes over all samples.
+
+        `timed_out` is called before each product.
+        """
+        X, Xt, fraction = self.X, self.Xt, 1.0
+        used = np.flatnonzero(h)
+        if used.size < _ALL * h.size:
+            X, h, fraction = X[used], h[used], used.size / h.size
+            Xt = _transposed(X)
+
+        def times(v: Vec) -> Vec:
+            u = h * (X @ v)
+            return Xt @ u - float(u.sum()) * mean + ridge * v
+
+        d, count = conjugate_gradients(times, g, _CG_RESIDUAL, _CG_STEPS, timed_out)
+        return d, fraction * count
+
+
+def _transposed(X: Any) -> Any:
+    """Return the transpose, by rows."""
+    return sparse.csr_matrix(X.T) if sparse.issparse(X) else X.T
+
+
+class ProximalQuadratic:
+    """A sequence of quadratic functions with one penalty, each solved in the dual.
+
+    The problem is `min over x of |B(x - w)|^2 / 2 + r'(x - w) + R(x)`. About a proximal center c, the
+    minimum of
+
+        |B(x - w)|^2 / 2 + r'(x - w) + R(x) + mu |x - c|^2 / 2
+
+    has the dual variable u = B(x - w), and x is `prox_{R / mu}(v)` at `v = c - (r + B'u) / mu`. The dual
+    function has a generalised Hessian of the order of the rows of B, `I + B J B' / mu`, J a Jacobian of the
+    proximal map: it takes few semismooth Newton steps. Then c becomes x, and mu falls.
+
+    Li, Sun and Toh (2018), A highly efficient semismooth Newton augmented Lagrangian method for solving lasso
+    problems.
+
+    Attributes
+    ----------
+    R : the penalty
+    timed_out : True once the time limit is over
+    mu : the proximal parameter that the next problem starts with; 0 before the first
+    failed : consecutive quadratic functions that were not solved within the limits
+    """
+
+    def __init__(self, R: CombinedPenalty, timed_out: Callable[[], bool]) -> None:
+        self.R, self.timed_out, self.mu, self.failed = R, timed_out, 0.0, 0
+
+    def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
+        """Return a minimiser with a subgradient of at most tol in each coordinate, or the last iterate where
+        the limits or the time end."""
+        R, c, u, x, systems = self.R, w, np.zeros(B.shape[0]), w, 0
+        mu = self.mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
+        solved, first = False, mu
+        for _ in range(_OUTER):
+            step, pulled = 0, r + u @ B
+            while True:
+                v = c - pulled / mu
+                x = R.prox(v, 1.0 / mu)
+                g = u - B @ (x - w)
+                residual, steep = g @ B, mu * float(np.abs(v - x).max(initial=0.0))
+                enough = min(tol, _BESIDE * steep or tol)
+                small = float(np.abs(residual).max(initial=0.0)) <= _INNER * enough
+                if step == MOST or small or self.timed_out():
+                    break
+                system = B @ R.prox_slope_times(v, 1.0 / mu, B.T) / mu
+                np.einsum("ii->i", system)[...] += 1.0
+                systems += 1
+                d = -ridge_solve(system, g)
+                start, ahead = float(g @ d), d @ B
+                if not start < 0.0:
+                    break
+
+                def along(t: float, ahead: Vec, mu: float = mu, v: Vec = v, u: Vec = u, d: Vec = d) -> float:
+                    x = R.prox(v - t * ahead / mu, 1.0 / mu)
+                    return float(d @ u) + t * float(d @ d) - float(ahead @ (x - w))
+
+                t = line_search(along, ahead, start)
+                u, pulled = u + t * d, pulled + t * ahead
+                step += 1
+            subgradient = mu * (c - x) - residual
+            solved = float(np.abs(subgradient).max(initial=0.0)) <= enough
+            c = x
+            if solved or systems > _SYSTEMS or self.timed_out():
+                break
+            mu /= growth(step, _AT_ONCE)
+        self.mu = float(np.sqrt(mu * first))
+        self.failed = 0 if solved else self.failed + 1
+        return x
