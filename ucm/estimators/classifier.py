@@ -26,15 +26,16 @@ from ucm.data.validation import refuse_unsound, scale_hint
 from ucm.errors import ParameterError, SolverError, warn_of
 from ucm.estimators.multiclass import Pair, Problems, about_pair, each, one_vs_one_scores
 from ucm.estimators.on_dask import lazy_accuracy, lazy_answers
-from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.out_of_core import fit_rows, hits_rows, scored, write_scores
 from ucm.estimators.validation import (
-    KnownParameters,
+    check_options,
     data_errors,
     fitted_anew,
     has_direction,
+    kernel_options,
     normal_in_features,
     samples_of,
+    solve_options,
     warn_if_turned,
     with_bias,
 )
@@ -56,7 +57,7 @@ def default_model(kernel: Any = None) -> Objective:
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
 
-class Classifier(KnownParameters, ClassifierMixin, BaseEstimator):
+class Classifier(ClassifierMixin, BaseEstimator):
     """A declared model as a scikit-learn estimator for two or more classes.
 
     `fit` compiles the model for the samples and solves it. Where the decision function `w'x + b` is positive,
@@ -322,14 +323,14 @@ class Classifier(KnownParameters, ClassifierMixin, BaseEstimator):
             warn_of(f"Classifier: {hint}, and mostly improves it", UserWarning)
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
-            named, given = pair.named(classes), problems.arguments(pair)
-            with about_pair(named):
-                plan = compile(model, **given, solver=self.solver, **options)
+            prefix, arguments = pair.prefix(classes), problems.arguments(pair)
+            with about_pair(prefix):
+                plan = compile(model, **arguments, solver=self.solver, **options)
                 solution = plan.solve(**solve_options(self, began))
             if not has_direction(model, solution):
-                raise SolverError(f"Classifier: {named}{solution.message}")
+                raise SolverError(f"Classifier: {prefix}{solution.message}")
             solution = with_bias(model, plan, solution, self.bias_rule, self.read_as)
-            warn_if_turned(model, solution, given["X"], pair.signs, named, self.read_as)
+            warn_if_turned(model, solution, arguments["X"], pair.signs, prefix, self.read_as)
             return plan, solution
 
         pairs = problems.pairs

@@ -27,12 +27,11 @@ from ucm.estimators.classifier import Classifier, fitted_anew
 from ucm.estimators.held_out import Search, held_out, leave_one_out_scores
 from ucm.estimators.moments import is_one_ellipsoid
 from ucm.estimators.multiclass import Problems, one_vs_one_scores
-from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.out_of_core import answers, named_values, scores_of_rows
-from ucm.estimators.validation import KnownParameters, Samples, folds_of, labels_of, samples_of
+from ucm.estimators.validation import Samples, check_options, folds_of, kernel_options, labels_of, samples_of
 
 
-class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
+class ClassifierCV(ClassifierMixin, BaseEstimator):
     """A `Classifier` whose parameter is chosen by cross-validation inside of `fit`.
 
     Each value of the parameter is scored by its mean score on the held-out folds; the model with the best
@@ -142,12 +141,12 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def _classifier(self) -> Classifier:
-        given: Any = self.estimator
-        return Classifier(given) if not isinstance(given, Classifier) else clone(given)  # type: ignore[return-value]
+        estimator: Any = self.estimator
+        return Classifier(estimator) if not isinstance(estimator, Classifier) else clone(estimator)  # type: ignore[return-value]
 
     def __sklearn_tags__(self) -> Tags:
-        tags, own = super().__sklearn_tags__(), get_tags(self._classifier()).input_tags
-        tags.input_tags.pairwise, tags.input_tags.sparse = own.pairwise, own.sparse
+        tags, inner_tags = super().__sklearn_tags__(), get_tags(self._classifier()).input_tags
+        tags.input_tags.pairwise, tags.input_tags.sparse = inner_tags.pairwise, inner_tags.sparse
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
@@ -206,8 +205,8 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
 
     def _fit_rows(self, clf: Classifier, name: str | None, source: RowSource, began: float) -> Self:
         model = clf.declared_model
-        name, given = named_values(model, name, self.param_range)
-        values = candidates(model, (), [name], given)
+        name, requested_values = named_values(model, name, self.param_range)
+        values = candidates(model, (), [name], requested_values)
         classes = labels_of(source.labels(), clf.pos_label)[0]
         scores, data = scores_of_rows(clf, model, source, classes, name, values, self.cv, self.scoring, began)
         self._refit(clf, [name], values, scores, simple_first(model, data, name, values), (source,))
@@ -227,7 +226,7 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
     ) -> None:
         """Choose by the (values, folds) scores, and fit the model with the best value to all samples."""
         mean = scores.mean(axis=1)
-        known = np.where(np.isnan(mean), -np.inf, mean)
+        ranked = np.where(np.isnan(mean), -np.inf, mean)
         self.n_splits_ = scores.shape[1]
         self.cv_results_ = {
             **{f"param_model__{name}": values for name in names},
@@ -235,19 +234,19 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
             **{f"split{k}_test_score": column for k, column in enumerate(scores.T)},
             "mean_test_score": mean,
             "std_test_score": scores.std(axis=1),
-            "rank_test_score": 1 + (known > known[:, None]).sum(axis=1),
+            "rank_test_score": 1 + (ranked > ranked[:, None]).sum(axis=1),
         }
-        if not np.isfinite(known).any():
+        if not np.isfinite(ranked).any():
             raise SolverError(
                 f"ClassifierCV: none of {values.size} values from {values.min():.6g} to {values.max():.6g} "
                 "has a classifier on every fold; fit ucm.Classifier at one of them to see why, or give other "
                 "values"
             )
-        least = best = known.max()
+        least = best = ranked.max()
         if self.selection == "1se" and self.n_splits_ > 1:
-            spread = scores[order[int(np.argmax(known[order]))]].std(ddof=1)
+            spread = scores[order[int(np.argmax(ranked[order]))]].std(ddof=1)
             least = best - spread / math.sqrt(self.n_splits_)
-        within = np.flatnonzero(known[order] >= least - 1e-12 * abs(best))
+        within = np.flatnonzero(ranked[order] >= least - 1e-12 * abs(best))
         self.best_index_ = order[int(within[0])]
         self.best_score_ = float(mean[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
@@ -265,8 +264,8 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
             return [bind(**problems.arguments(problems.pairs[0]))]
         _, options = kernel_options(clf, samples.X, samples.weights)
         kernel, square = options.pop("kernel"), clf.kernel == "precomputed"
-        found = (bind(**problems.arguments(pair), square=square) for pair in problems.pairs)
-        return [in_its_space(*with_kernel(kernel, data, options)) for data in found]
+        bound_problems = (bind(**problems.arguments(pair), square=square) for pair in problems.pairs)
+        return [in_its_space(*with_kernel(kernel, data, options)) for data in bound_problems]
 
     def _scorer(self, classes: NDArray[Any], clf: Classifier) -> Callable[..., NDArray[np.float64]]:
         """A function of the decision values (test, problems, values) of a fold that returns the scores."""
@@ -288,18 +287,18 @@ class ClassifierCV(KnownParameters, ClassifierMixin, BaseEstimator):
             ) from error
 
         def scored(S: Any, X: Any, y: Any, weights: Any) -> NDArray[np.float64]:
-            found = np.full(S.shape[2], np.nan)
+            scores = np.full(S.shape[2], np.nan)
             weighted = weights is not None and hasattr(scorer, "_score_func")
             options = {"sample_weight": weights} if weighted else {}
             for k in np.flatnonzero(~np.isnan(S).any(axis=(0, 1))):
                 try:
-                    found[k] = scorer(_HeldOutScores(S[:, :, k], classes, scheme, shape), X, y, **options)
+                    scores[k] = scorer(_HeldOutScores(S[:, :, k], classes, scheme, shape), X, y, **options)
                 except AttributeError as error:
                     raise ParameterError(
                         f"ClassifierCV: scoring={brief(self.scoring)} asks for more than decision values "
                         f"({' '.join(str(error).split())}); take another, or GridSearchCV over Classifier"
                     ) from error
-            return found
+            return scores
 
         return scored
 

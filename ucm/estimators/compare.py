@@ -126,22 +126,24 @@ class Compared:
         values, fractions = _ranges(self.chosen), _ranges(self.fractions)
         words = {name: f"{name} {value}" for name, value in values.items()}
         for name, part in fractions.items():
-            known = name in values
-            words[name] = f"{words[name]} ({part} of its range)" if known else f"{name} {part} of its range"
+            has_values = name in values
+            words[name] = (
+                f"{words[name]} ({part} of its range)" if has_values else f"{name} {part} of its range"
+            )
         return ", ".join(words.values())
 
 
 def _ranges(chosen: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the values of each parameter, from the smallest to the largest."""
-    found = {}
+    ranges = {}
     for name in dict.fromkeys(name for one in chosen for name in one):
         values = [one[name] for one in chosen if name in one]
         try:
             ends = [f"{min(values):.3g}", f"{max(values):.3g}"]
-            found[name] = " to ".join(dict.fromkeys(ends))
+            ranges[name] = " to ".join(dict.fromkeys(ends))
         except (TypeError, ValueError):
-            found[name] = " or ".join(dict.fromkeys(map(str, values)))
-    return found
+            ranges[name] = " or ".join(dict.fromkeys(map(str, values)))
+    return ranges
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,8 +171,10 @@ class Comparison(Sequence[Compared]):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each model: name, score and its error, seconds, proof, what it uses, remark."""
-        wanted = (*_FORMATS, "parameters", "difference", "p_value", "remark")
-        return [{"model": one.name, **{name: getattr(one, name) for name in wanted}} for one in self.compared]
+        columns = (*_FORMATS, "parameters", "difference", "p_value", "remark")
+        return [
+            {"model": one.name, **{name: getattr(one, name) for name in columns}} for one in self.compared
+        ]
 
     def to_frame(self) -> Any:
         """Return `rows()` as a `pandas.DataFrame`.
@@ -209,10 +213,10 @@ class Comparison(Sequence[Compared]):
 
     def __str__(self) -> str:
         cells = self._cells()
-        model, *others = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
+        model, *widths = [max(map(len, column)) for column in zip(*cells, strict=True)][:-1]
         lines = []
         for name, *numbers, parameters in cells:
-            right = [number.rjust(n) for number, n in zip(numbers, others, strict=True)]
+            right = [number.rjust(n) for number, n in zip(numbers, widths, strict=True)]
             lines.append("  ".join([name.ljust(model), *right, parameters]).rstrip())
         lines += ["", *(f"{one.name}: {one.remark}" for one in self.compared if one.remark)]
         lines += [
@@ -304,7 +308,7 @@ def compare(
     """
     if unknown:
         raise unknown_option("compare", unknown, options_of(compare))
-    named = _estimators(models)
+    estimators = _estimators(models)
     _SCORE.check("compare", "scoring", scoring, 'write "roc_auc"')
     COUNT.check("compare", "n_values", n_values, "write n_values=10")
     FLAG.check("compare", "tune", tune, "leave it out for False")
@@ -314,7 +318,7 @@ def compare(
         check_folds("compare", cv, scoring)
         if tune:
             refuse_gathering(source, "compare with tune=True", "a ClassifierCV with param_range=[...]")
-        for name, estimator in named.items():
+        for name, estimator in estimators.items():
             if not isinstance(estimator, Classifier | ClassifierCV):
                 refuse_gathering(source, f"{name}, a {type(estimator).__name__},", "declared models")
         folds: list[tuple[Any, Any]] = list(source.split(cv))
@@ -328,30 +332,30 @@ def compare(
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
         sizes = [(train.size, test.size) for train, test in folds]
         if tune:
-            named = _tuned(named, X, index, tags, scoring, n_values)
-        _check_estimators(named, scoring, tags)
-        _warn_of_scales(named, X)
+            estimators = _tuned(estimators, X, index, tags, scoring, n_values)
+        _check_estimators(estimators, scoring, tags)
+        _warn_of_scales(estimators, X)
         fold = partial(_fold, scoring, X, y, tags)
 
     def work(name: str, k: int) -> tuple[str, int, _Fold]:
         try:
-            return name, k, fold(named[name], *folds[k])
+            return name, k, fold(estimators[name], *folds[k])
         except Exception as error:  # of any estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             return name, k, _Fold(math.nan, math.nan, None, None, None, {}, {}, (), reason)
 
-    results: dict[str, dict[int, _Fold]] = {name: {} for name in named}
+    results: dict[str, dict[int, _Fold]] = {name: {} for name in estimators}
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
     with (
         warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
-        _progress(progress, len(named) * len(folds)) as step,
+        _progress(progress, len(estimators) * len(folds)) as step,
     ):
         warnings.filterwarnings("ignore", "Classifier: ranges of features")  # said for all folds
-        found: Any = parallel(delayed(work)(*task) for task in product(named, range(len(folds))))
-        for name, k, result in found:
+        finished: Any = parallel(delayed(work)(*task) for task in product(estimators, range(len(folds))))
+        for name, k, result in finished:
             results[name][k] = result
             step(name, len(results[name]) == len(folds))
-    rows = [_row(name, [found[k] for k in range(len(folds))]) for name, found in results.items()]
+    rows = [_row(name, [finished[k] for k in range(len(folds))]) for name, finished in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
     return _judged(rows, sizes, "accuracy" if scoring is None else word)
 
@@ -426,12 +430,12 @@ def _tuned(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
-    known = {name: v[rows] for name, v in tags.items() if v is not None}
+    known_tags = {name: v[rows] for name, v in tags.items() if v is not None}
     try:
-        data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known)
+        data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
     except DataError:  # no numbers: only other estimators can work
         return dict(named)
-    found = dict(named)
+    tuned = dict(named)
     for name, estimator in named.items():
         if not isinstance(estimator, Classifier) or not isinstance(estimator.model, Node):
             continue
@@ -442,29 +446,29 @@ def _tuned(
         if relative.relative_names():
             clf: Any = clone(estimator)
             clf.set_params(model=relative)
-            found[name] = ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring)
-    return found
+            tuned[name] = ClassifierCV(clf, param_range=n_values, cv=INNER, scoring=scoring)
+    return tuned
 
 
 def _estimators(models: Any) -> dict[str, Any]:
     """Return the estimators by their names, which are made up for a list."""
-    given = []
+    pairs = []
     if isinstance(models, Mapping):
-        given = list(models.items())
+        pairs = list(models.items())
     elif isinstance(models, Iterable) and not isinstance(models, str | Node | BaseEstimator):
-        given = [(None, model) for model in models]
-    if not given:
+        pairs = [(None, model) for model in models]
+    if not pairs:
         raise ParameterError(
             f"compare: expected a list of models or a dict {{name: model}}, got {brief(models)}; write for "
             "example [ucm.models.nu_svm(0.3), ucm.models.mm_fda(0.1)]"
         )
-    found: dict[str, Any] = {}
-    for name, model in given:
+    estimators: dict[str, Any] = {}
+    for name, model in pairs:
         estimator = _estimator(model)
         base = _name_of(model) if name is None else str(name)
-        names = (base, *(f"{base} ({k})" for k in range(2, len(given) + 2)))
-        found[next(word for word in names if word not in found)] = estimator
-    return found
+        names = (base, *(f"{base} ({k})" for k in range(2, len(pairs) + 2)))
+        estimators[next(word for word in names if word not in estimators)] = estimator
+    return estimators
 
 
 def _estimator(model: Any) -> Any:
@@ -472,8 +476,8 @@ def _estimator(model: Any) -> Any:
         if not isinstance(model, Objective):
             as_model(model, "compare")
         return Classifier(model)  # type: ignore[arg-type]
-    wanted = ("fit", "predict", "get_params")
-    if isinstance(model, type) or not all(callable(getattr(model, w, None)) for w in wanted):
+    methods = ("fit", "predict", "get_params")
+    if isinstance(model, type) or not all(callable(getattr(model, w, None)) for w in methods):
         raise ParameterError(
             f"compare: expected a declared model or a scikit-learn classifier, got {brief(model)}; write for "
             "example ucm.models.nu_svm(0.3) or sklearn.svm.SVC()"
@@ -519,20 +523,20 @@ def _fold(
 ) -> _Fold:
     """Fit a clone to the training part, and score it on the test part."""
     scorer: Any = check_scoring(estimator, scoring)
-    given, weights = {n: v for n, v in tags.items() if v is not None}, {}
-    if "sample_weight" in given and (scoring is None or hasattr(scorer, "_score_func")):
-        weights = {"sample_weight": given["sample_weight"][test]}
+    fit_arguments, weights = {n: v for n, v in tags.items() if v is not None}, {}
+    if "sample_weight" in fit_arguments and (scoring is None or hasattr(scorer, "_score_func")):
+        weights = {"sample_weight": fit_arguments["sample_weight"][test]}
     options: dict[str, Any] = {"error_score": "raise", "return_estimator": True}
-    found = cross_validate(
+    result = cross_validate(
         estimator,
         X,
         y,
         cv=[(train, test)],
         scoring=lambda fitted, A, t: scorer(fitted, A, t, **weights),
-        params={name: v for name, v in given.items() if has_fit_parameter(estimator, name)},
+        params={name: v for name, v in fit_arguments.items() if has_fit_parameter(estimator, name)},
         **options,
     )
-    return _described(found["estimator"][0], float(found["test_score"][0]), float(found["fit_time"][0]))
+    return _described(result["estimator"][0], float(result["test_score"][0]), float(result["fit_time"][0]))
 
 
 def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
@@ -587,8 +591,8 @@ def _row(name: str, folds: list[_Fold]) -> Compared:
     failures = {k: fold.failure for k, fold in enumerate(folds) if fold.failure}
 
     def mean(found: list[int | None]) -> float | None:
-        known = [x for x in found if x is not None]
-        return None if len(known) < len(folds) else float(np.mean(known))
+        numbers = [x for x in found if x is not None]
+        return None if len(numbers) < len(folds) else float(np.mean(numbers))
 
     gaps = [fold.gap for fold in worked if fold.gap is not None]
     remark = ""
@@ -612,14 +616,14 @@ def _row(name: str, folds: list[_Fold]) -> Compared:
 
 def _judged(rows: list[Compared], folds: list[tuple[int, int]], scoring: str) -> Comparison:
     """Compare with the best; `folds` holds the numbers of training and test samples."""
-    whole = sorted((r for r in rows if not r.failures), key=lambda r: -(r.score or 0.0))
+    complete = sorted((r for r in rows if not r.failures), key=lambda r: -(r.score or 0.0))
     ratio = float(np.mean([test / train for train, test in folds]))
-    judged = [_beside(one, whole[0], ratio) for one in whole] + [r for r in rows if r.failures]
+    judged = [_beside(one, complete[0], ratio) for one in complete] + [r for r in rows if r.failures]
     note = (
         f"Differences by the corrected resampled t test (Nadeau and Bengio 2003) over {len(folds)} folds; p "
         "is not corrected for the number of models, nor for choosing the best by the same folds."
     )
-    return Comparison(tuple(judged), scoring, len(folds), note if len(whole) > 1 else "")
+    return Comparison(tuple(judged), scoring, len(folds), note if len(complete) > 1 else "")
 
 
 def _beside(one: Compared, best: Compared, ratio: float) -> Compared:

@@ -24,12 +24,13 @@ from ucm.data.moments import Moments, without_each
 from ucm.errors import UCMError
 from ucm.estimators.moments import at_sizes, is_one_ellipsoid, is_sum_of_ellipsoids, leave_one_out
 from ucm.estimators.multiclass import Pair, Problems, each
-from ucm.estimators.options import kernel_options, solve_options
 from ucm.estimators.validation import (
     Fold,
     Samples,
     has_direction,
+    kernel_options,
     normal_in_features,
+    solve_options,
     with_bias,
 )
 from ucm.evidence.parameter_range import size_of
@@ -106,17 +107,17 @@ def leave_one_out_scores(search: Search) -> Scores | None:
     S = np.full((X.shape[0], len(pairs), len(order)), np.nan)
     for p, pair in enumerate(pairs):
         rows = {"pos": pair.rows[pair.signs > 0], "neg": pair.rows[pair.signs < 0]}
-        samples = {kind: X[own] for kind, own in rows.items()}
+        samples = {kind: X[members] for kind, members in rows.items()}
         moments = {kind: Moments.of(part) for kind, part in samples.items()}
-        found = leave_one_out(models, moments, samples, rule)
-        if found is None:
+        scores = leave_one_out(models, moments, samples, rule)
+        if scores is None:
             return None
-        for kind, own in rows.items():
-            S[own[:, None], p, order] = found[kind]
-        others = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # no part of this problem
-        if others.size:
-            whole = at_sizes(models, moments, rule, search.estimator.tol)
-            S[others[:, None], p, order] = X[others] @ whole.W + whole.b
+        for kind, members in rows.items():
+            S[members[:, None], p, order] = scores[kind]
+        outside = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # no part of this problem
+        if outside.size:
+            classifiers = at_sizes(models, moments, rule, search.estimator.tol)
+            S[outside[:, None], p, order] = X[outside] @ classifiers.W + classifiers.b
     return S
 
 
@@ -138,15 +139,15 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         for p, pair in enumerate(problems.pairs):
             negative = reduce(Moments.merged, (by_class[c] for c in problems.classes_against(pair)))
             moments = {"pos": by_class[pair.positive], "neg": negative}
-            found = at_sizes(models, moments, e.bias_rule, e.tol)
-            solved = np.isfinite(found.W[0])
-            W, b = np.ascontiguousarray(found.W[:, solved]), found.b[solved]
-            asked = np.flatnonzero(np.isnan(b))  # for the least error on the training part
-            if asked.size:
+            classifiers = at_sizes(models, moments, e.bias_rule, e.tol)
+            solved = np.isfinite(classifiers.W[0])
+            W, b = np.ascontiguousarray(classifiers.W[:, solved]), classifiers.b[solved]
+            unbiased = np.flatnonzero(np.isnan(b))  # for the least error on the training part
+            if unbiased.size:
                 every = _by_row(samples.X, W)
                 positive = samples.index[pair.rows] == pair.positive
                 costs = None if samples.weights is None else samples.weights[pair.rows]
-                for j in asked:
+                for j in unbiased:
                     b[j] = least_error(every[j, pair.rows], positive, costs)
                 held = every[:, test].T
             else:
@@ -168,11 +169,11 @@ def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list[Any]]:
     m, classes = samples.index.size, range(samples.classes.size)
 
     def of(rows: NDArray[np.intp], c: int) -> Moments | None:
-        own = rows[samples.index[rows] == c]
-        weights = None if samples.weights is None else samples.weights[own]
-        if own.size == 0 or (weights is not None and not weights.any()):
+        members = rows[samples.index[rows] == c]
+        weights = None if samples.weights is None else samples.weights[members]
+        if members.size == 0 or (weights is not None and not weights.any()):
             return None
-        return Moments.of(samples.X[own], weights)
+        return Moments.of(samples.X[members], weights)
 
     held = np.zeros(m, dtype=np.intp)  # the folds that hold each sample out, and train on it
     used = np.zeros(m, dtype=np.intp)
@@ -181,8 +182,8 @@ def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list[Any]]:
         used[train] += 1
     apart = all(train.size + test.size == m for train, test in folds)
     if apart and np.all(held == 1) and np.all(used == len(folds) - 1):
-        rest = [without_each([of(test, c) for _, test in folds]) for c in classes]
-        yield from ([rest[c][f] for c in classes] for f in range(len(folds)))
+        of_training = [without_each([of(test, c) for _, test in folds]) for c in classes]
+        yield from ([of_training[c][f] for c in classes] for f in range(len(folds)))
     else:
         yield from ([of(train, c) for c in classes] for train, _ in folds)
 

@@ -34,7 +34,7 @@ class Pair:
     rows: NDArray[np.intp]
     signs: NDArray[np.int8]
 
-    def named(self, classes: NDArray[Any]) -> str:
+    def prefix(self, classes: NDArray[Any]) -> str:
         """Return the prefix of messages about this problem; "" for two classes."""
         if classes.size == 2:
             return ""
@@ -57,8 +57,8 @@ def _against(positive: int, negative: int, count: int) -> list[int]:
 
 def pair_factors(positive: int, negative: int, factors: Vec, counts: Vec) -> tuple[float, float]:
     """Return the class weights of a problem: of a class against the rest the mean weight of the rest."""
-    rest = _against(positive, negative, factors.size)
-    return float(factors[positive]), float(np.average(factors[rest], weights=counts[rest]))
+    negatives = _against(positive, negative, factors.size)
+    return float(factors[positive]), float(np.average(factors[negatives], weights=counts[negatives]))
 
 
 class Problems:
@@ -123,14 +123,14 @@ class Problems:
 
 
 @contextmanager
-def about_pair(named: str) -> Iterator[None]:
+def about_pair(prefix: str) -> Iterator[None]:
     """Prefix errors with the name of the problem."""
     try:
         yield
     except UCMError as error:
-        if not named:
+        if not prefix:
             raise
-        raise type(error)(f"Classifier: {named}{error}") from error
+        raise type(error)(f"Classifier: {prefix}{error}") from error
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:

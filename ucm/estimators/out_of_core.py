@@ -28,8 +28,7 @@ from ucm.data.validation import refuse_empty
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError, brief
 from ucm.estimators.multiclass import about_pair, one_vs_one_scores, pair_factors, pairs_of
 from ucm.estimators.on_dask import light_of, refuse_width, right_rows, weights_and_labels
-from ucm.estimators.options import kernel_options, solve_options
-from ucm.estimators.validation import labels_of
+from ucm.estimators.validation import kernel_options, labels_of, solve_options
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin

@@ -1,12 +1,11 @@
-"""Labels, messages and coefficients by the conventions of scikit-learn."""
+"""Samples, options, messages and coefficients of a fit by the conventions of scikit-learn."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,15 @@ from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ucm.compiler.compile import check_no_options, features_of, row_features
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import DistanceLowering, SphereLowering
+from ucm.data.gram import check_gram
+from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear_map import Vec
-from ucm.data.source import as_double
+from ucm.data.options import one_of, optional
+from ucm.data.source import RowSource, as_double
 from ucm.data.validation import classes_of, read_groups, read_weights, refuse_empty, refuse_unsound
 from ucm.errors import (
     CompositionError,
@@ -28,25 +31,15 @@ from ucm.errors import (
     SolverError,
     UCMError,
     brief,
-    unknown_option,
     warn_of,
 )
+from ucm.forms.monitor import check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
+_OF_KERNELS = ("gamma", "degree", "coef0")
 _FEW = 200  # samples of a class in the mean of kernel scores
-
-
-class KnownParameters:
-    """A base class of estimators whose constructor names the parameter that an unknown one resembles."""
-
-    def __new__(cls, *args: Any, **params: Any) -> Self:
-        known = inspect.signature(cls.__init__).parameters
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in known.values())
-        if (unknown := params.keys() - known.keys()) and not takes_all:
-            raise unknown_option(cls.__name__, unknown, [name for name in known if name != "self"])
-        return super().__new__(cls)
 
 
 @contextmanager
@@ -71,15 +64,10 @@ def data_errors(where: str) -> Iterator[None]:
     except UCMError:
         raise
     except (ValueError, OverflowError) as error:
-        text = str(error)
-        if "\n" not in text:  # the longer ones say what to do
-            remedy = "give a table of finite numbers, one label per row"
-            if text.startswith("Unknown label type"):
-                remedy = "give one class label for each sample"
-            elif where != "fit":
-                remedy = "give samples with the features of the fit"
-            text = f"{text.rstrip('.')}; {remedy}"
-        raise DataError(f"Classifier.{where}: {text}") from error
+        raise DataError(
+            f"Classifier.{where}: {str(error).rstrip('.')}; give a table of finite numbers with the features "
+            "of the fit, and one class label for each sample of a fit"
+        ) from error
 
 
 def labels_of(y: NDArray[Any], pos_label: Any = None) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -175,7 +163,7 @@ def normal_in_features(
 
 
 def warn_if_turned(
-    model: RobustMargin | Objective, solution: Solution, X: Any, signs: NDArray[np.int8], named: str,
+    model: RobustMargin | Objective, solution: Solution, X: Any, signs: NDArray[np.int8], prefix: str,
     read_as: str | None,
 ) -> None:  # fmt: skip
     """Warn if w scores the mean of class -1 above the mean of class +1, as in `Hull(neg) - Hull(pos)`.
@@ -198,7 +186,7 @@ def warn_if_turned(
         means.append(float(scores.mean()))
     if means[0] < means[1]:
         warn_of(
-            f"Classifier: {named}w'(mean of class +1 - mean of class -1) = {means[0] - means[1]:.3g} is "
+            f"Classifier: {prefix}w'(mean of class +1 - mean of class -1) = {means[0] - means[1]:.3g} is "
             "negative: the scores of the classes are the wrong way round; write the set as one of class +1 "
             "minus one of class -1, as Hull(pos) - Hull(neg)",
             UserWarning,
@@ -214,8 +202,8 @@ def with_bias(
         return solution
     if not isinstance(model, RobustMargin) or not isinstance(lowering, DistanceLowering | SphereLowering):
         return solution
-    b, named, rho = bias(rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as)
-    return replace(solution, b=b, bias_rule=named, rho=rho)
+    b, rule_name, rho = bias(rule, model.set, lowering.image, lowering.data, answer.q, solution.w, read_as)
+    return replace(solution, b=b, bias_rule=rule_name, rho=rho)
 
 
 def counted(weights: Vec | None, classes: NDArray[Any], index: NDArray[np.intp]) -> Vec:
@@ -302,3 +290,53 @@ def _indices(part: Any, m: int) -> NDArray[np.intp]:
     if part.dtype != bool and (part < 0).any():
         raise IndexError(f"index {part.min()} is negative")
     return np.arange(m)[part]
+
+
+# --- options -----------------------------------------------------------------------------------
+def check_options(classifier: Any) -> None:
+    """Refuse invalid values of `time_limit`, `read_as`, `multi_class` and `decision_function_shape`."""
+    check_time_limit(classifier.time_limit, "Classifier")
+    for name, spec, default in (
+        ("read_as", optional(one_of("pos", "neg")), None),
+        ("multi_class", one_of("ovo", "ovr"), "ovo"),
+        ("decision_function_shape", one_of("ovr", "ovo"), "ovr"),
+    ):
+        remedy = f"leave it out for {default!r}"
+        spec.check("Classifier", name, getattr(classifier, name), remedy)
+
+
+def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel | None, dict[str, Any]]:
+    """Return the kernel or None, and the kernel options of `compile`.
+
+    gamma and approximate features come from all samples of the fit. Without a kernel, or with approximate
+    features, w is explicit and the kernel is None.
+    """
+    linear = classifier.kernel is None or classifier.kernel == "linear"
+    if linear and classifier.kernel_approx is None:
+        return None, {"kernel": None}
+    if classifier.kernel_approx is not None:
+        arguments = {name: getattr(classifier, name) for name in (*_OF_KERNELS, "kernel_approx")}
+        if classifier.kernel is None:
+            check_no_options({"kernel_approx": classifier.kernel_approx})
+        if isinstance(X, RowSource):
+            features = row_features(type(classifier).__name__, X, classifier.kernel, arguments)
+        else:
+            features = features_of(classifier.kernel, X, weights, arguments)
+        return None, {"kernel": classifier.kernel, "kernel_approx": features}
+    options = {name: getattr(classifier, name) for name in _OF_KERNELS}
+    kernel, _ = kernel_of(classifier.kernel, X, weights, **options)
+    if kernel.name == "precomputed":
+        check_gram(X)
+    settled = {name: getattr(kernel, name) for name in _OF_KERNELS}
+    return kernel, {"kernel": classifier.kernel, **settled}
+
+
+def solve_options(classifier: Any, began: float) -> dict[str, Any]:
+    """Return the options of `Plan.solve` for a fit that began at this time."""
+    return {
+        "tol": classifier.tol,
+        "max_iter": classifier.max_iter,
+        "time_limit": limit_from(classifier.time_limit, began),
+        "verbose": bool(classifier.verbose),
+        "bias_rule": classifier.bias_rule,
+    }

@@ -156,5 +156,5 @@ def _common_frames(displays: list[SetDisplay]) -> tuple[Frame, Frame]:
     for panel in displays[0]._panels("both"):
         each = [display.frame(panel) for display in displays]
         corners = [f.middle + s * f.half for f in each for s in (-1.0, 1.0)]
-        frames[panel] = Frame.around(np.array(corners), room=1.0)
+        frames[panel] = Frame.around(np.array(corners), margin=1.0)
     return frames["classes"], frames["set"]

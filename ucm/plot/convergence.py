@@ -86,17 +86,17 @@ class ConvergenceDisplay(Display):
         >>> shown.status
         {'apg': 'optimal'}
         """
-        named = {solution.stats.solver: solution} if isinstance(solution, Solution) else dict(solution)
-        if not named or not all(isinstance(s, Solution) for s in named.values()):
+        solutions = {solution.stats.solver: solution} if isinstance(solution, Solution) else dict(solution)
+        if not solutions or not all(isinstance(s, Solution) for s in solutions.values()):
             raise ParameterError(
                 f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}; "
                 "give the answer of ucm.solve"
             )
         one_of(*_WORK).check("ConvergenceDisplay", "x", x, 'leave it out for "passes"')
         runs, status, distances = {}, {}, set()
-        best = min((s.objective for s in named.values() if s.status == "optimal"), default=None)
-        for name, s in named.items():
-            starts = _starts(name, s, "start" if len(named) == 1 else f"{name}, start")
+        best = min((s.objective for s in solutions.values() if s.status == "optimal"), default=None)
+        for name, s in solutions.items():
+            starts = _starts(name, s, "start" if len(solutions) == 1 else f"{name}, start")
             for start, records in starts.items():
                 status[start] = s.status
                 proven = [r for r in records if np.isfinite(r["gap"])]
@@ -139,12 +139,12 @@ class ConvergenceDisplay(Display):
             raise ParameterError(
                 f"ConvergenceDisplay: expected several solvers, got {solvers!r}; write [{solvers!r}]"
             )
-        named = (
+        by_name = (
             dict(solvers) if isinstance(solvers, Mapping)
             else {s if isinstance(s, str) else s.name: s for s in solvers}
         )  # fmt: skip
         solutions = {
-            name: solve(model, X, y, solver=solver, tol=tol, **options) for name, solver in named.items()
+            name: solve(model, X, y, solver=solver, tol=tol, **options) for name, solver in by_name.items()
         }
         return cls.from_solution(solutions, x=x, tol=tol, ax=ax)
 
@@ -158,10 +158,10 @@ class ConvergenceDisplay(Display):
             raise ParameterError(
                 f"ConvergenceDisplay: {type(estimator).__name__} has no solution_; call fit(X, y) first"
             )
-        named = solution
+        solutions = solution
         if not isinstance(solution, Solution):
-            named = {f"problem {k + 1}": s for k, s in enumerate(solution)}
-        return cls.from_solution(named, x=x, y=y, tol=estimator.tol if y == "gap" else None, ax=ax)
+            solutions = {f"problem {k + 1}": s for k, s in enumerate(solution)}
+        return cls.from_solution(solutions, x=x, y=y, tol=estimator.tol if y == "gap" else None, ax=ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
         """Draw the curves into a new figure, or into given axes."""
@@ -221,14 +221,14 @@ def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict[str, Any
 
 def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) -> Curve:
     """Return the work, and the number y of the records, for the records with such a number."""
-    kept = [record for record in records if np.ndim(record.get(y, [])) == 0]
-    if not kept:
+    numeric = [record for record in records if np.ndim(record.get(y, [])) == 0]
+    if not numeric:
         raise ParameterError(
             f"ConvergenceDisplay: the records of {name} hold no number {y!r}; solve with trace=1, and take "
             "one of its history"
         )
     key = "iteration" if x == "iterations" else x
-    work, values = ([float(record[of]) for record in kept] for of in (key, y))
+    work, values = ([float(record[of]) for record in numeric] for of in (key, y))
     return np.array(work), np.array(values)
 
 

@@ -30,11 +30,11 @@ class Frame:
     half: float
 
     @classmethod
-    def around(cls, *clouds: Any, room: float = 1.12) -> Frame:
-        """Return the square around clouds of points; `room` is its side, as a multiple of their range."""
+    def around(cls, *clouds: Any, margin: float = 1.12) -> Frame:
+        """Return the square around clouds of points; `margin` is its side, as a multiple of their range."""
         points = np.vstack([c for c in clouds if len(c)])
         low, high = points.min(axis=0), points.max(axis=0)
-        half = 0.5 * room * float((high - low).max())
+        half = 0.5 * margin * float((high - low).max())
         return cls(0.5 * (low + high), half if half > 0.0 else 1.0)
 
 
@@ -221,9 +221,9 @@ class Projection:
         scale = self.data.scale
         x, constraints = self.U.cvxpy(self.data, Numbers())
         z = cp.Variable(x.shape[0])
-        near = cp.abs(self.P @ z - frame.middle / scale) <= frame.half / scale
+        in_frame = cp.abs(self.P @ z - frame.middle / scale) <= frame.half / scale
         g = cp.Parameter(x.shape[0])
-        return cp.Problem(cp.Maximize(g @ z), [*constraints, z == x / scale, near]), g, z
+        return cp.Problem(cp.Maximize(g @ z), [*constraints, z == x / scale, in_frame]), g, z
 
 
 def projection_outline(projection: Projection, frame: Frame, *, rtol: float = 2e-3) -> Outline:

@@ -149,7 +149,7 @@ class PathDisplay(Display):
                 name: np.array([np.mean((s.decision(A.X) > 0.0) == (A.y > 0.0)) for s in solutions])
                 for name, A in samples.items()
             }
-        known = feature_names(None, path.features if names is None else names)
+        columns = feature_names(None, path.features if names is None else names)
         return cls(
             name=path.name.split(", ")[0],
             values=path.values[order],
@@ -158,7 +158,7 @@ class PathDisplay(Display):
             support=support,
             scores=scores,
             interval=interval,
-            feature_names=known or [f"$w_{{{j + 1}}}$" for j in range(w.shape[1])],
+            feature_names=columns or [f"$w_{{{j + 1}}}$" for j in range(w.shape[1])],
         ).plot(ax, panels=panels)
 
     def plot(self, ax: Any = None, *, panels: Sequence[str] = _PANELS) -> PathDisplay:
@@ -168,10 +168,10 @@ class PathDisplay(Display):
                 f"PathDisplay: panels is among {', '.join(_PANELS)}, got {brief(panels)}; "
                 "leave it out for all"
             )
-        known = {"support": self.support is not None, "score": bool(self.scores)}
-        shown = [panel for panel in panels if known.get(panel, True)]
-        with self._axes(ax, len(shown), 1, (7.6, 2.35)) as axes:
-            by_panel = dict(zip(shown, axes))
+        available = {"support": self.support is not None, "score": bool(self.scores)}
+        drawn = [panel for panel in panels if available.get(panel, True)]
+        with self._axes(ax, len(drawn), 1, (7.6, 2.35)) as axes:
+            by_panel = dict(zip(drawn, axes))
             for panel, a in by_panel.items():
                 getattr(self, f"_{panel}")(a)
                 a.set_xlim(self.values[0], self.values[-1])
@@ -183,7 +183,7 @@ class PathDisplay(Display):
                 a.tick_params(labelbottom=False)
             axes[-1].set_xlabel(f"${LATEX.symbol(self.name)}$", fontsize=15)
             self.figure_.align_ylabels(list(axes))
-            if "coefficients" in shown:
+            if "coefficients" in drawn:
                 self._label_coefficients(by_panel["coefficients"])
             self._label_regions(axes[0])
         return self
@@ -236,12 +236,12 @@ class PathDisplay(Display):
 
     def _label_coefficients(self, ax: Axes) -> None:
         low, high = ax.get_ylim()
-        named = self._by_size()[:_NAMED]
-        ends = (self.coefficients[-1, named] - low) / (high - low)
+        largest = self._by_size()[:_NAMED]
+        ends = (self.coefficients[-1, largest] - low) / (high - low)
         order = np.argsort(ends, kind="stable")
         for k, height in zip(order, _spaced(ends[order], 0.115)):
             ax.annotate(
-                self.feature_names[named[k]], (1.0, height), xycoords="axes fraction", xytext=(6.0, 0.0),
+                self.feature_names[largest[k]], (1.0, height), xycoords="axes fraction", xytext=(6.0, 0.0),
                 textcoords="offset points", color=palette(ax).series[k], va="center", fontsize=12,
                 annotation_clip=False,
             )  # fmt: skip

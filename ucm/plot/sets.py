@@ -144,7 +144,7 @@ class SetDisplay(Display):
         P = view.P
         rows = subsample(data.y, solution.weights)
         points = np.zeros((0, 2)) if other_space else np.asarray(data.X[rows] @ P.T)
-        frame = Frame.around(points, (P @ x)[None], room=2.0)
+        frame = Frame.around(points, (P @ x)[None], margin=2.0)
         classes, parts, extremes, joint = {}, {}, {}, False
         if not other_space and not has_matrix(U):
             sets = class_sets(U)
@@ -157,7 +157,7 @@ class SetDisplay(Display):
             extremes = {k: P @ p for k, p in class_extremes(U, data, solution).items()}
         spread = np.ptp(points, axis=0).max() if len(points) else 0.0
         corners = P @ x + 0.6 * spread * np.array([[-1.0, -1.0], [1.0, 1.0]])
-        far = Frame.around(np.zeros((1, 2)), (P @ x)[None], corners, room=1.5)
+        set_frame = Frame.around(np.zeros((1, 2)), (P @ x)[None], corners, margin=1.5)
         normal = None if other_space else feature_normal(U, w)
         return cls(
             points=points,
@@ -166,8 +166,8 @@ class SetDisplay(Display):
             samples=data.m,
             classes=classes,
             joint=joint,
-            parts={**parts, 0: operand_outlines(U, data, P, far, rtol)},
-            outline=projection_outline(Projection(U, data, P), far, rtol=rtol),
+            parts={**parts, 0: operand_outlines(U, data, P, set_frame, rtol)},
+            outline=projection_outline(Projection(U, data, P), set_frame, rtol=rtol),
             extremes=extremes,
             normal=P @ w,
             nearest=P @ x,
@@ -246,7 +246,7 @@ class SetDisplay(Display):
             return Frame(bounds.middle, 0.97 * bounds.half)
         if panel == "set":
             zero = np.zeros((1, 2))
-            return Frame.around(zero, self.nearest[None], self.outline.vertices, room=1.24)
+            return Frame.around(zero, self.nearest[None], self.outline.vertices, margin=1.24)
         points = self.points
         if len(points) >= _TRIMMED:
             points = np.quantile(points, [0.005, 0.995], axis=0)
