@@ -18,6 +18,7 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -78,7 +79,10 @@ _ORIGINS = {
 def main(what: str, parts: Mapping[str, Part], arguments: list[str] | None = None) -> int:
     """Run some parts of a script; return the exit status."""
     known = {name: inspect.signature(part).parameters for name, part in parts.items()}
-    text = "\n".join(f"  {name}: {_first_line(part)}" for name, part in parts.items())
+    lines = {
+        name: textwrap.shorten(_first_line(part), 80, placeholder=" ...") for name, part in parts.items()
+    }
+    text = "\n".join(f"  {name}: {line}" for name, line in lines.items())
     parser = argparse.ArgumentParser(
         description=f"{what}\n\n{text}", formatter_class=argparse.RawDescriptionHelpFormatter
     )

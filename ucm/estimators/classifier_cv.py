@@ -222,7 +222,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         values: NDArray[np.float64],
         scores: NDArray[np.float64],
         order: list[int],
-        given: tuple[Any, ...],
+        fit_arguments: tuple[Any, ...],
     ) -> None:
         """Choose by the (values, folds) scores, and fit the model with the best value to all samples."""
         mean = scores.mean(axis=1)
@@ -251,7 +251,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         self.best_score_ = float(mean[self.best_index_])
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         model = clf.declared_model.with_params(**dict.fromkeys(names, float(values[self.best_index_])))
-        self.best_estimator_ = clf.set_params(model=model).fit(*given)
+        self.best_estimator_ = clf.set_params(model=model).fit(*fit_arguments)
         self.classes_ = self.best_estimator_.classes_
 
     def _problems(self, clf: Classifier, samples: Samples) -> list[Data]:

@@ -361,19 +361,19 @@ def compare(
 
 
 @contextmanager
-def _progress(shown: bool, total: int) -> Iterator[Callable[[str, bool], None]]:
+def _progress(enabled: bool, total: int) -> Iterator[Callable[[str, bool], None]]:
     """Yield a function that counts a fit of a model, with its last fold marked.
 
     A terminal shows a bar; elsewhere each finished model is a line on standard error.
     """
     errors, began = Console(stderr=True), time.perf_counter()
-    bar = Progress(console=errors, transient=True, disable=not (shown and errors.is_terminal))
+    bar = Progress(console=errors, transient=True, disable=not (enabled and errors.is_terminal))
     with bar:
         task = bar.add_task("compare", total=total)
 
         def step(name: str, finished: bool) -> None:
             bar.update(task, description=name, advance=1)
-            if finished and shown and not errors.is_terminal:
+            if finished and enabled and not errors.is_terminal:
                 seconds = time.perf_counter() - began
                 print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
 
@@ -397,9 +397,9 @@ def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
         ) from error
 
 
-def _check_estimators(named: Mapping[str, Any], scoring: Any, tags: Mapping[str, Any]) -> None:
+def _check_estimators(estimators: Mapping[str, Any], scoring: Any, tags: Mapping[str, Any]) -> None:
     """Refuse estimators that the score or the weights do not fit."""
-    for name, estimator in named.items():
+    for name, estimator in estimators.items():
         try:
             check_scoring(estimator, scoring)
         except (ValueError, TypeError) as error:
@@ -414,19 +414,19 @@ def _check_estimators(named: Mapping[str, Any], scoring: Any, tags: Mapping[str,
             )
 
 
-def _warn_of_scales(named: Mapping[str, Any], X: Any) -> None:
+def _warn_of_scales(estimators: Mapping[str, Any], X: Any) -> None:
     """Warn once of features with different scales, in place of a warning from each fit."""
     table = X if sparse.issparse(X) else np.asarray(X)
     unscaled = (
         isinstance(estimator, Classifier | ClassifierCV) and not get_tags(estimator).input_tags.pairwise
-        for estimator in named.values()
+        for estimator in estimators.values()
     )
     if table.dtype.kind in "biuf" and any(unscaled) and (hint := scale_hint(table)):
         warn_of(f"compare: {hint}, and mostly improves it", UserWarning)
 
 
 def _tuned(
-    named: Mapping[str, Any], X: Any, index: Any, tags: Mapping[str, Any], scoring: Any, n_values: int
+    estimators: Mapping[str, Any], X: Any, index: Any, tags: Mapping[str, Any], scoring: Any, n_values: int
 ) -> dict[str, Any]:  # fmt: skip
     """Return the estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
@@ -434,9 +434,9 @@ def _tuned(
     try:
         data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
     except DataError:  # no numbers: only other estimators can work
-        return dict(named)
-    tuned = dict(named)
-    for name, estimator in named.items():
+        return dict(estimators)
+    tuned = dict(estimators)
+    for name, estimator in estimators.items():
         if not isinstance(estimator, Classifier) or not isinstance(estimator.model, Node):
             continue
         try:
@@ -590,8 +590,8 @@ def _row(name: str, folds: list[_Fold]) -> Compared:
     worked = [fold for fold in folds if not fold.failure]
     failures = {k: fold.failure for k, fold in enumerate(folds) if fold.failure}
 
-    def mean(found: list[int | None]) -> float | None:
-        numbers = [x for x in found if x is not None]
+    def mean(counts: list[int | None]) -> float | None:
+        numbers = [x for x in counts if x is not None]
         return None if len(numbers) < len(folds) else float(np.mean(numbers))
 
     gaps = [fold.gap for fold in worked if fold.gap is not None]
