@@ -133,12 +133,8 @@ class SumOfHulls:
     def scores(self, w: Vec) -> Vec:
         return -(self.points @ w)
 
-    def face(self, w: Vec, scores: Vec | None = None, count: int = 0) -> Face:
-        """Return the face of U with the largest `-w'x`.
-
-        With a count, so many samples nearest to the threshold count as tied in every group: an
-        epsilon-subdifferential.
-        """
+    def face(self, w: Vec, scores: Vec | None = None) -> Face:
+        """Return the face of U with the largest `-w'x`."""
         s = self.scores(w) if scores is None else scores
         tied = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         value = -float(self.center @ w)
@@ -150,11 +146,7 @@ class SumOfHulls:
             theta = native.fill_to_mass(u, cap, mass)[2][1]
             sure = u > theta
             value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
-            off, near = np.abs(u - theta), tied
-            if count > 0:
-                kth = min(count, off.size - 1)
-                near = max(near, float(np.partition(off, kth)[kth]))
-            inside = off <= near
+            inside = np.abs(u - theta) <= tied
             at, above = np.flatnonzero(inside), sure & ~inside
             weight[a:b][above] = cap[above]
             full = float(cap[at].sum())
@@ -185,11 +177,11 @@ class SumOfHulls:
 
     def blocks(self, q: Vec) -> list[Vec]:
         """Return the weights by block, with equal weights for merged samples."""
-        found = [np.zeros(size) for size in self.shapes]
+        weights = [np.zeros(size) for size in self.shapes]
         for k, index, merged in self.owner:
             count = np.bincount(merged, minlength=q.size)
-            found[k][index] = q[merged] / count[merged]
-        return found
+            weights[k][index] = q[merged] / count[merged]
+        return weights
 
     def line_minimum(self, scores: Vec, w: Vec, d: Vec, first: float) -> float:
         """Return the step t > 0 with the least `max over x in U of -(w + t d)'x`; `first` is a guess."""

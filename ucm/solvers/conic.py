@@ -63,8 +63,8 @@ class Conic(Solver[MinNorm | Composite]):
         return hash(self.name)
 
     def __repr__(self) -> str:
-        given = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
-        return f"Conic({', '.join(given)})"
+        arguments = [repr(self.name), *(f"{k}={v!r}" for k, v in self.options.items())]
+        return f"Conic({', '.join(arguments)})"
 
     def refuse(self, form: MinNorm | Composite) -> str | None:
         if self.backend not in _WITH_CVXPY and not _installed(self.backend):
@@ -179,9 +179,9 @@ class _CvxpySession(Session[Composite]):
             if not small or gap <= 0.5 * monitor.tol * value or monitor.timed_out:
                 break
             again = self._solve(form, monitor, value**-power)
-            other, left = _gap(form, again)
-            if left < gap:
-                answer, value, gap = again, other, left
+            other, remaining = _gap(form, again)
+            if remaining < gap:
+                answer, value, gap = again, other, remaining
         monitor.report(max(1, monitor.iterations), value, float("nan"))
         return answer
 
@@ -204,8 +204,8 @@ class _CvxpySession(Session[Composite]):
             message = f"{name} ended with the status {problem.status!r}; scale the features"
             return _failed(form, "unbounded" if problem.status == "unbounded" else "max_iter", message)
         slopes = numbers(equation.dual_value) / factor - tilt.margin
-        found = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
-        answer = Answer(w=found, b=float(b.value), slopes=slopes)
+        normal = form.without_rounding(form.penalty.project_domain(numbers(w.value)))
+        answer = Answer(w=normal, b=float(b.value), slopes=slopes)
         return answer.interrupted() if timed_out else answer
 
 

@@ -123,12 +123,12 @@ class LinearProgram:
             self.highs.clearSolver()
             verdict = self._run()
         self.has_basis = True
-        found = self.highs.getSolution()
+        solution = self.highs.getSolution()
         return Vertex(
             self.words.get(verdict, "stopped"),
             self.highs.modelStatusToString(verdict),
-            np.array(found.col_value if found.value_valid else []),
-            np.array(found.row_dual if found.dual_valid else []),
+            np.array(solution.col_value if solution.value_valid else []),
+            np.array(solution.row_dual if solution.dual_valid else []),
             int(self.highs.getInfo().simplex_iteration_count),
         )
 
@@ -227,8 +227,8 @@ def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: 
         return
     if solver in _CLOCKS:
         options = {**options, _CLOCKS[solver]: monitor.seconds_left}
-    found = chain.solve_via_data(problem, data, False, monitor.verbose, options)
-    problem.unpack_results(found, chain, inverse)
+    result = chain.solve_via_data(problem, data, False, monitor.verbose, options)
+    problem.unpack_results(result, chain, inverse)
 
 
 def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:

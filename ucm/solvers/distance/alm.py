@@ -67,11 +67,11 @@ class ALM(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not self.split:
             return self._solve(form, monitor, start)
-        parted = _apart(form)
+        split = _apart(form)
         if start is not None:
             balls = [v for b, v in zip(form.blocks, start.q, strict=True) if _ball(b) is not None]
             start = replace(start, q=[*start.q, *balls])
-        answer = self._solve(parted, monitor, start)
+        answer = self._solve(split, monitor, start)
         q = [
             v if _ball(b) is None else b.domain.project(v)  # type: ignore[attr-defined]
             for b, v in zip(form.blocks, answer.q[: len(form.blocks)], strict=True)
@@ -90,13 +90,13 @@ class ALM(Solver[MinNorm]):
         for outer in range(1, monitor.limit(200) + 1):
             # rows in units of the features: (scale/unit) (B q + o), multipliers likewise
             roots = [math.sqrt(sigma) * scale / u for u in units]
-            below = [
+            offsets = [
                 r * (c.offset + m * (u * u) / (sigma * scale * scale))
                 for c, r, m, u in zip(form.couplings, roots, mu, units, strict=True)
             ]
             stacked = replace(
                 form,
-                center=np.concatenate([form.center, *below]),
+                center=np.concatenate([form.center, *offsets]),
                 blocks=tuple(replace(b, map=form.stacked(k, roots)) for k, b in enumerate(form.blocks)),
                 couplings=(),
             )
@@ -115,7 +115,7 @@ class ALM(Solver[MinNorm]):
             answer.multipliers = [m / norm if norm > 0.0 else m for m in mu]
             bound = form.lower_bound(w, answer.multipliers)
             gap = (norm - bound) / max(norm, 1e-12 * scale)
-            stop = monitor.report(outer, -norm, abs(gap), functools.partial(_told, q, x))
+            stop = monitor.report(outer, -norm, abs(gap), functools.partial(_trace_record, q, x))
             if monitor.reached(gap) and residual * scale <= 0.5 * monitor.tol * norm:
                 return answer
             if monitor.at_zero(norm, bound, scale) and residual <= monitor.zero:
@@ -153,5 +153,5 @@ def _apart(form: MinNorm) -> MinNorm:
     return replace(form, blocks=tuple(blocks), couplings=tuple(couplings))
 
 
-def _told(q: list[Vec], x: Vec) -> dict[str, Any]:
+def _trace_record(q: list[Vec], x: Vec) -> dict[str, Any]:
     return {"q": [v.copy() for v in q], "x": x.copy()}

@@ -72,7 +72,7 @@ class APG(Solver[MinNorm]):
     As x is affine in q, x(p) comes from x(q) without a product, so an iteration costs one pass.
 
     `APG(stop="paper", eta_min=1.0)` is Algorithm 1 as printed, but for this: the count of iterations, and so
-    its limit, goes on through restarts; rounding, 1e-15 of f, is forgiven in the test of L, which gives up
+    its limit, goes on through restarts; rounding, 1e-15 of f, is tolerance in the test of L, which gives up
     after 3,000 trials of a factor close to 1; eps refers to mass 1/2 per class, whatever the form has; and it
     ends where 0 lies in U to rounding, or the gap was not halved in 10,000 iterations.
     """
@@ -189,10 +189,10 @@ class _Distance:
         if not self.monitor.trace:
             return work()
         began = time.perf_counter()
-        found = work()
+        result = work()
         self.spent[name] += time.perf_counter() - began
         self.counts[name] += 1
-        return found
+        return result
 
     def iterate(self, q: list[Vec]) -> _Iterate:
         """Return a point with its image."""
@@ -267,9 +267,9 @@ class _Run:
         if not test:
             return
         height = f.value(self.p)
-        forgiven = _ROUNDING * abs(height)
+        tolerance = _ROUNDING * abs(height)
         L, trials = self.L, 0
-        while not f.value(self.new) <= height + self._model() + forgiven and not self.monitor.timed_out:
+        while not f.value(self.new) <= height + self._model() + tolerance and not self.monitor.timed_out:
             trials += 1
             if (
                 trials > _TRIALS or not self.L < _STEEPEST * L or not _inner(self.d, self.d) > 0.0

@@ -56,33 +56,33 @@ class LevelSetNewton(Solver[MinNorm]):
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm == 2.0:
             return "it takes the norms but the Euclidean one"
-        met = _met(form, 1.0)
-        reasons = [(solver.name, solver.refuse(met)) for solver in self.inner]
+        problem = _with_ball(form, 1.0)
+        reasons = [(solver.name, solver.refuse(problem)) for solver in self.inner]
         if any(why is None for _, why in reasons):
             return None
         return "; ".join(f"{name}: {why}" for name, why in reasons)
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        solver = next(s for s in self.inner if s.refuse(_met(form, 1.0)) is None)
+        solver = next(s for s in self.inner if s.refuse(_with_ball(form, 1.0)) is None)
         q = form.begin(start)
         lower, upper, best, stalled = -np.inf, np.inf, np.inf, Stall(_PATIENCE, _GAINED)
         answer, ball = Answer(q), np.zeros(form.n)
         for step in range(1, monitor.limit(_LIMIT) + 1):
-            met = _met(form, max(lower, 0.0))
+            problem = _with_ball(form, max(lower, 0.0))
             # of a distance that is some `best` of the optimum more than tol / best is not asked
             tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
-            below = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=_ZERO)
-            found = solver.solve(met, below, Answer([*q, ball]))
-            monitor.count_work(below)
-            if found.status == "infeasible":
-                return replace(found, q=found.q[:-1])
-            *q, ball = found.q
+            inner_monitor = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=_ZERO)
+            inner_answer = solver.solve(problem, inner_monitor, Answer([*q, ball]))
+            monitor.count_work(inner_monitor)
+            if inner_answer.status == "infeasible":
+                return replace(inner_answer, q=inner_answer.q[:-1])
+            *q, ball = inner_answer.q
             x = form.matvec(q)
             monitor.passes += form.pass_cost()
             size = form.space.norm(x, form.norm)
             if size < upper or form.couplings:  # a point that misses them may be nearer than any
                 upper, answer = size, replace(answer, q=q)
-            for w, mu in _duals(form, x, found):
+            for w, mu in _duals(form, x, inner_answer):
                 bound = form.lower_bound(w, mu)
                 if bound > lower:
                     lower, answer = bound, replace(answer, w=w, multipliers=mu)
@@ -104,18 +104,18 @@ class LevelSetNewton(Solver[MinNorm]):
         return answer.ended("max_iter", message)
 
 
-def _met(form: MinNorm, t: float) -> MinNorm:
+def _with_ball(form: MinNorm, t: float) -> MinNorm:
     """Return the Euclidean problem of U + t B."""
     ball = Block(IdentityMap(form.n), NormBall(t, form.norm))
     return replace(form, norm=2.0, blocks=(*form.blocks, ball))
 
 
-def _duals(form: MinNorm, x: Vec, found: Answer) -> Iterator[tuple[Vec, list[Vec]]]:
+def _duals(form: MinNorm, x: Vec, inner_answer: Answer) -> Iterator[tuple[Vec, list[Vec]]]:
     """Return dual vectors with `||w||_p = 1`: the normal found, and that of the point itself."""
-    if len(found.multipliers) != len(form.couplings):
+    if len(inner_answer.multipliers) != len(form.couplings):
         return  # where numbers overflow the inner solver proves nothing
-    if found.w is not None and found.w.any():
-        length = form.space.norm(found.w, dual_exponent(form.norm))
-        yield found.w / length, [mu / length for mu in found.multipliers]
+    if inner_answer.w is not None and inner_answer.w.any():
+        length = form.space.norm(inner_answer.w, dual_exponent(form.norm))
+        yield inner_answer.w / length, [mu / length for mu in inner_answer.multipliers]
     if not form.couplings:
         yield form.space.dual_vector(x, form.norm), []

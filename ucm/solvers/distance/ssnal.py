@@ -105,14 +105,14 @@ class _Iterate(Lagrangian):
     ----------
     q, p : the proximal centre and the trial point, by block
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
-    pull : `G_k' y` by block
-    met : the largest norm of a y that it was carried on from
-    proven : a pull and the bound that it proves
+    adjoint : `G_k' y` by block
+    largest_y : the largest norm of a y that it was carried on from
+    proven : an adjoint and the bound that it proves
     sigma, tau : proximal parameters
     upper, gap, residual : norm and relative gap of x(q), and how far q misses the couplings
     w, multipliers : the dual vector and the multipliers that prove the gap
     spent : passes when sigma last grew
-    kept : q, w and multipliers of the best so far
+    best_point : q, w and multipliers of the best so far
     """
 
     at_once = 3.0
@@ -154,14 +154,14 @@ class _Iterate(Lagrangian):
         self.proven: tuple[list[Vec], float] = [], -np.inf
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self._project()
-        self.kept: tuple[list[Vec], Vec | None, list[Vec]] = q, None, []
+        self.best_point: tuple[list[Vec], Vec | None, list[Vec]] = q, None, []
         self.floor = 1e-15
         self.largest = self.scale
         self.spent = monitor.passes
 
     def answer(self, status: str) -> Answer:
         """Return the best point, or the last one if it is solved."""
-        q, w, multipliers = self.kept
+        q, w, multipliers = self.best_point
         if status == "converged":
             q, w, multipliers = self.q, self.w, self.multipliers
         message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
@@ -176,7 +176,7 @@ class _Iterate(Lagrangian):
         return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
 
     def _first_sigma(self, k: int) -> float:
-        """Return a multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
+        """Return a multiple of (reach of the domain) / (spread of the products), a step from the centre."""
         sharpness = 3.0 if self.iterative else 30.0  # conjugate gradients like wide kinks
         b = self.form.blocks[k]
         g = self.adjoint[k]
@@ -189,7 +189,7 @@ class _Iterate(Lagrangian):
             reach = 0.0 if reach <= _ROUNDED * size else reach
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
-            # a block that only couplings pull, or one without bounds
+            # a block with the gradient 0, or one without bounds
             norms = float(self.G[k].column_norms().max(initial=0.0)) / self.scale
             if norms == 0.0 or reach == 0.0:
                 return 1.0
@@ -199,8 +199,8 @@ class _Iterate(Lagrangian):
     # --- the inner problem ---------------------------------------------------------------------
     def _arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
         """Return the arguments of the projections at y + t d, with `move` = G_k' d."""
-        pull = self.adjoint if not move else [u + t * e for u, e in zip(self.adjoint, move, strict=True)]
-        return [q - s * u for q, s, u in zip(self.q, self.sigma, pull, strict=True)]
+        products = self.adjoint if not move else [u + t * e for u, e in zip(self.adjoint, move, strict=True)]
+        return [q - s * u for q, s, u in zip(self.q, self.sigma, products, strict=True)]
 
     def _project(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
         return [
@@ -219,7 +219,7 @@ class _Iterate(Lagrangian):
     def _pull_anew(self) -> None:
         """Recompute `G' y`, which removes the rounding errors of its updates."""
         self.adjoint = self._pulled(self.y)
-        self.met = float(np.linalg.norm(self.y))
+        self.largest_y = float(np.linalg.norm(self.y))
 
     def gradient(self) -> Vec:
         self.monitor.passes += self.cost / 2
@@ -265,8 +265,8 @@ class _Iterate(Lagrangian):
         self.y = self.y + t * d
         self.adjoint = [u + t * e for u, e in zip(self.adjoint, ahead[0], strict=True)]
         size = float(np.linalg.norm(self.y))
-        self.met = max(self.met, size)
-        if size <= 1e-3 * self.met:
+        self.largest_y = max(self.largest_y, size)
+        if size <= 1e-3 * self.largest_y:
             self._pull_anew()
             self.monitor.passes += self.cost / 2
 
@@ -301,7 +301,7 @@ class _Iterate(Lagrangian):
         return -upper, self.gap, max(off, self.residual * s)
 
     def keep(self) -> None:
-        self.kept = self.q, self.w, self.multipliers
+        self.best_point = self.q, self.w, self.multipliers
 
     def _bound(self) -> float:
         """Return the lower bound that y proves, in scaled units."""
@@ -326,8 +326,8 @@ class _Iterate(Lagrangian):
     def solved(self) -> bool:
         """Return True if the gap is reached, or x is 0 within rounding."""
         tol = self.monitor.tol
-        met = self.residual * self.scale <= 0.05 * tol * self.upper
-        close = met and self.monitor.reached(self.gap)
+        feasible = self.residual * self.scale <= 0.05 * tol * self.upper
+        close = feasible and self.monitor.reached(self.gap)
         zero = self.monitor.at_zero(self.upper, self.lower, self.largest)
         return close or (zero and self.residual <= self.monitor.zero)
 

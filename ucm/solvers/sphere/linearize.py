@@ -53,37 +53,37 @@ class Linearize(UnitSolver):
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
         reach = radial(form, monitor, self.nearest)
-        height = np.inf if form.image.couplings else form.height(v)
+        least = np.inf if form.image.couplings else form.height(v)
         answer = Answer(form.image.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
         limit = monitor.limit(_PROGRAMS)
         if monitor.trace:
-            monitor.report(monitor.iterations, height, float("nan"), lambda: {"w": form.lift(v)})
+            monitor.report(monitor.iterations, least, float("nan"), lambda: {"w": form.lift(v)})
         for _ in range(limit):
             better = False
             for g in form.corners(v):
-                found = reach(g)
+                point = reach(g)
                 monitor.passes += 1.0
-                if found is None and monitor.timed_out:
+                if point is None and monitor.timed_out:
                     return answer.interrupted()
-                if found is None:
+                if point is None:
                     return answer.ended("max_iter", "a program had no answer; scale the features")
-                length = form.length(found.v)
-                new = found.v / length
-                below = found.s / length if form.image.couplings else form.height(new)
-                better = below < height * (1.0 - same)
-                answer.q = found.q
+                length = form.length(point.v)
+                new = point.v / length
+                value = point.s / length if form.image.couplings else form.height(new)
+                better = value < least * (1.0 - same)
+                answer.q = point.q
                 if better:
-                    v, height, answer = new, below, found.answer(form)
+                    v, least, answer = new, value, point.answer(form)
                     break
-            told = functools.partial(_told, answer)
-            if monitor.report(monitor.iterations + 1, height, float("nan"), told):
+            record = functools.partial(_trace_record, answer)
+            if monitor.report(monitor.iterations + 1, least, float("nan"), record):
                 return answer.interrupted()
             if not better:
                 return answer
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _trace_record(answer: Answer) -> dict[str, Any]:
     return {"w": answer.plane[0].copy()}

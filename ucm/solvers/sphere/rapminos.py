@@ -24,9 +24,6 @@ _SAME = 1e-13  # of the objective
 _SLOW = 1e-9  # of the objective, gained in as many steps as there are ties to find
 _WINDOW = 100  # steps
 _STEPS = 5000  # at most
-_WIDTH = 2  # samples of every group in S, in units of the dimension
-_STEEP = 0.02  # of the objective: where steps gain less, the linear programs begin
-_WHOLE = 50_000  # entries of all samples: below it one program of all of them stays warm
 
 
 class _State(NamedTuple):
@@ -51,15 +48,14 @@ class Rapminos(UnitSolver):
     weight 0 still belongs to the subdifferential. A stationary point whose ties do not pin w is no
     minimum, and is left along a direction orthogonal to the ties, up to the next kink.
 
-    As printed the method zigzags (3,700 steps on ida_waveform). Here S takes in the 2 n samples
-    of each group nearest to the threshold, an epsilon-subdifferential, whose direction still descends;
-    and when these steps gain little, the function of these samples alone, which lies below f and touches
-    it at w, is minimised on `<n, w> = 1` by a small linear program. Where it gains nothing, w is stationary.
+    As printed the method zigzags (3,700 steps on ida_waveform). By default f is minimised on `<n, w> = 1` by
+    a linear program, warm from step to step, in place of a step along `-N g`. Where the program gains
+    nothing, w is stationary.
 
     Parameters
     ----------
-    step : "line": to the least f along the direction; "nearest": to the first kink, equation (29),
-        with S the ties alone and no linear program: the method as printed
+    step : "line": to the least f along the direction to the minimum on `<n, w> = 1`; "nearest": along `-N g`
+        to the first kink, equation (29), the method as printed
 
     Notes
     -----
@@ -71,10 +67,7 @@ class Rapminos(UnitSolver):
     name: ClassVar[str] = "rapminos"
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            step=one_of("line", "nearest"),
-        )
+        check_fields(self, step=one_of("line", "nearest"))
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"
@@ -89,32 +82,28 @@ class Rapminos(UnitSolver):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 
     def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
-        count = 0 if self.step == "nearest" else _WIDTH * form.rank
-        steep = True
-        small = hulls.points.size <= _WHOLE and not monitor.timed_out
-        whole = PolyhedralRay.of(hulls, monitor) if count and small else None
+        program = None
+        if self.step == "line" and not monitor.timed_out:
+            program = PolyhedralRay(hulls, monitor)
         limit = monitor.limit(_STEPS)
         flat = form.image.space.resolution * form.image.largest
         window = max(_WINDOW, form.rank)
         mark = at.value
         for step in range(limit):
-            if at.value <= flat:  # 0 lies on the boundary of U, as far as can be told
+            if at.value <= flat:  # 0 lies on the boundary of U, as far as can be record
                 return _answer(form, hulls, at)
             if step % window == window - 1:
                 if not at.value < mark * (1.0 - _SLOW):
                     message = f"{window} steps in a row gained less than {_SLOW:g} of the objective"
                     return _answer(form, hulls, at).ended("stalled", message)
                 mark = at.value
-            told = functools.partial(form.trace_record, at.v)
-            if monitor.report(monitor.iterations + 1, at.value, float("nan"), told):
+            record = functools.partial(form.trace_record, at.v)
+            if monitor.report(monitor.iterations + 1, at.value, float("nan"), record):
                 return _answer(form, hulls, at).interrupted()
-            new = None
-            if steep:
-                new = self._along(form, hulls, at, count, monitor)
-                fell = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
-                steep = fell > (0.0 if count == 0 else _STEEP) and whole is None
-            if new is None and count > 0:
-                new, count = _corner(form, hulls, at, count, whole, monitor)
+            if program is None:
+                new = _steepest(form, hulls, at, monitor)
+            else:
+                new = _linearised(form, hulls, at, program, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
                 new = _escape(form, hulls, at, monitor)
             monitor.passes += 1.0
@@ -125,22 +114,6 @@ class Rapminos(UnitSolver):
             at = new
         message = f"{limit} steps taken; raise max_iter"
         return _answer(form, hulls, at).ended("max_iter", message)
-
-    def _along(
-        self, form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor
-    ) -> _State | None:
-        """Return a step along the steepest direction; None when there is none."""
-        wide = hulls.face(at.v, at.scores, count) if count else at.face
-        d, size = max(
-            (_direction(hulls, wide, n, monitor) for n in form.corners(at.v)),
-            key=lambda found: found[1],
-        )
-        if not size > _STILL:
-            return None
-        if self.step == "nearest":
-            return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
-        first = 1.0 / float(np.linalg.norm(d))
-        return _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, first))
 
 
 def _answer(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Answer:
@@ -155,6 +128,14 @@ def _state(hulls: SumOfHulls, v: Vec) -> _State:
 
 def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _State | None:
     return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
+
+
+def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
+    """Return the step along the steepest direction to the first kink; None if there is no descent."""
+    d, size = max(
+        (_direction(hulls, at.face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1]
+    )
+    return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d)) if size > _STILL else None
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
@@ -179,36 +160,19 @@ def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple
     return d, float(np.linalg.norm(d)) / max(size, 1e-300)
 
 
-def _corner(
-    form: UnitNorm,
-    hulls: SumOfHulls,
-    at: _State,
-    count: int,
-    whole: PolyhedralRay | None,
-    monitor: Monitor,
-) -> tuple[_State | None, int]:
-    """Return a step towards the minimum on `<n, w> = 1`, and the number of samples for the next one.
-
-    The function to minimise is of the samples nearest to the thresholds. None for the step if w is the
-    minimum for every n.
-    """
+def _linearised(
+    form: UnitNorm, hulls: SumOfHulls, at: _State, program: PolyhedralRay, monitor: Monitor
+) -> _State | None:
+    """Return a step towards the minimum on `<n, w> = 1`; None if w is the minimum for every n."""
     for n in form.corners(at.v):
-        found = None if whole is None or monitor.timed_out else whole.reach(n)
-        while whole is None and not monitor.timed_out:
-            wide = hulls.face(at.v, at.scores, count)
-            points, caps = hulls.points[wide.index], hulls.caps[wide.index]
-            found = PolyhedralRay(wide.fixed, points, caps, wide.group, wide.rest, monitor).reach(n)
-            if found is not None or count >= hulls.caps.size:
-                break
-            count *= 2  # too few samples: their function has no minimum
-        if found is None or not found[0] < at.value * (1.0 - _SAME):
+        point = None if monitor.timed_out else program.reach(n)
+        if point is None or not point[0] < at.value * (1.0 - _SAME):
             continue
-        d = found[1] - at.v
-        t = hulls.line_minimum(at.scores, at.v, d, 1.0)
-        new = _moved(form, hulls, at.v, d, t)
+        d = point[1] - at.v
+        new = _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, 1.0))
         if new is not None and new.value < at.value:
-            return new, min(2 * count, hulls.caps.size) if t < 0.5 else count
-    return None, count
+            return new
+    return None
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
@@ -32,35 +31,17 @@ from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_s
 
 
 class PolyhedralRay:
-    """The linear program of a ray into the polytope `{fixed + sum_i q_i z_i}`, in HiGHS.
-
-    The weights have `0 <= q <= caps`, and the sum `rest[g]` in group g.
+    """The linear program of a ray into a sum of reduced hulls, in HiGHS.
 
     Parameters
     ----------
-    fixed : (r,)
-    points : (k, r)
-    caps : (k,)
-    group : (k,)
-    rest : (G,)
+    hulls : the sum of reduced hulls
     monitor : of the solve
     """
 
-    @classmethod
-    def of(cls, hulls: SumOfHulls, monitor: Monitor) -> PolyhedralRay:
-        """Return the program of all samples of a sum of reduced hulls."""
-        group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
-        return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses, monitor)
-
-    def __init__(
-        self,
-        fixed: Vec,
-        points: NDArray[np.float64],
-        caps: Vec,
-        group: NDArray[np.int64],
-        rest: Vec,
-        monitor: Monitor,
-    ) -> None:
+    def __init__(self, hulls: SumOfHulls, monitor: Monitor) -> None:
+        fixed, points, caps, rest = hulls.center, hulls.points, hulls.caps, hulls.masses
+        group = np.repeat(np.arange(rest.size), np.diff(hulls.bounds))
         self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0)
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
@@ -162,7 +143,7 @@ def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) ->
 
 
 def _polyhedral(hulls: SumOfHulls, monitor: Monitor) -> Reach:
-    program = PolyhedralRay.of(hulls, monitor)
+    program = PolyhedralRay(hulls, monitor)
 
     def reach(g: Vec) -> RayPoint | None:
         found = program.reach(g)
