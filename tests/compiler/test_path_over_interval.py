@@ -134,9 +134,9 @@ def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
     for c in np.linspace(0.13, 0.7, 40):
         least = 0.0
         for hull, a in zip(hulls, scores, strict=True):
-            q, rest = np.zeros(a.size), hull.mass
+            q, rest = np.zeros(a.size), hull.total
             for i in np.argsort(a):
-                q[i] = min(hull.share * c, rest)
+                q[i] = min(hull.factor * c, rest)
                 rest -= q[i]
             least += q @ a
         assert ends[0].least(hulls, np.array([c]))[0] == pytest.approx(least, abs=1e-13)

@@ -196,7 +196,7 @@ def test_json_takes_functions_of_imported_modules_only(tmp_path: Any) -> None:
     try:
         ucm.from_json(text)
     except ucm.CompositionError as error:
-        assert "import the module" in str(error)
+        assert "import that" in str(error)
     else:
         raise SystemExit("read before the import")
     import builders_of_mine

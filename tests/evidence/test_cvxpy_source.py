@@ -293,13 +293,14 @@ def test_the_source_of_custom_declarations_solves_the_model(own: Any) -> None:
         check_model(U)
     for model in (
         ucm.Hinge() + 0.5 * own.LogSum(),
-        ucm.Hinge() + 0.5 * own.Branching(),
         own.Absolute() + 0.1 * own.HuberNorm(0.3),
         Param("C", 0.2) * own.Absolute() + own.HuberNorm(Param("delta", 0.3)) / Param("nu", 2.0),
         ucm.Hinge() + Param("C", 0.2) * own.Absolute() + 0.5 * ucm.L2() + own.HuberNorm(),
         own.Bent() + 0.5 * ucm.L2(),
     ):
         check_model_value(model)
+    with pytest.raises(ucm.CompositionError, match=r"Branching.*np\.where"):
+        ucm.to_cvxpy_source(ucm.Hinge() + 0.5 * own.Branching())
     assert "C * cp.abs(1 - t)" in ucm.to_cvxpy_source(Param("C", 0.2) * own.Absolute() + ucm.L2())
 
 

@@ -40,8 +40,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.evidence.generalised_nu_svm import by_lam
-from ucm.evidence.radius_from_lambda import radius_from_lambda
+from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
 from ucm.evidence.relative_sizes import with_numbers
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import check_time_limit, limit_from

@@ -18,8 +18,7 @@ from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
 from ucm.data.bound_data import Data
 from ucm.errors import ParameterError
-from ucm.evidence.generalised_nu_svm import bounds, hulls_by_lam, reference_problem
-from ucm.evidence.radius_from_lambda import KnownRadius, NormProblem
+from ucm.evidence.generalised_nu_svm import KnownRadius, NormProblem, bounds, hulls_by_lam, reference_problem
 from ucm.evidence.reference import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor

@@ -230,7 +230,7 @@ class _MovingCaps:
         if not np.allclose([2.0 * g.cap for g in one], [g.cap for g in two]):
             refuse(model.set, "one of them keeps its cap")
         self.members = [CappedHull(g.size, g.mass, 0.5 * g.cap / self.least) for g in one]
-        self.most = max(h.mass / h.share for h in self.members)
+        self.most = max(h.total / h.factor for h in self.members)
 
     def value(self, c: float) -> float:
         """Return the parameter at a c."""
@@ -245,9 +245,9 @@ class _MovingCaps:
     def solved(self, c: float, q: list[Vec], w: Vec) -> CapSolution:
         """Return the solution at one c, with its proof computed from the samples and the weights."""
         for h, part in zip(self.members, q, strict=True):
-            cap, total = h.share * c, float(part.sum())
+            cap, total = h.factor * c, float(part.sum())
             off = max(-float(part.min()), float(part.max()) - cap) / cap
-            if not max(off, abs(total - h.mass) / h.mass) <= 1e-9:
+            if not max(off, abs(total - h.total) / h.total) <= 1e-9:
                 raise SolverError(
                     f"path: weights outside of their domains by {off:.2g} of the cap, mass {total:.17g}, at "
                     f"{self.name}={self.value(c):.6g}; please report it"
@@ -290,7 +290,7 @@ def path_over_interval(
         return hulls.solved(c, chain.weights(), w) if w.any() else None
 
     def solved(c: float) -> CapSolution | None:
-        return known(c, chain.at([h.share * c for h in hulls.members]))
+        return known(c, chain.at([h.factor * c for h in hulls.members]))
 
     with data.overflow_guard():
         current = known(low, chain.first(ActiveSet().coarse))

@@ -187,7 +187,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         (w, b), remainder = answer_of(at).plane, self._remainder(answer_of(at).rows)
-        return majorant(self.written_model, remainder[0], w, b, scaled=scaled, others=remainder[1])
+        return majorant(self.written_model, remainder[0], w, b, scaled=scaled, remaining=remainder[1])
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         problem = self.reference(solution, True)

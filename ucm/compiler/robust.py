@@ -33,14 +33,8 @@ from ucm.data.bound_data import Data, GramSpace, Space
 from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
 from ucm.evidence.certificate import at_zero, certify, is_proven
-from ucm.evidence.external_certificate import (
-    both_sides,
-    broken_rule,
-    member,
-    nearest_member,
-    of_weights,
-)
-from ucm.evidence.feasible_point import INSIDE
+from ucm.evidence.external_certificate import both_sides, broken_rule, of_weights
+from ucm.evidence.feasible_point import INSIDE, member, nearest_member
 from ucm.evidence.parameter_range import advice
 from ucm.evidence.reference import (
     Verification,

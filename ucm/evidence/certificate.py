@@ -44,26 +44,21 @@ class Certified(NamedTuple):
     q: list[Vec]
 
 
-def fault(what: str, *declared: Node) -> str:
+def fault(suspect: str, *declared: Node) -> str:
     """Return the message about contradicting bounds: the wrong part and its author.
 
     Parameters
     ----------
-    what : a part of this library, such as "the conjugate of a term"
+    suspect : a part of this library, such as "the conjugate of a term"
     declared : the declaration; its custom classes are blamed before the library is
     """
-    own = {
-        type(part).__name__
-        for node in declared
-        for part in node.walk()
-        if type(part).__module__.split(".")[0] != "ucm"
-    }
-    if not own:
-        return f"{what} is wrong: please report it"
-    names = ", ".join(sorted(own))
+    nodes = (type(node) for root in declared for node in root.walk())
+    custom = {node.__name__ for node in nodes if node.__module__.split(".")[0] != "ucm"}
+    if not custom:
+        return f"{suspect} is wrong: please report it"
     return (
-        f"{what} is wrong, and {names} is not of this library; hold it against its laws with ucm.testing, "
-        "check_loss, check_penalty, check_domain or check_set"
+        f"{suspect} is wrong, and {', '.join(sorted(custom))} is not of this library; hold it against its "
+        "laws with ucm.testing, check_loss, check_penalty, check_domain or check_set"
     )
 
 
@@ -115,9 +110,9 @@ def bracket(
         gap = primal - dual
     if math.isnan(gap) or not math.isfinite(unit):  # numbers overflow: an answer that is refused
         return Certificate(primal, dual, gap, math.nan, violation, kind)
-    whole = math.isfinite(gap)
-    relative = gap / unit if whole else math.inf
-    return Certificate(primal, dual, gap, relative, violation, kind if whole else "none")
+    finite = math.isfinite(gap)
+    relative = gap / unit if finite else math.inf
+    return Certificate(primal, dual, gap, relative, violation, kind if finite else "none")
 
 
 def interval(
@@ -191,10 +186,10 @@ def certify(
     model : the declared problem
     q : blocks of the lowered set
     w : a dual vector of any length; the dual vector of x is taken where its gap is smaller
-    splits : shares of the direction at intersections, for `||w||_p = 1`
-    tol : relative gap at which w is enough and x is not looked at
+    splits : parts of the direction for the operands of each intersection, for `||w||_p = 1`
+    tol : relative gap at which the dual vector of x is not computed
     size : as for `interval`
-    terms : a size that takes work, looked at where the bounds cross
+    terms : a size that takes work, computed where the bounds cross
 
     Raises
     ------
@@ -224,7 +219,7 @@ def certify(
         primal = 0.0
     if primal + norm < -CROSSED * norm:
         size = max(size, terms())
-    found = interval(
+    certificate = interval(
         primal,
         norm,
         violation,
@@ -232,4 +227,4 @@ def certify(
         size=size,
         wrong=fault("the lowering of this set", model),
     )
-    return Certified(found, chosen, x, q)
+    return Certified(certificate, chosen, x, q)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import keyword
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ucm.data.bound_data import bind
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, brief
 from ucm.evidence.expression_text import ExpressionPrinter, Text, code
 from ucm.evidence.objective import weights_in
@@ -23,19 +25,19 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.parameter import BinaryExpression, Param, Scalar, Scope, Size, value
+from ucm.language.parameter import Expression, Param, Scalar, Scope, Size, value
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.serialize import to_json
 from ucm.language.statistics.affine import VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, Samples
-from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart, loss_cvxpy
+from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty, SubtractedPart, loss_cvxpy
 
 _SIZES = (
     (53, 31, 5),
     (61, 47, 7),
 )  # samples of class +1 and -1, and features, of the two data sets
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
 _ROWS = {"pos": "X[y > 0]", "neg": "X[y < 0]", "signed": "y[:, None] * X"}
-_TAKEN = set(
+_RESERVED = set(
     re.findall(
         r"\w+",
         "X y w b t x z cp np ucm groups root constraints problem start objective tangent subtracted added "
@@ -51,49 +53,40 @@ _ROOT = [
 
 
 class _ByName(Scope):
-    """Hyperparameters as `cvxpy.Parameter`s named by their formula."""
+    """Hyperparameters as `cvxpy.Parameter`s named by their formula.
+
+    Attributes
+    ----------
+    names : the name in the program of each parameter
+    texts : the text of each `cvxpy.Parameter`, by its id
+    """
 
     scaled = False
 
-    def __init__(self, taken: Iterable[str]) -> None:
-        self.taken = set(taken)
-        self.values: dict[str, float] = {}
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
         self.texts: dict[int, Text] = {}
 
-    def of(self, x: Scalar | Size, signed: bool = False) -> Any:
+    def of(self, x: Scalar | Size, signed: bool = False) -> float | Text | cp.Expression:
         size = x if isinstance(x, Size) else Size(x)
-        text = self.spell(size.declared)
-        if size.key[:1] == ("-log",):
-            text = -Text("np.log")(text)
-        elif size.derived is not float:
-            text = _called(size, text)
+        text = self._source(size)
         if not isinstance(text, Text):
             return text
         p = cp.Parameter(value=size.number, nonneg=not (signed or isinstance(x, Size)))
         self.texts[p.id] = text
         return p
 
-    def spell(self, scalar: Scalar) -> Any:
-        """Return a declared scalar as text; a plain number as it is."""
-        if isinstance(scalar, BinaryExpression):
-            left, right = self.spell(scalar.left), self.spell(scalar.right)
-            name = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power"}
-            return getattr(np, name[scalar.operation])(left, right)
-        if not isinstance(scalar, Param):
-            return scalar
-        name = scalar.name
-        while name in self.taken or keyword.iskeyword(name):
-            name += "_"
-        self.values[name] = scalar.value
-        return Text(name)
-
-
-def _called(size: Size, text: Any) -> Any:
-    """Return the formula of a size; its number where the formula asks for numbers."""
-    try:
-        return size.derived(text)
-    except TypeError:
-        return size.number
+    def _source(self, size: Size) -> float | Text:
+        """Return the formula of a size; its number if nothing names it or the formula asks for numbers."""
+        if not isinstance(size.declared, Expression):
+            return -Text("np.log")(size.declared) if size.key[:1] == ("-log",) else size.number
+        text = Text(_NAME.sub(lambda name: self.names[name[0]], size.declared.name))
+        if size.key[:1] == ("-log",):
+            return -Text("np.log")(text)
+        try:
+            return text if size.derived is float else size.derived(text)  # type: ignore[arg-type]
+        except TypeError:
+            return size.number
 
 
 class _Example:
@@ -118,7 +111,7 @@ class _Example:
         X = rng.standard_normal((m, n))
         self.data = bind(X, y, subgroup=groups if len(labels) > 1 else None)
         self.counts: dict[str, int] = {"len(y)": m, "X.shape[1]": n}
-        self.arrays: list[tuple[Any, Text]] = [(X, Text("X")), (y, Text("y"))]
+        self.arrays: list[tuple[Matrix, Text]] = [(X, Text("X")), (y, Text("y"))]
         self.samples: dict[str, str] = {}
         self.constants: dict[str, str] = {}
         names: dict[SampleNode, str] = {}
@@ -135,7 +128,7 @@ class _Example:
                     text = text.replace(f"{s!r}.mean", f"{name}.mean(axis=0)")
                 self.arrays.append((v.evaluate(self.data), Text(text)))
 
-    def _name_samples(self, s: Samples, y: Any) -> str:
+    def _name_samples(self, s: Samples, y: Vec) -> str:
         label = "" if s.label is None else re.sub(r"\W", "_", f"_{s.label}")
         name = f"{s.kind}{label}"
         side = {"pos": "y > 0", "neg": "y < 0"}.get(s.kind)
@@ -154,9 +147,9 @@ class _Example:
                 (indicator * 1.0, Text(f"({chosen}).astype(float)")),
             ]
         if s.kind == "signed":
-            own = Text(f"y[{chosen}]" if chosen else "y")
-            self.arrays.append((y[rows], own))
-            for test in (own > 0, own < 0):
+            labels_text = Text(f"y[{chosen}]" if chosen else "y")
+            self.arrays.append((y[rows], labels_text))
+            for test in (labels_text > 0, labels_text < 0):
                 side = y[rows] > 0.0 if ">" in str(test) else y[rows] < 0.0
                 self.arrays.append((side * 1.0, Text(f"({test}).astype(float)")))
         return name
@@ -168,14 +161,14 @@ class _Example:
         centred = (columns.T - columns.T.mean(axis=0)) / np.sqrt(columns.shape[1])
         self.arrays.append((np.asarray(np.linalg.qr(centred, mode="r")).T, Text("root")(Text(name))))
 
-    def text(self, x: Any) -> Text | None:
+    def text(self, x: Matrix) -> Text | None:
         """Return the text of an array: a multiple of a named one, or constant on samples or classes."""
         x = x.toarray() if hasattr(x, "toarray") else np.asarray(x)
-        for named, text in self.arrays:
-            if named.shape == x.shape and x.any():
-                at = np.unravel_index(np.argmax(np.abs(named)), x.shape)
-                factor = float(x[at] / named[at])
-                if np.allclose(x, factor * named, rtol=1e-9, atol=1e-12 * np.abs(x).max()):
+        for array, text in self.arrays:
+            if array.shape == x.shape and x.any():
+                at = np.unravel_index(np.argmax(np.abs(array)), x.shape)
+                factor = float(x[at] / array[at])
+                if np.allclose(x, factor * array, rtol=1e-9, atol=1e-12 * np.abs(x).max()):
                     return text if abs(factor - 1.0) < 1e-9 else float(f"{factor:.15g}") * text
         samples = x.size in self.counts.values() and x.size != self.data.n
         if x.ndim != 1 or (x.any() and not samples):
@@ -191,24 +184,16 @@ class _Example:
 
 def _dimension(model: Node, n: int) -> int:
     """Return n, or the number of features for which the declaration is written."""
-    shapes = (k for x in model.walk() if isinstance(x, Node) for k in _lengths(x.operands()))
-    for k in (n, *sorted(shapes), *range(1, 1001)):
+    for k in (n, *range(1, 10_001)):
         try:
-            for node in model.walk():
-                if isinstance(node, UncertaintySet):
-                    node.dimension(k)
-                if isinstance(node, Penalty):
-                    node.check_features(k)
+            for node in model.nodes_of_type(UncertaintySet):
+                node.dimension(k)
+            for node in model.nodes_of_type(Penalty):
+                node.check_features(k)
         except CompositionError:
             continue
         return k
     return n
-
-
-def _lengths(x: Any) -> list[int]:
-    if isinstance(x, tuple):
-        return [len(x), *(k for item in x for k in _lengths(item))]
-    return [] if isinstance(x, Node) else list(getattr(x, "shape", ()))
 
 
 def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
@@ -218,8 +203,7 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     array `groups` (m,) of their groups too. It imports NumPy and CVXPY, and leaves `w` and `objective`, for
     `loss + lam * penalty` also `b`. For a set it computes the point nearest to 0, which is the model where 0
     is not in the set; for an objective that is not convex it is the loop of DCA. Hyperparameters stand at
-    the top by name. A subtracted function of a class of one's own whose formula asks for numbers is rebuilt
-    from JSON by the program, which then imports this library.
+    the top by name.
 
     Parameters
     ----------
@@ -234,8 +218,8 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     Raises
     ------
     CompositionError
-        No model, a class of `__main__` that the program would have to import, or a set whose expressions
-        depend on the data in another way than through counts, rows, means and covariances of samples.
+        No model; a set whose expressions depend on the data in another way than through counts, rows, means
+        and covariances of samples; or a subtracted function of a custom class that branches on numbers.
 
     Examples
     --------
@@ -276,91 +260,76 @@ class _Program:
     """
 
     def __init__(self, model: RobustMargin | Objective, example: _Example) -> None:
-        taken = {*_TAKEN, *example.samples, *example.constants}
-        self.example, self.scope = example, _ByName(taken)
-        for p in model.params():
-            self.scope.spell(Param(p, 0.0))
-        taken |= self.scope.values.keys()
-        self.printer = ExpressionPrinter(lambda p: self.scope.texts[p.id], example.text, taken)
-        self.imports = {"import cvxpy as cp", "import numpy as np"}
-        self.declared: dict[Node, Text] = {}  # nodes that the program rebuilds from JSON
-        if isinstance(model, Objective):
-            body = self._of_objective(model) if model.convex else self._of_difference(model)
-        else:
-            body = self._of_set(model)
-        self.text = self._page(model, body)
-
-    def _page(self, model: RobustMargin | Objective, body: list[str]) -> str:
-        whole = "\n".join([*self.printer.definitions, *body])
-
-        def used(name: str) -> bool:
-            return re.search(rf"\b{name}\b", whole) is not None
-
-        samples = [f"{name} = {text}" for name, text in self.example.samples.items() if used(name)]
-        values = [f"{name} = {code(x)}" for name, x in self.scope.values.items()]
-        constants = [f"{name} = {text}" for name, text in self.example.constants.items() if used(name)]
-        own = [f"{name} = {self._rebuilt(node)}" for node, name in self.declared.items()]
+        reserved = {*_RESERVED, *example.samples, *example.constants}
+        names: dict[str, str] = {}
+        for name in model.params():
+            word = name
+            while word in reserved or keyword.iskeyword(word):
+                word += "_"
+            names[name] = word
+            reserved.add(word)
+        self.example, self.scope = example, _ByName(names)
+        self.printer = ExpressionPrinter(lambda p: self.scope.texts[p.id], example.text, reserved)
+        body = self._of_objective(model) if isinstance(model, Objective) else self._of_set(model)
+        used = set(re.findall(r"\w+", "\n".join(body)))
+        arrays = {**example.samples, **example.constants}
         parts = [
             [f'"""{_short(model.set if isinstance(model, RobustMargin) else model)}"""'],
-            sorted(self.imports, key=lambda line: (not line.endswith((" cp", " np")), line)),
-            [*samples, *values, *constants, *own],
-            ["", *_ROOT, ""] if used("root") else [],
+            ["import cvxpy as cp", "import numpy as np"],
+            [
+                *(f"{name} = {text}" for name, text in arrays.items() if name in used),
+                *(f"{names[name]} = {code(x)}" for name, x in model.params().items()),
+            ],
+            ["", *_ROOT, ""] if "root" in used else [],
             body,
         ]
         text = "\n\n".join("\n".join(part) for part in parts if part)
-        return text.replace("\n\n\n\n", "\n\n\n") + "\n"
+        self.text = text.replace("\n\n\n\n", "\n\n\n") + "\n"
 
     def _of_set(self, model: RobustMargin) -> list[str]:
         x, constraints = model.set.cvxpy(self.example.data, self.scope)
         texts = [self.printer.text(x), *map(self.printer.text, constraints)]
         point = "np.zeros(X.shape[1])" if str(texts[0]) == "0" else texts[0]
-        lines = [*self.printer.definitions, f"x = {point}  # a point of U"]
-        lines += ["constraints = [", *(f"    {text}," for text in texts[1:]), "]"]
-        q, p = ('"inf"' if k == np.inf else code(k) for k in (model.dual, model.norm))
-        length = f"np.linalg.norm(w, {'np.inf' if model.norm == np.inf else p})"
+        q = '"inf"' if model.dual == np.inf else code(model.dual)
         return [
-            *lines,
+            *self.printer.definitions,
+            f"x = {point}  # a point of U",
+            "constraints = [", *(f"    {text}," for text in texts[1:]), "]",
             "z = cp.Variable(x.shape[0])  # the point of U nearest to 0",
             "meets = z == x",
             f"problem = cp.Problem(cp.Minimize(cp.norm(z, {q})), [meets, *constraints])",
             "problem.solve()", "",
             "objective, w = -problem.value, meets.dual_value",
-            f"w = w * np.sign(w @ z.value) / {length}  # the normal of the classifier",
+            f"w = w * np.sign(w @ z.value) / np.linalg.norm(w, {code(model.norm)})"
+            "  # the normal of the classifier",
         ]  # fmt: skip
-
-    @functools.cached_property
-    def _variables(self) -> tuple[Any, Any]:
-        """The margins and the normal."""
-        data = self.example.data
-        t, w = cp.Variable(data.m), cp.Variable(data.n)
-        self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
-        return t, w
-
-    def _sum(self, losses: Any, penalties: Any) -> Text:
-        """Return a sum of convex terms at the margins and the normal."""
-        (t, w), data = self._variables, self.example.data
-        total = [loss_cvxpy(loss, t, weights_in(loss, data), self.scope) for loss in losses]
-        total += [R.cvxpy(w, 1.0, self.scope) for R in penalties]
-        return functools.reduce(lambda a, b: a + b, map(self.printer.text, total))
 
     def _of_objective(self, model: Objective) -> list[str]:
-        G, _ = model.dc()
-        whole = self._sum(G.losses, G.penalties)
-        return [
-            *_VARIABLES, *self.printer.definitions,
-            f"problem = cp.Problem(cp.Minimize({whole}))",
-            "problem.solve()", "",
-            "objective, w, b = problem.value, w.value, float(b.value)",
-        ]  # fmt: skip
+        """Return one problem, or the loop of DCA for an objective that is not convex."""
+        data, (G, H) = self.example.data, model.dc()
+        t, w = cp.Variable(data.m), cp.Variable(data.n)
+        self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
+        losses = [loss_cvxpy(loss, t, weights_in(loss, data), self.scope) for loss in G.losses]
 
-    def _of_difference(self, model: Objective) -> list[str]:
-        G, H = model.dc()
-        added = self._sum(G.losses, G.penalties)
-        start = self._sum(G.losses, model.penalty.surrogates())
-        losses, penalties = map(self._subtracted_loss, H.losses), map(self._subtracted, H.penalties)
-        in_t, in_w = list(losses), list(penalties)
-        values = " + ".join(str(value) for value, _ in (*in_t, *in_w))
-        slopes = [" + ".join(str(slope) for _, slope in side) for side in (in_t, in_w)]
+        def total(penalties: Iterable[ProximalPenalty]) -> str:
+            terms = [*losses, *(R.cvxpy(w, 1.0, self.scope) for R in penalties)]
+            return str(functools.reduce(operator.add, map(self.printer.text, terms)))
+
+        added = total(G.penalties)  # type: ignore[arg-type]
+        if model.convex:
+            return [
+                *_VARIABLES, *self.printer.definitions,
+                f"problem = cp.Problem(cp.Minimize({added}))",
+                "problem.solve()", "",
+                "objective, w, b = problem.value, w.value, float(b.value)",
+            ]  # fmt: skip
+        start = total(model.penalty.surrogates())
+        in_t, in_w = (
+            [self._subtracted_loss(h) for h in H.losses],
+            [_subtracted_penalty(h) for h in H.penalties],
+        )
+        values = " + ".join(str(height) for height, _ in (*in_t, *in_w))
+        slopes = [" + ".join(str(slope) for _, slope in terms) for terms in (in_t, in_w)]
         return [
             "",
             "def subtracted(t, w):",
@@ -388,47 +357,52 @@ class _Program:
     def _subtracted_loss(self, loss: ConvexLoss) -> tuple[Text, Text]:
         """Return the value and the slopes in t of a subtracted loss."""
         rows = None if loss.counted is None else self.example.text(loss.counted.rows(self.example.data))
-        t = Text("t")
-        counted = t if rows is None else t[rows]
-        c, own = loss.slope(), None
+        t, c = Text("t"), loss.slope()
+        margin = t if rows is None else t[rows]
         if c is None:
-            own = self._own(loss)
-            value, slope = own.each(counted).sum(), -own.gradient(loss.offset - t)
+            height, slope = _formulas(
+                loss, lambda: (loss.each(margin).sum(), -loss.gradient(loss.offset - t))
+            )
         else:
-            value = (c * np.maximum(0, loss.offset - counted)).sum()
+            height = (c * np.maximum(0, loss.offset - margin)).sum()
             slope = -c * (t < loss.offset).astype(float)
-        return value, slope if rows is None else Text("np.where")(rows, slope, 0)
+        return height, slope if rows is None else Text("np.where")(rows, slope, 0)
 
-    def _subtracted(self, R: SubtractedPart) -> tuple[Text, Text]:
-        """Return the value and the slopes in w of a subtracted penalty."""
-        w, c = Text("w"), value(R.factor)
-        try:
-            if R.each(np.zeros(1)) is not None:
-                size: Any = np.abs(w)
-                steep = float(R.penalty.slope(np.zeros(1))[0])
-                height = (steep * size - R.penalty.profile(size)).sum()
-                slope = np.sign(w) * (steep - R.penalty.slope(size))
-                return (height, slope) if c == 1.0 else (c * height, c * slope)
-        except TypeError:  # a class of one's own that asks for numbers
-            pass
-        own = self._own(R)
-        return own.value(w), own.subgradient(w)
 
-    def _own(self, node: Node) -> Text:
-        """Return the name of a node that the program rebuilds from JSON."""
-        return self.declared.setdefault(node, Text(f"own_{len(self.declared)}"))
+def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
+    """Return the value and the slopes in w of a subtracted penalty."""
+    w, size, c = Text("w"), np.abs(Text("w")), value(h.factor)
+    if h.each(np.zeros(1)) is None:  # of groups of weights
+        return _formulas(h, lambda: (h.value(w), h.subgradient(w)))
+    steep = float(h.penalty.slope(np.zeros(1))[0])
+    height, slope = _formulas(
+        h.penalty,
+        lambda: (
+            (steep * size - h.penalty.profile(size)).sum(),
+            np.sign(w) * (steep - h.penalty.slope(size)),
+        ),
+    )
+    return c * height, c * slope
 
-    def _rebuilt(self, node: Node) -> str:
-        for part in node.walk():
-            module = type(part).__module__
-            if module == "__main__":
-                raise CompositionError(
-                    f"to_cvxpy_source: expected classes of a module, got {type(part).__name__} of __main__, "
-                    "which the text cannot import; define it in a module"
-                )
-            self.imports |= {f"import {module}"} if module.split(".")[0] != "ucm" else set()
-        self.imports.add("import ucm")
-        return f"ucm.from_json({to_json(node)!r})"
+
+def _formulas(term: Node, texts: Callable[[], tuple[Any, Any]]) -> tuple[Text, Text]:
+    """Return the formulas of a term, applied to text.
+
+    Raises
+    ------
+    CompositionError
+        A formula asks for numbers.
+    """
+    try:
+        height, slope = texts()
+    except TypeError:
+        height = slope = None
+    if not (isinstance(height, Text) and isinstance(slope, Text)):
+        raise CompositionError(
+            f"to_cvxpy_source: expected formulas of NumPy without branches, got {type(term).__name__}, whose "
+            "subtracted part asks for numbers; write np.where in place of if"
+        )
+    return height, slope
 
 
 _VARIABLES = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import operator
 from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from scipy import sparse
 
+from ucm.data.linear_map import Matrix
 from ucm.language import cvx as cp
 
 _SYMBOLS = {
@@ -19,6 +20,7 @@ _SYMBOLS = {
     "power": "**", "less_equal": "<=", "greater_equal": ">=", "less": "<", "greater": ">", "equal": "==",
 }  # fmt: skip
 """The symbol of each ufunc."""
+_PROMOTIONS = ("Promote", "broadcast_to")
 _NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "subtract": "0"}
 
 
@@ -117,12 +119,13 @@ def code(x: Any) -> str:
 
 
 class ExpressionPrinter:
-    """Prints CVXPY expressions; names variables and arrays on the way.
+    """A printer of CVXPY expressions, which names variables and arrays.
 
     Parameters
     ----------
     parameter : text of a `cvxpy.Parameter`
     array : text of a constant array, None for a literal one
+    reserved : names that the program uses
 
     Attributes
     ----------
@@ -132,136 +135,108 @@ class ExpressionPrinter:
     def __init__(
         self,
         parameter: Callable[[cp.Parameter], Text],
-        array: Callable[[Any], Text | None],
-        taken: Iterable[str],
+        array: Callable[[Matrix], Text | None],
+        reserved: Iterable[str],
     ) -> None:
         self.parameter, self.array = parameter, array
         self.definitions: list[str] = []
         self.names: dict[int, Text] = {}  # of variables by their id
-        self._taken = set(taken)
+        self._reserved = set(reserved)
 
-    def fresh(self, name: str) -> str:
-        """Return an unused name."""
-        found, k = name, 1
-        while found in self._taken:
-            found, k = f"{name}_{k}", k + 1
-        self._taken.add(found)
-        return found
+    def _define(self, name: str, definition: str) -> Text:
+        """Return a name that no other object has, for a new object of the program."""
+        word, k = name, 1
+        while word in self._reserved:
+            word, k = f"{name}_{k}", k + 1
+        self._reserved.add(word)
+        self.definitions.append(f"{word} = {definition}")
+        return Text(word)
 
-    def variable(self, v: cp.Variable) -> Text:
+    def _variable(self, v: cp.Variable) -> Text:
         if v.id not in self.names:
-            own = v.name()
-            name = self.fresh("v" if own.startswith("var") or not own.isidentifier() else own)
+            word = v.name()
+            word = "v" if word.startswith("var") or not word.isidentifier() else word
             shape = "" if v.shape == () else code(v.shape[0] if len(v.shape) == 1 else v.shape)
             sign = ", nonneg=True" if v.attributes["nonneg"] else ""
-            self.definitions.append(f"{name} = cp.Variable({shape}{sign})")
-            self.names[v.id] = Text(name)
+            self.names[v.id] = self._define(word, f"cp.Variable({shape}{sign})")
         return self.names[v.id]
 
-    def constant(self, x: Any) -> Text:
+    def _constant(self, x: Matrix) -> Text:
         if np.ndim(x) == 0 and not sparse.issparse(x):
             return Text(code(x))
-        known = self.array(x)
-        if known is None and len(x.shape) == 2:
-            known = Text(self.fresh("A"))
-            self.definitions.append(f"{known} = {code(x)}")
-        return Text(code(x)) if known is None else known
+        text = self.array(x)
+        if text is None:
+            return self._define("A", code(x)) if len(x.shape) == 2 else Text(code(x))
+        return text
 
-    def text(self, e: Any) -> Text:
+    def text(self, e: cp.Expression | cp.Constraint) -> Text:
         """Return the source of an expression or a constraint."""
         if isinstance(e, cp.Variable):
-            return self.variable(e)
+            return self._variable(e)
         if isinstance(e, cp.Parameter):
             return self.parameter(e)
         if isinstance(e, cp.Constant):
-            return self.constant(e.value)
-        kind = type(e).__name__
-        if kind == "MulExpression" and isinstance(e.args[0], cp.Constant):
-            weights = e.args[0].value  # of all entries 1
-            if weights.ndim == 1 and not sparse.issparse(weights) and (weights == 1.0).all():
-                return Text("cp.sum")(self.text(e.args[1]))
-        args = [self.text(a) for a in e.args]
-        match kind:
+            return self._constant(e.value)
+        args, data = [self.text(a) for a in e.args], list(e.get_data() or ())
+        match type(e).__name__:
             case "Promote" | "broadcast_to":
                 return args[0]
             case "AddExpression":
-                return reduce(lambda a, b: a + b, args)
+                return reduce(operator.add, args)
             case "NegExpression":
                 return -args[0]
             case "MulExpression":
-                return args[0] @ args[1]
+                return Text("cp.sum")(args[1]) if str(args[0]) == "1" else args[0] @ args[1]
             case "DivExpression":
                 return args[0] / args[1]
             case "multiply":
-                plain = any(_is_scalar(a) for a in e.args)
-                return args[0] * args[1] if plain else Text("cp.multiply")(*args)
+                promoted = any(
+                    a.is_scalar() or type(a).__name__ in ("Promote", "broadcast_to") for a in e.args
+                )
+                return args[0] * args[1] if promoted else Text("cp.multiply")(*args)
             case "Inequality":
-                if isinstance(e.args[0], cp.Constant):
-                    return args[1] >= args[0]
-                return args[0] <= args[1]
+                return args[1] >= args[0] if isinstance(e.args[0], cp.Constant) else args[0] <= args[1]
             case "Equality":
                 return args[0] == args[1]
             case "transpose":
                 return args[0].T
             case "index" | "special_index":
-                return self._indexed(e, args[0])
+                return self._indexed(e.args[0], args[0], data[-1])
             case "quad_over_lin" if str(args[1]) == "1":
                 return Text("cp.sum_squares")(args[0])
+            case "norm1":
+                return Text("cp.norm")(args[0], 1)
+            case "norm_inf":
+                return Text("cp.norm")(args[0], "inf")
             case "Pnorm" | "PnormApprox":
-                return _norm(args[0], *e.get_data()[:3])
-            case "norm1" | "norm_inf":
-                return _norm(args[0], 1 if kind == "norm1" else "inf", *e.get_data())
+                axis = {} if data[1] is None else {"axis": data[1]}
+                if float(data[0]) == 2.0:
+                    return Text("cp.norm")(args[0], 2, **axis)
+                return Text("cp.pnorm")(args[0], float(data[0]), approx=False, **axis)
             case "Power" | "PowerApprox":
-                p = e.get_data()[0]
-                p = p.value if isinstance(p, cp.Constant) else p
-                return Text("cp.square" if p == 2 else "cp.power")(
-                    args[0],
-                    *([] if p == 2 else [float(p)]),
-                    **({} if p == 2 else {"approx": False}),
-                )
+                p = data[0].value if isinstance(data[0], cp.Constant) else data[0]
+                if p == 2:
+                    return Text("cp.square")(args[0])
+                return Text("cp.power")(args[0], float(p), approx=False)
             case "maximum" if str(args[-1]) == "0" and len(args) == 2:
                 return Text("cp.pos")(args[0])
-        return self._called(e, args)
+            case "Hstack" | "Vstack" as name:
+                return Text(f"cp.{name.lower()}")(args)
+            case "indicator":
+                return Text("cp.transforms.indicator")(args)
+            case name:  # the function of CVXPY, with its further arguments
+                while data and (data[-1] is None or data[-1] is False):
+                    data.pop()
+                data = [self.text(x) if isinstance(x, cp.Expression) else x for x in data]
+                return Text(f"cp.{name.lower() if hasattr(cp, name.lower()) else name}")(*args, *data)
 
-    def _indexed(self, e: Any, x: Text) -> Text:
-        key = e.get_data()[-1]
+    def _indexed(self, e: cp.Expression, x: Text, key: object) -> Text:
         key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         if isinstance(key, np.ndarray):
-            if np.array_equal(key, np.arange(e.args[0].size)):
+            if np.array_equal(key, np.arange(e.size)):
                 return x
-            known = self.array(key)
-            return x[list(map(int, key))] if known is None else x[known]
+            text = self.array(key)
+            return x[list(map(int, key)) if text is None else text]
         if isinstance(key, slice) and key.step in (None, 1):
-            whole = key.start in (None, 0) and key.stop in (None, e.args[0].shape[0])
-            return x if whole else x[slice(key.start, key.stop)]
+            return x if key.start in (None, 0) and key.stop in (None, e.shape[0]) else x[key.start : key.stop]
         return x[key]
-
-    def _called(self, e: Any, args: list[Text]) -> Text:
-        """Return an atom by its function in CVXPY, the arguments that differ from their defaults by name."""
-        name = type(e).__name__
-        name = name.lower() if hasattr(cp, name.lower()) else name
-        name = "transforms.indicator" if name == "indicator" else name
-        if isinstance(e, cp.constraints.constraint.Constraint):
-            return Text(f"cp.{name}")(*args)
-        given = inspect.signature(type(e).__init__).bind(e, *e.args, *(e.get_data() or ())).arguments
-        defaults = inspect.signature(type(e).__init__).parameters
-        options = {
-            key: self.text(x) if isinstance(x, cp.Expression) else x
-            for key, x in given.items()
-            if key not in ("self", "args") and not any(x is a for a in e.args)
-            and defaults[key].kind is not inspect.Parameter.VAR_POSITIONAL
-            and (isinstance(x, cp.Expression) or not (x is None or x == defaults[key].default))
-        }  # fmt: skip
-        one_list = name in ("hstack", "vstack", "transforms.indicator")
-        return Text(f"cp.{name}")(*([args] if one_list else args), **options)
-
-
-def _norm(x: Text, p: Any, axis: Any = None, keepdims: bool = False) -> Text:
-    options = {} if axis is None else {"axis": axis}
-    if float(p) in (1.0, 2.0, np.inf):
-        return Text("cp.norm")(x, "inf" if p == "inf" else p, **options)
-    return Text("cp.pnorm")(x, float(p), approx=False, **options)
-
-
-def _is_scalar(e: Any) -> bool:
-    return e.is_scalar() or type(e).__name__ in ("Promote", "broadcast_to")

@@ -1,4 +1,4 @@
-"""Certificates for answers from elsewhere: a normal, a point or weights of the samples."""
+"""Certificates of external answers: a normal, a point or weights of the samples."""
 
 from __future__ import annotations
 
@@ -9,21 +9,16 @@ import numpy as np
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.data.maps import IdentityMap
-from ucm.errors import ParameterError, SolverError
+from ucm.errors import ParameterError
 from ucm.evidence.certificate import fault, interval
-from ucm.evidence.feasible_point import INSIDE, moved_inside
+from ucm.evidence.feasible_point import BESIDE, INSIDE
 from ucm.evidence.support import SupportFunction
 from ucm.forms.distance import MinNorm
 from ucm.forms.solution import Certificate
-from ucm.language import cvx as cp
 from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains.simplex import Capped
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
-from ucm.solvers.programs import Blocks, accuracy, attempt
-
-_MEMBER = 1e-6  # violation up to which the point of U nearest to one stands for it
-_ACCURACY = 1e-11  # of Clarabel
 
 
 def both_sides(
@@ -51,8 +46,8 @@ def both_sides(
     if unit is not None:
         primal = SupportFunction(model.set, data)(-unit).value
     wrong = fault("the lowering of this set", model)
-    found = interval(primal, size, violation, data.scale, wrong=wrong)
-    return replace(found, broken=broken) if violation > INSIDE else found
+    certificate = interval(primal, size, violation, data.scale, wrong=wrong)
+    return replace(certificate, broken=broken) if violation > INSIDE else certificate
 
 
 def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> str:
@@ -60,18 +55,18 @@ def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> s
 
     The labels y name the hulls of one class.
     """
-    found: list[str] = []
+    messages: list[str] = []
     for b, q in zip(form.blocks, blocks, strict=True):
         domain = b.domain.formula(TEXT)
         whose = f"in {domain} " if len(form.blocks) > 1 else ""
         if whose and b.samples is not None and np.ptp(y[b.samples]) == 0.0:
             whose = f"of class {y[b.samples][0]:+.0f} {whose}"
         rules = [] if b.samples is None else _rules(b, q, whose)
-        told = [text for amount, text in rules if amount > _MEMBER]
-        if not told and b.domain.violation(q) > _MEMBER:
-            told = [f"the weights break {domain}"]
-        found += told
-    words = found or ["the weights give no point that the sets which meet share"]
+        violated = [text for amount, text in rules if amount > BESIDE]
+        if not violated and b.domain.violation(q) > BESIDE:
+            violated = [f"the weights break {domain}"]
+        messages += violated
+    words = messages or ["the weights give no common point of the intersected sets"]
     return f"{'; '.join(words)} (violation {violation:.3g})"
 
 
@@ -79,11 +74,11 @@ def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
     """Return the violations of the simplex and the cap by weights of samples, with words for each rule."""
     least, top = float(q.min(initial=0.0)), float(q.max(initial=0.0))
     rules = [(-least, f"a weight {whose}is negative, {least:.3g}")]
-    for k, (index, mass) in enumerate(SampleWeights(q.size, None, b.classes).groups):
+    for k, (index, required) in enumerate(SampleWeights(q.size, None, b.classes).groups):
         of = f"of class {'+-'[k]}1 " if b.classes is not None else ""
         total = float(q[index].sum())
-        text = f"the weights {of}{whose}add up to {total:.6g}, not to {mass:g}"
-        rules.append((abs(total - mass) / mass, text))
+        text = f"the weights {of}{whose}add up to {total:.6g}, not to {required:g}"
+        rules.append((abs(total - required) / required, text))
     if isinstance(b.domain, Capped) and b.groups is not None:
         cap = b.domain.cap * float(np.max(b.domain.samples.c))
         above = f"the largest weight {whose}is {top:.6g}, above the cap {cap:.6g}"
@@ -100,27 +95,27 @@ def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
         Not every point of the set is given by one weight for every sample.
     """
     blocks: dict[int, Vec] = {}
-    met = np.zeros(weights.size, dtype=bool)
+    assigned = np.zeros(weights.size, dtype=bool)
     for k, b in enumerate(form.blocks):
-        q, known = np.zeros(b.map.shape[1]), 0
+        q, determined = np.zeros(b.map.shape[1]), 0
         for where, part in b.parts or ((slice(None), b),):
             if part.samples is None or part.weight == 0.0:
                 continue
-            if met[part.samples].any():
+            if assigned[part.samples].any():
                 raise _no_weights("a sample has weights in two hulls")
-            met[part.samples] = True
+            assigned[part.samples] = True
             q[where] = weights[part.samples] / abs(part.weight)
-            known += part.samples.size
-        if known == q.size:
+            determined += part.samples.size
+        if determined == q.size:
             blocks[k] = q
     for c in form.couplings:  # the copies of weights in an intersection of domains
-        (first, A), *rest = c.terms
-        for k, B in rest:
+        (first, A), *copies = c.terms
+        for k, B in copies:
             if first in blocks and isinstance(A, IdentityMap) and isinstance(B, IdentityMap):
                 blocks.setdefault(k, blocks[first])
     if len(blocks) < len(form.blocks):
         raise _no_weights("a part is made of no samples")
-    if weights[~met].any():
+    if weights[~assigned].any():
         raise _no_weights("a sample with a weight has no place")
     return [blocks[k] for k in range(len(form.blocks))]
 
@@ -130,36 +125,3 @@ def _no_weights(why: str) -> ParameterError:
         "certify: weights: expected a set whose points are sums of samples, each with one weight, got a set "
         f"where {why}; give the point x itself"
     )
-
-
-def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
-    """Return the point of the blocks q and its violation; a point near U is moved inside."""
-    x, violation = model.set.evaluate(data, iter(q))
-    moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
-    return (x, violation) if moved is None else (moved[1], moved[2])
-
-
-def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tuple[Vec, float]:
-    """Return x and its relative distance from U, by a conic program.
-
-    If the distance is at most 1e-6, return the nearest point of U and its violation.
-
-    Raises
-    ------
-    SolverError
-        The program failed.
-    """
-    blocks = Blocks(form)
-    miss = cp.norm(blocks.x - x / blocks.scale, 2)
-    problem = cp.Problem(cp.Minimize(miss), blocks.constraints)
-    failure = attempt(problem, "CLARABEL", **accuracy("CLARABEL", _ACCURACY))
-    if failure or (form.blocks and blocks.q[0].value is None):
-        raise SolverError(
-            f"certify: the program for the point of U nearest to x ended with {failure or problem.status}; "
-            "scale the features"
-        )
-    near, violation = member(model, data, blocks.point())
-    unit = max(data.space.norm(x), 1e-4 * form.largest) or 1.0
-    apart = data.space.norm(near - x) / unit
-    moved = INSIDE < apart <= _MEMBER
-    return (near, violation) if moved else (x, max(violation, apart))

@@ -1,4 +1,4 @@
-"""Points of a declared set near to points that miss it.
+"""Points of a declared set near points outside of it.
 
 A solver of coupled blocks meets the couplings to its own accuracy only. With `q_k` its blocks, `D_k` their
 domains and `B q + o = 0` the couplings, the member of the lowered set nearest to q, in a norm of weights
@@ -12,6 +12,7 @@ definition of the set says, not the lowering.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -21,24 +22,33 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.maps import ZeroMap
+from ucm.errors import SolverError
+from ucm.forms.distance import MinNorm
 from ucm.forms.steps import line_search
+from ucm.language import cvx as cp
 from ucm.language.contracts import Jacobian, LoweredSet, Projectable, SemiSmooth, UncertaintySet
+from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.simplex_projection import ROUNDING
+from ucm.solvers.programs import Blocks, accuracy, attempt
 
 INSIDE = 1e-9
 """The violation up to which a point counts as one of U."""
 
+BESIDE = 1e-6
+"""The violation up to which the nearest point of U replaces a point."""
+
+_PROGRAM = 1e-11  # accuracy of Clarabel
 _NEAR = 1e-2  # violation: a point further outside is no inaccurate answer, but a wrong one
 _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of their maps
-_NONE = 1e-13  # a share that is taken for none
+_NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
 _MET, _SMALL = 1e-16, 1e-13  # of the terms of a coupling: no rounding is left, nothing but rounding
-_PARTS = np.logspace(-14.0, -1.0, 27)  # of the way to the centre
+_PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
 
 Moved = tuple[list[Vec], Vec, float]
 """Blocks, the point that they stand for, and its violation."""
@@ -105,23 +115,16 @@ def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
     ]
 
 
-def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, at: Moved) -> Moved:
-    """Return the first of some points on the segment to the centres that lies in U; `at` if none does."""
-    c = [b.domain.center(b.map.shape[1]) for b in image.blocks]
-    low, high, found = -1, _PARTS.size, at
-    k = high - 1  # the last of all tells whether there is one
-    while high - low > 1:
-        t = float(_PARTS[k])
-        p = [(1.0 - t) * v + t * m for v, m in zip(at[0], c, strict=True)]
-        x, violation = U.evaluate(data, iter(p))
-        if violation <= ROUNDING:
-            high, found = k, (p, x, violation)
-        elif high == _PARTS.size:
-            break
-        else:
-            low = k
-        k = (low + high) // 2
-    return found
+def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Moved) -> Moved:
+    """Return the first of some points on the segment to the centres that lies in U; `best` if none does."""
+    centers = [b.domain.center(b.map.shape[1]) for b in image.blocks]
+
+    def at(t: float) -> Moved:
+        p = [(1.0 - t) * v + t * m for v, m in zip(best[0], centers, strict=True)]
+        return p, *U.evaluate(data, iter(p))
+
+    k = bisect.bisect_left(_PARTS, True, key=lambda t: at(t)[2] <= ROUNDING)
+    return at(_PARTS[k]) if k < len(_PARTS) else best
 
 
 class _Couplings:
@@ -133,15 +136,15 @@ class _Couplings:
             size = np.abs(c.offset) + sum(B.sizes(q[k]) for k, B in c.terms)
             units.append(np.maximum(size, 1e-12 * float(size.max(initial=0.0)) or 1.0))
         self.offset = np.concatenate([c.offset / u for c, u in zip(image.couplings, units, strict=True)])
-        self.B: list[Any] = []
+        self.B: list[Matrix] = []
         for k, b in enumerate(image.blocks):
             rows = []
             for c, u in zip(image.couplings, units, strict=True):
-                own = sparse.csr_array((u.size, b.map.shape[1]))
+                matrix = sparse.csr_array((u.size, b.map.shape[1]))
                 for j, B in c.terms:
                     if j == k and not isinstance(B, ZeroMap):
-                        own = own + sparse.csr_array(B.matrix())
-                rows.append(sparse.csr_array(sparse.diags_array(1.0 / u) @ own))
+                        matrix = matrix + sparse.csr_array(B.matrix())
+                rows.append(sparse.csr_array(sparse.diags_array(1.0 / u) @ matrix))
             self.B.append(sparse.vstack(rows, format="csr"))
 
     def missed(self, p: Sequence[Vec]) -> Vec:
@@ -171,8 +174,8 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     meets = _Couplings(image, q)
     s = []
     for b, v in zip(blocks, q, strict=True):
-        far = np.abs([v, b.domain.center(v.size)]).max(initial=0.0)
-        s.append(float(far) ** 2 or 1.0)
+        largest = np.abs([v, b.domain.center(v.size)]).max(initial=0.0)
+        s.append(float(largest) ** 2 or 1.0)
 
     def argument(k: int, mu: Vec) -> Vec:
         return q[k] + s[k] * (meets.B[k].T @ mu)
@@ -180,8 +183,8 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     def point(mu: Vec) -> list[Vec]:
         return [b.domain.project(argument(k, mu)) for k, b in enumerate(blocks)]
 
-    def slope(t: float, along: tuple[Vec, Vec]) -> float:
-        start, d = along
+    def slope(t: float, ray: tuple[Vec, Vec]) -> float:
+        start, d = ray
         return float(meets.missed(point(start + t * d)) @ d)
 
     mu = np.zeros(order)
@@ -218,7 +221,41 @@ def _solution(H: NDArray[np.float64], g: Vec) -> Vec:
     lapack: Any = linalg.lapack
     unit = float(np.trace(H)) / g.size or 1.0
     for ridge in (1e-15, 1e-13, 1e-11, 1e-8):
-        _, found, info = lapack.dposv(H + ridge * unit * np.eye(g.size), g)
+        _, solution, info = lapack.dposv(H + ridge * unit * np.eye(g.size), g)
         if info == 0:
-            return found
+            return solution
     return np.zeros_like(g)
+
+
+# --- external points ---------------------------------------------------------------------------
+def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
+    """Return the point of the blocks q and its violation; a point near U is moved inside."""
+    x, violation = model.set.evaluate(data, iter(q))
+    moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
+    return (x, violation) if moved is None else (moved[1], moved[2])
+
+
+def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tuple[Vec, float]:
+    """Return x and its relative distance from U, by a conic program.
+
+    If the distance is at most 1e-6, return the nearest point of U and its violation.
+
+    Raises
+    ------
+    SolverError
+        The program failed.
+    """
+    blocks = Blocks(form)
+    miss = cp.norm(blocks.x - x / blocks.scale, 2)
+    problem = cp.Problem(cp.Minimize(miss), blocks.constraints)
+    failure = attempt(problem, "CLARABEL", **accuracy("CLARABEL", _PROGRAM))
+    if failure or (form.blocks and blocks.q[0].value is None):
+        raise SolverError(
+            f"certify: the program for the point of U nearest to x ended with {failure or problem.status}; "
+            "scale the features"
+        )
+    nearest, violation = member(model, data, blocks.point())
+    unit = max(data.space.norm(x), 1e-4 * form.largest) or 1.0
+    distance = data.space.norm(nearest - x) / unit
+    moved = INSIDE < distance <= BESIDE
+    return (nearest, violation) if moved else (x, max(violation, distance))

@@ -70,11 +70,12 @@ class Guarantee:
     @property
     def holds(self) -> str:
         """The probability of the bound, in words."""
-        known = self.probability is not None
-        return f"probability {self.probability:.4g}" if known else "no probability statement"
+        stated = self.probability is not None
+        return f"probability {self.probability:.4g}" if stated else "no probability statement"
 
     @property
     def sign(self) -> str:
+        """The direction of the bound."""
         return "≥" if self.lower else "≤"
 
     def __str__(self) -> str:
@@ -115,8 +116,8 @@ class Guarantees(Sequence[Guarantee]):
             (r.what, r.of, r.sign, r.value, r.holds, r.formula, r.assumption, r.source)
             for r in self.rows
         ]  # fmt: skip
-        found = html_table(rows, head) if rows else Raw("")
-        return sheet(f"Guarantees: {len(rows)} bounds", {}, found, self.note)
+        table = html_table(rows, head) if rows else Raw("")
+        return sheet(f"Guarantees: {len(rows)} bounds", {}, table, self.note)
 
 
 def guarantees(
@@ -140,18 +141,18 @@ def guarantees(
         note = "A loss and a penalty hold no set of distributions: only samples bound the error."
         return Guarantees(tuple(rows), note)
     w, X = solution.w, data.X if data.gram is None else data.gram.X
-    elsewhere = solution.expansion is None and w.size != X.shape[1]
-    if elsewhere or (w is not None and not np.any(w)):
+    other_space = solution.expansion is None and w.size != X.shape[1]
+    if other_space or (w is not None and not np.any(w)):
         note = "w is 0, or lives in another space than the samples: the set promises nothing there."
         return Guarantees(tuple(rows), note)
-    own = [*_of_set(model.set, _Fitted(data, solution))]
-    note = "" if own else "No promise of this set is known here."
-    if any(row.probability is None for row in own):
+    set_rows = [*_of_set(model.set, _Fitted(data, solution))]
+    note = "" if set_rows else "No promise of this set is known here."
+    if any(row.probability is None for row in set_rows):
         note = (
             "Bounds from the moments or losses of the samples are exact for the distributions named, and "
             "no probability statements about the true one."
         )
-    return Guarantees((*rows, *own), note)
+    return Guarantees((*rows, *set_rows), note)
 
 
 # --- held-out samples ------------------------------------------------------------------------------
@@ -221,20 +222,17 @@ def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -
     if data.weighing.samples is not None:
         return
     X, b, p, m = data.X, solution.b, loss.p, data.m
+    scores = solution.decision(X) - b
     if solution.expansion is not None and solution.coefficients is not None:
         kernel = solution.expansion.kernel
-        scores = solution.decision(X) - b
         square = float(solution.coefficients @ scores)
-        rows = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
+        squares = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
+        r = math.sqrt(float(np.max(squares)))
     else:
-        scores = np.asarray(X @ solution.w)
         square = float(solution.w @ solution.w)
-        rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-    r = math.sqrt(float(np.max(rows)))
-    if r == 0.0:
-        return
-    length, reach = math.sqrt(square + (b / r) ** 2), math.sqrt(2.0) * r
-    if length == 0.0:
+        r = math.sqrt(float(np.max((abs(X) ** 2).sum(axis=1))))
+    length, reach = math.hypot(math.sqrt(square), b / r if r else 0.0), math.sqrt(2.0) * r
+    if r == 0.0 or length == 0.0:
         return
     rho = min(1.0 / length, reach)
     mean = float(np.mean(margin_loss(data.y * (scores + b) / length, rho, p)))
@@ -282,13 +280,13 @@ class _Fitted:
         """Return the mean and the standard deviation of the margins of a class."""
         kind, w = _CLASSES[label].kind, self.solution.w
         if self.data.gram is not None or w is None:
-            own, weights = self.margins[self.data.y == label], self.data.copies(kind)
-            mean = float(np.average(own, weights=weights))
-            return mean, math.sqrt(float(np.average((own - mean) ** 2, weights=weights)))
+            margins, weights = self.margins[self.data.y == label], self.data.copies(kind)
+            mean = float(np.average(margins, weights=weights))
+            return mean, math.sqrt(float(np.average((margins - mean) ** 2, weights=weights)))
         center = self.data.mean(kind)
-        along = self.data.covariance_factor(kind).rmatvec(w)
+        projection = self.data.covariance_factor(kind).rmatvec(w)
         mean = label * (float(center @ w) + (self.solution.b or 0.0))
-        return mean, float(np.linalg.norm(along))
+        return mean, float(np.linalg.norm(projection))
 
 
 # --- the set ---------------------------------------------------------------------------------------
@@ -303,18 +301,18 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
         return
     free = [(V, c) for V, c in terms if not _kinds(V)]
     for label, samples in _CLASSES.items():
-        own = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
+        class_terms = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
         balls = [V for V, c in free if isinstance(V, Ball) and c == label]
         centred = all(isinstance(B.center, Origin) for B in balls)
-        known = own and centred and all(isinstance(V, Ball) for V, _ in free)
-        if not known or fitted.solution.b is None or min(c for _, c in own) < 0.0:
+        recognised = class_terms and centred and all(isinstance(V, Ball) for V, _ in free)
+        if not recognised or fitted.solution.b is None or min(c for _, c in class_terms) < 0.0:
             continue
-        ellipsoid = _class_ellipsoid(own[0][0], label)
-        if len(own) == 1 and own[0][1] == 1.0 and ellipsoid is not None:
+        ellipsoid = _class_ellipsoid(class_terms[0][0], label)
+        if len(class_terms) == 1 and class_terms[0][1] == 1.0 and ellipsoid is not None:
             yield from _moments(label, *ellipsoid, balls, fitted)
-        elif abs(sum(c for _, c in own) - 1.0) <= 1e-9:
-            hulls = [(V, c) for V, c in own if isinstance(V, Hull)]
-            if len(hulls) == len(own):
+        elif abs(sum(c for _, c in class_terms) - 1.0) <= 1e-9:
+            hulls = [(V, c) for V, c in class_terms if isinstance(V, Hull)]
+            if len(hulls) == len(class_terms):
                 yield from _losses(label, hulls, balls, fitted)
     for V, c in terms:
         if isinstance(V, Ellipsoid) and c > 0.0 and len(_kinds(V)) == 2:
@@ -362,41 +360,41 @@ def _moments(label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _F
         return
     k = _deviations(mean, sd, eps * length) - v
     formula = "k = (mean of the margin) / (its standard deviation)"
-    known = "its mean and covariance"
+    moments = "its mean and covariance"
     source = "Marshall and Olkin (1960); Lanckriet et al. (2002)"
     if rho > 0.0 or v > 0.0:
         formula = f"k = mean / sqrt(w'(cov + {rho:.4g} I) w) - {v:.4g}"
-        known = (
+        moments = (
             f"mean and covariance S with (mu - mean)'S^-1 (mu - mean) <= {v * v:.4g} and "
             f"||S - cov||_F <= {rho:.4g}"
         )
     elif eps > 0.0:
         formula = f"k with mean - {eps:.4g} ||w|| sqrt(1 + k^2) = k (standard deviation)"
-        known = f"moments within a Gelbrich distance {eps:.4g} of those of the samples"
+        moments = f"moments within a Gelbrich distance {eps:.4g} of the moments of the samples"
         source = "Kuhn et al. (2019)"
     if not k > 0.0:
         text = f"{formula} is not positive: {k:.4g}"
-        yield Guarantee("error", of, 1.0, text, f"any law with {known}", source)
+        yield Guarantee("error", of, 1.0, text, f"any law with {moments}", source)
         return
     text = f"1/(1 + k^2), {formula}: {k:.4g}"
-    law = f"every distribution with {known}"
+    law = f"every distribution with {moments}"
     yield Guarantee("error", of, 1.0 / (1.0 + k * k), text, law, source)
     if k >= 2.0 / math.sqrt(3.0):
-        law = f"those with a symmetric, unimodal projection on w and {known}"
+        law = f"distributions with a symmetric, unimodal projection on w and {moments}"
         text = f"2/(9 k^2), k = {k:.4g}"
         yield Guarantee("error", of, 2.0 / (9.0 * k * k), text, law, "Gauss (1823)")
-    text, law = f"Phi(-k), k = {k:.4g}", f"normal distributions with {known}"
+    text, law = f"Phi(-k), k = {k:.4g}", f"normal distributions with {moments}"
     yield Guarantee("error", of, float(ndtr(-k)), text, law, "Lanckriet et al. (2002)")
 
 
-def _deviations(mean: float, sd: float, far: float) -> float:
-    """Return k with `mean - far sqrt(1 + k^2) = k sd`; -inf if mean <= far and far > 0."""
-    if far == 0.0:
+def _deviations(mean: float, sd: float, shift: float) -> float:
+    """Return k with `mean - shift sqrt(1 + k^2) = k sd`; -inf if mean <= shift and shift > 0."""
+    if shift == 0.0:
         return mean / sd if sd > 0.0 else math.copysign(math.inf, mean or -1.0)
-    if mean <= far:
+    if mean <= shift:
         return -math.inf
-    high = mean / max(sd, far)
-    root: Any = brentq(lambda k: mean - far * math.hypot(1.0, k) - k * sd, 0.0, high, xtol=1e-14)
+    high = mean / max(sd, shift)
+    root: Any = brentq(lambda k: mean - shift * math.hypot(1.0, k) - k * sd, 0.0, high, xtol=1e-14)
     return float(root)
 
 
@@ -462,14 +460,14 @@ def _weights(U: Hull, data: Data) -> _Weights:
 
 
 def _losses(
-    label: int, own: list[tuple[Hull, float]], balls: list[Ball], fitted: _Fitted
+    label: int, hulls: list[tuple[Hull, float]], balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
     """Yield the worst mean of minus the margin over the weights of a class and the moves of its balls."""
     losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
-    laws = [_weights(V, fitted.data) for V, _ in own]
-    worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in own)
+    laws = [_weights(V, fitted.data) for V, _ in hulls]
+    worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in hulls)
     words = [
-        law.words if c == 1.0 else f"{c:.4g} of {law.words}" for law, (_, c) in zip(laws, own, strict=True)
+        law.words if c == 1.0 else f"{c:.4g} of {law.words}" for law, (_, c) in zip(laws, hulls, strict=True)
     ]
     sources = [law.source for law in laws]
     part, rho = (laws[0].part, laws[0].rho) if len(laws) == 1 else (None, None)
@@ -491,10 +489,10 @@ def _losses(
         )  # fmt: skip
     if rho is not None and not balls:
         N = fitted.data.number(_CLASSES[label].kind)
-        level = float(ndtr(math.sqrt(N * rho)))
+        confidence = float(ndtr(math.sqrt(N * rho)))
         yield Guarantee(
             "true mean of minus the margin", of, worst,
-            f"the worst mean above; Phi(sqrt(N rho)) = {level:.4g}, N = {N:.6g}",
+            f"the worst mean above; Phi(sqrt(N rho)) = {confidence:.4g}, N = {N:.6g}",
             "independent samples, as N grows, for a w fixed before; else of the optimal value",
-            "Duchi, Glynn and Namkoong (2021)", level,
+            "Duchi, Glynn and Namkoong (2021)", confidence,
         )  # fmt: skip

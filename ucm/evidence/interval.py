@@ -1,16 +1,16 @@
 """Proofs for two reduced hulls at every cap of an interval, without a solve.
 
-With caps `share_o c` on the weights of each hull, `{(q, c): 0 <= q <= share c, sum q = mass}` is jointly
+With caps `f c` on the weights of each hull, of sum s, `{(q, c): 0 <= q <= f c, sum q = s}` is jointly
 convex: between two nearest points x_1 at c_1 and x_2 at c_2,
 
     x(t) = (1 - t) x_1 + t x_2  is one of U(c(t)),   c(t) = (1 - t) c_1 + t c_2.
 
 For a fixed w the least of w'x over U(c) is a sum over the hulls: with the scores a of its samples ascending,
-S_k the sum of the first k and `k = floor(mass / (share c))`,
+S_k the sum of the first k and `k = floor(s / (f c))`,
 
-    G_w(c) = share c S_k + (mass - share c k) a_(k+1),
+    G_w(c) = f c S_k + (s - f c k) a_(k+1),
 
-linear in c between its kinks `c = mass / (share k)`. G is concave in w, so at w(t) = (1 - t) w_1 + t w_2
+linear in c between its kinks `c = s / (f k)`. G is concave in w, so at w(t) = (1 - t) w_1 + t w_2
 
     (1 - t) G_1(c) + t G_2(c) =: N(t)   gives   N(t) / |w(t)|  <=  distance of U(c(t)) from 0  <=  |x(t)|.
 
@@ -33,18 +33,18 @@ _ROUNDING = 1e-12  # of a number of samples
 
 @dataclass(frozen=True)
 class CappedHull:
-    """The weights `0 <= q_i <= share c`, `sum q = mass`, of the samples of a hull."""
+    """The weights `0 <= q_i <= factor c`, `sum q = total`, of the samples of a hull."""
 
     size: int
-    mass: float
-    share: float
+    total: float
+    factor: float
 
     def kinks(self, low: float, high: float) -> Vec:
-        """Return the caps c in (low, high) at which a whole number of samples carries the mass."""
-        first = math.floor(self.mass / (self.share * high))
-        last = math.ceil(self.mass / (self.share * low))
+        """Return the caps c in (low, high) at which a whole number of samples carries the total weight."""
+        first = math.floor(self.total / (self.factor * high))
+        last = math.ceil(self.total / (self.factor * low))
         k = np.arange(max(first, 1), min(last, self.size) + 1, dtype=np.float64)
-        c = np.divide(self.mass, self.share * k)
+        c = np.divide(self.total, self.factor * k)
         return c[(c > low) & (c < high)]
 
 
@@ -79,9 +79,9 @@ class CapSolution:
         """Return G_w at each c."""
         total = np.zeros(c.size)
         for hull, a, S in zip(hulls, self.scores, self.sums, strict=True):
-            k = np.floor(hull.mass / (hull.share * c) * (1.0 + _ROUNDING)).astype(np.intp)
+            k = np.floor(hull.total / (hull.factor * c) * (1.0 + _ROUNDING)).astype(np.intp)
             k = np.clip(k, 0, a.size - 1)
-            total += hull.share * c * S[k] + (hull.mass - hull.share * c * k) * a[k]
+            total += hull.factor * c * S[k] + (hull.total - hull.factor * c * k) * a[k]
         return total
 
 

@@ -26,7 +26,7 @@ from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 from ucm.solvers.programs import attempt
 
-_LARGEST = 1e15  # bias or multiple that is looked at
+_LARGEST = 1e15  # the largest bias or multiple of the search
 _JUMP = 1e-9  # relative: a larger jump of the slopes is a kink
 _ROUNDING = 1e-14  # of a gradient, and of slopes
 _PROGRAM = 1e-7  # relative accuracy of a conic program
@@ -113,19 +113,23 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
 def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[ProximalPenalty]]:
     """Return the sum of the terms that the parameter multiplies, None if it has no proximal map, and the
     other terms. Of a difference the subtracted part has no slope at 0."""
-    kept, _ = penalty.split()
-    own = [p for p in kept if name in p.params()]
-    total = CombinedPenalty(tuple(own))
-    known = bool(own) and total.proximal()
-    return total if known else None, [p for p in kept if name not in p.params()]
+    added, _ = penalty.split()
+    multiplied = [p for p in added if name in p.params()]
+    total = CombinedPenalty(tuple(multiplied))
+    usable = bool(multiplied) and total.proximal()
+    return total if usable else None, [p for p in added if name not in p.params()]
 
 
 def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
     """Find the least multiple with g in the subdifferential at 0 by bisection."""
 
     def trivial(lam: float) -> bool:
-        own, others = _parts(penalty.with_params(**{name: lam}), name)
-        return own is not None and _holds(own, g) and not any(_holds(p, 1e-6 * g) for p in others)
+        multiplied, remaining_terms = _parts(penalty.with_params(**{name: lam}), name)
+        return (
+            multiplied is not None
+            and _holds(multiplied, g)
+            and not any(_holds(p, 1e-6 * g) for p in remaining_terms)
+        )
 
     if not g.any() or trivial(1.0 / _LARGEST):
         return None
@@ -149,11 +153,11 @@ def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
 
 def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> LambdaMax | None:
     """Solve `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`."""
-    own, others = _parts(penalty.with_params(**{name: 1.0}), name)
+    multiplied, remaining_terms = _parts(penalty.with_params(**{name: 1.0}), name)
     double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
-    if own is None or double is None or others:
+    if multiplied is None or double is None or remaining_terms:
         return None
-    unit, twice = own.gauge(np.ones(data.n)), double.gauge(np.ones(data.n))
+    unit, twice = multiplied.gauge(np.ones(data.n)), double.gauge(np.ones(data.n))
     if not (unit > 0.0 and math.isclose(unit, 2.0 * twice, rel_tol=1e-9)):
         return None  # no norm times the parameter
     jumps = high - low
@@ -163,7 +167,7 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> La
     Z = sparse.diags_array(y) @ data.X[rows]
     t = Z @ w + y * b  # CVXPY hands a product with y to solvers with wrong bounds
     gain = g @ w + float(data.y @ high) * b - jumps[rows] @ cp.pos(t)
-    size: cp.Expression = sum((R.cvxpy(w, 1.0, Numbers()) for R in own.terms), start=cp.Constant(0.0))
+    size: cp.Expression = sum((R.cvxpy(w, 1.0, Numbers()) for R in multiplied.terms), start=cp.Constant(0.0))
     ball = size <= 1.0
     problem = cp.Problem(cp.Maximize(gain / scale), [ball])
     if attempt(problem, cp.CLARABEL) or problem.status != "optimal":

@@ -23,12 +23,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import ParameterError, brief
 from ucm.evidence.objective import weights_in
 from ucm.forms.solution import Certificate, Solution
@@ -40,7 +39,7 @@ _AT_KINK = 1e-7  # distance of a margin or weight from a kink, relative to 1 + i
 _JUMP = 1e-4  # difference of one-sided slopes, relative to the largest slope, that counts as a kink
 _INSIDE = 1e-6  # least distance from the walls of the box of slopes, as a fraction of its width
 _MOST_CONCAVE = 8  # concave kinks at one point; each doubles the number of linear programs
-_RANK = 1e-9  # singular values below it, relative to the largest, count as 0
+_RANK = 1e-8  # singular values of rows of length 1 that count as 0
 
 Slopes = tuple[Vec, Vec]
 
@@ -54,14 +53,14 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
         The terms of the model have no one-sided slopes.
     """
     w, b = solution.w, solution.b
-    wanted = "a loss plus a penalty in the features of samples in memory"
+    expected = "a loss plus a penalty in the features of samples in memory"
     if isinstance(model, Objective) and w is not None and b is not None and data.source is None:
-        _, _, s, others = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
-        if not s and not others:
+        _, _, s, not_separable = CombinedPenalty(model.dc()[0].penalties).norms  # type: ignore[arg-type]
+        if not s and not not_separable:
             proven = strict_local_minimum(model, data, w, b) is None
             return replace(solution.certificate, kind="strict local") if proven else solution.certificate
-        wanted = "penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded concave ones)"
-    raise ParameterError(f"certify_local: expected {wanted}, got {brief(model)}; use plan.certify")
+        expected = "penalties that are sums over the weights w_j (L1, L2, ElasticNet, folded concave ones)"
+    raise ParameterError(f"certify_local: expected {expected}, got {brief(model)}; use plan.certify")
 
 
 def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str | None:
@@ -77,7 +76,9 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
     losses, penalties = _loss_slopes(model, data, margin), _penalty_slopes(model, w)
     # rows of the derivative: one for each sample, one for each weight
     Z = sparse.csr_array(data.X).multiply(data.y[:, None])
-    rows: Any = sparse.vstack([sparse.hstack([Z, data.y[:, None]]), sparse.eye_array(n, n + 1)], format="csr")
+    rows: Matrix = sparse.vstack(
+        [sparse.hstack([Z, data.y[:, None]]), sparse.eye_array(n, n + 1)], format="csr"
+    )
     low, high = (np.concatenate(pair) for pair in zip(losses, penalties, strict=True))
     jump = high - low
     steep = max(float(np.abs(low).max()), float(np.abs(high).max()), 1e-300)
@@ -86,7 +87,7 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
     if concave.size > _MOST_CONCAVE:
         return f"{concave.size} terms have concave kinks there, more than {_MOST_CONCAVE} that are examined"
     kinked = rows[convex]
-    if _rank(kinked, n + 1) < n + 1:
+    if convex.size <= n or row_rank(kinked.toarray()) <= n:
         return (
             f"the {convex.size} terms with a kink span fewer than n + 1 = {n + 1} directions, and the "
             "objective does not grow at first order along the others"
@@ -100,17 +101,23 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
     return None
 
 
-def _interior(rows: Any, low: Vec, high: Vec, rest: Vec) -> bool:
-    """True if `rest + rows' s = 0` for slopes s in the interior of `[low, high]`: the largest
+def row_rank(rows: Matrix) -> int:
+    """Return the rank of a dense matrix, whose rows are scaled to length 1."""
+    sizes = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    return int(np.linalg.matrix_rank(rows / sizes, tol=_RANK))
+
+
+def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
+    """True if `fixed + rows' s = 0` for slopes s in the interior of `[low, high]`: the largest
     margin e with `low + e (high - low) <= s <= high - e (high - low)` by a linear program."""
     k, width = low.size, high - low
     # s = low + width r, with e <= r <= 1 - e
     scaled = rows.T @ sparse.diags_array(width)
-    target = -(rest + rows.T @ low)
+    target = -(fixed + rows.T @ low)
     size = max(float(np.abs(target).max()), float(abs(scaled).max()), 1e-300)
     eye = sparse.eye_array(k)
     column = np.ones((k, 1))
-    found: Any = linprog(
+    result: Any = linprog(
         np.append(np.zeros(k), -1.0),
         A_ub=sparse.vstack([sparse.hstack([-eye, column]), sparse.hstack([eye, column])]),
         b_ub=np.concatenate([np.zeros(k), np.ones(k)]),
@@ -119,17 +126,7 @@ def _interior(rows: Any, low: Vec, high: Vec, rest: Vec) -> bool:
         bounds=[(None, None)] * (k + 1),
         method="highs",
     )
-    return bool(found.status == 0 and -found.fun >= _INSIDE)
-
-
-def _rank(rows: Any, most: int) -> int:
-    """The rank of a table with at most `most` columns, each row of length 1."""
-    if rows.shape[0] < most:
-        return 0
-    table: NDArray[np.float64] = rows.toarray()
-    table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-300)
-    s: Any = np.linalg.svd(table, compute_uv=False)
-    return int((s > _RANK * s[0]).sum())
+    return bool(result.status == 0 and -result.fun >= _INSIDE)
 
 
 def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:

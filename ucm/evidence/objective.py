@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ucm.data.bound_data import Data
 from ucm.data.gram import Gram
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import SolverError
 from ucm.evidence.certificate import bracket, fault, interval
 from ucm.evidence.feasible_point import INSIDE
@@ -39,15 +39,8 @@ class Normal(ABC):
 
     indefinite = False
     """True if the square of its norm may be negative."""
-
-    @functools.cached_property
-    def scores(self) -> Vec:
-        """The scores `<w, x_i>`, (m,)."""
-        return self._products()
-
-    @abstractmethod
-    def _products(self) -> Vec:
-        """Compute the scores."""
+    scores: Vec
+    """The scores `<w, x_i>`, (m,)."""
 
     @abstractmethod
     def value(self, penalty: Penalty) -> float:
@@ -59,10 +52,9 @@ class Normal(ABC):
 
     @abstractmethod
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """Return bounds of `R*(u + share z)` with `z = sum_i d_i x_i`, for each way to bound.
+        """Return bounds of `R*(u + fraction z)` with `z = sum_i d_i x_i`, for each way to bound.
 
-        Each is a bound, the largest share <= 1 for which `u + share z` lies in the domain of R*, and the
-        violation.
+        Each is a bound, the largest fraction <= 1 with `u + fraction z` in dom R*, and the violation.
         """
 
 
@@ -76,10 +68,11 @@ class FeatureNormal(Normal):
     w : (n,) array
     """
 
-    X: Any
+    X: Matrix
     w: Vec
 
-    def _products(self) -> Vec:
+    @functools.cached_property
+    def scores(self) -> Vec:  # type: ignore[override]
         return np.asarray(self.X @ self.w).ravel()
 
     def value(self, penalty: Penalty) -> float:
@@ -95,15 +88,15 @@ class FeatureNormal(Normal):
         def size() -> float:
             return float(abs(self.X).max()) * float(np.abs(d).sum())
 
-        found = [R.conjugate_bound(z, u, size, self.w)]
-        for head, others in R.prox_splittings():
+        bounds = [R.conjugate_bound(z, u, size, self.w)]
+        for head, remaining_terms in R.prox_splittings():
             # R* is the least sum of conjugates over all ways to split z: the others take their slopes at w
-            taken = [slope_near(h, self.w, z) for h in others]
-            rest = z - sum(taken)
-            value, share, missed = head.conjugate_bound(rest, u, size, self.w)
-            value += sum(h.conjugate(share * g) for h, g in zip(others, taken, strict=True))
-            found.append((value, share, missed))
-        return found
+            slopes = [slope_near(h, self.w, z) for h in remaining_terms]
+            remainder = z - sum(slopes)
+            value, fraction, missed = head.conjugate_bound(remainder, u, size, self.w)
+            value += sum(h.conjugate(fraction * g) for h, g in zip(remaining_terms, slopes, strict=True))
+            bounds.append((value, fraction, missed))
+        return bounds
 
 
 @dataclass(frozen=True)
@@ -124,7 +117,8 @@ class KernelNormal(Normal):
         """True if the kernel is indefinite."""
         return not self.gram.kernel.definite
 
-    def _products(self) -> Vec:
+    @functools.cached_property
+    def scores(self) -> Vec:  # type: ignore[override]
         return self.gram.times(self.c)
 
     @functools.cached_property
@@ -142,7 +136,7 @@ class KernelNormal(Normal):
         return np.zeros(0), 0.0
 
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """Return the one bound `||z||^2 / (4 lam)`.
+        """Return the bound `||z||^2 / (4 lam)`.
 
         With `e = d - 2 lam c` and the scores f of w, the square is `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`,
         and `e'Ke <= (sum |e_i| sqrt K_ii)^2`. If this bound of e'Ke is small, no rows of K are computed.
@@ -191,8 +185,8 @@ def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tan
         c = weights_in(loss, data)
         slopes -= (1.0 if c is None else c) * loss.gradient(loss.offset - margin)
     height = sum(loss.value(margin, data.y, data.weights, data.groups) for loss in H.losses)
-    u, rest = normal.tangent(H.penalties)  # type: ignore[arg-type]
-    return Tangent(slopes, u, height - float(slopes @ margin) + rest)
+    u, constant = normal.tangent(H.penalties)  # type: ignore[arg-type]
+    return Tangent(slopes, u, height - float(slopes @ margin) + constant)
 
 
 def certify_objective(
@@ -260,29 +254,29 @@ def _lower_bound(
     losses = [_Counted(loss, loss.counts(data.y, data.groups)) for loss in G.losses]
     c = data.factors
     ends = [loss.ends() for loss in losses]
-    point = _shares(losses, ends, margin, None if slopes is None else slopes / c)
-    rest, still = -plane.margin / c if plane.margin.any() else np.zeros(1), []
+    point = _split_slopes(losses, ends, margin, None if slopes is None else slopes / c)
+    remainder, still = -plane.margin / c if plane.margin.any() else np.zeros(1), []
     for low, top in ends:
-        still.append(np.clip(rest, low, top))
-        rest = rest - still[-1]
+        still.append(np.clip(remainder, low, top))
+        remainder = remainder - still[-1]
     signed = data.y * (c * sum(point) + plane.margin)
     keep = balance(signed)
-    outside = float(np.abs(rest).max(initial=0.0))
+    outside = float(np.abs(remainder).max(initial=0.0))
     penalties = CombinedPenalty(G.penalties)  # type: ignore[arg-type]
     flat = not (plane.normal.any() or normal.indefinite)
     least = sum(_of_losses(loss, c, a0) for loss, a0 in zip(losses, still, strict=True))
     bounds = [(least if flat else -np.inf, outside)]
-    for conjugate, share, missed in normal.conjugates(penalties, keep * signed, plane.normal):
+    for conjugate, fraction, missed in normal.conjugates(penalties, keep * signed, plane.normal):
         bound = -conjugate
         for loss, (low, top), a, a0 in zip(losses, ends, point, still, strict=True):
-            bound += _of_losses(loss, c, np.clip(a0 + share * keep * (a - a0), low, top))
+            bound += _of_losses(loss, c, np.clip(a0 + fraction * keep * (a - a0), low, top))
         gain = bound + conjugate - least
         if flat and penalties.square is not None and 0.0 < gain < 2.0 * conjugate:
             bound = max(bound, least + 0.25 * gain * gain / conjugate)
         bounds.append((bound, max(missed, outside)))
     # a NaN where squares overflow: nothing is proven
-    known = [(-np.inf if np.isnan(bound) else bound, missed) for bound, missed in bounds]
-    return max(known, key=lambda found: (found[1] <= INSIDE, *found))
+    valid = [(-np.inf if np.isnan(bound) else bound, missed) for bound, missed in bounds]
+    return max(valid, key=lambda found: (found[1] <= INSIDE, *found))
 
 
 def _of_losses(loss: _Counted, c: Vec, a: Vec) -> float:
@@ -321,7 +315,7 @@ def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
     return data.weights if counts is None else np.where(counts, data.factors, 0.0)
 
 
-def _shares(
+def _split_slopes(
     losses: Sequence[_Counted],
     ends: Sequence[tuple[Any, Any]],
     margin: Vec,

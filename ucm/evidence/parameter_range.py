@@ -11,9 +11,8 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.generalised_nu_svm import ball_of, by_lam, hulls_by_lam, lam_of
+from ucm.evidence.generalised_nu_svm import ball_of, by_lam, hulls_by_lam, lam_of, norm_without_bound
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.radius_from_lambda import norm_without_bound
 from ucm.evidence.zero_entry import contains_zero, zero_entry
 from ucm.forms.display import sheet
 from ucm.forms.monitor import Monitor
@@ -119,8 +118,8 @@ def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, An
 
 def _kinds(model: RobustMargin, data: Data, name: str) -> list[Size]:
     """Return the sizes that a parameter sets, as functions of it; equal functions count once."""
-    found = (_with_direct_parameter(size, name) for size in sizes_of(model, data, name))
-    return list({size.key: size for size in found}.values())
+    sizes = (_with_direct_parameter(size, name) for size in sizes_of(model, data, name))
+    return list({size.key: size for size in sizes}.values())
 
 
 def _with_direct_parameter(size: Size, name: str) -> Size:
@@ -248,13 +247,10 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
     factor, base = split_scalar(ball.loss)
     if base.slope() is not None:
         return _unknown("a multiple of the hinge loss has the same classifier for every lam; not computed")
-    own = isinstance(ball.lam, Param) and ball.lam.name == name
-    power, present, prefix = (
-        0.0,
-        model.params()[name],
-        "" if own else f"{name} is a factor of the loss",
-    )
-    if not own:
+    is_lam = isinstance(ball.lam, Param) and ball.lam.name == name
+    power, present = 0.0, model.params()[name]
+    prefix = "" if is_lam else f"{name} is a factor of the loss"
+    if not is_lam:
         other = ball_of(hulls_by_lam(model.with_params(**{name: 2.0 * present}))[0])
         falls = math.isclose(2.0 * split_scalar(other.loss)[0], factor, rel_tol=1e-12)
         if len(hulls) > 1 or not isinstance(base, Hinge) or not falls or other.lam != ball.lam:
@@ -268,8 +264,8 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
         how = "norm(w) <= lam is active at every value, as a w separates the classes"
         if not separates:
             how = "not found: norm(w) <= lam is active up to 1e12 in units of the largest feature"
-        return Interval(0.0, math.inf, how if own else f"{prefix}; {how}")
-    if own:
+        return Interval(0.0, math.inf, how if is_lam else f"{prefix}; {how}")
+    if is_lam:
         how = "from the upper end on norm(w) <= lam is inactive, and the solution the same"
         return Interval(0.0, reach, how, upper_closed=True)
     how = f"{prefix}: up to the lower end norm(w) <= lam is inactive"
@@ -310,10 +306,10 @@ def intervals_of_sizes(
     """
     model, grows = model.without_ranges(), {}
     for name in names:
-        known = grows_with(model, data, name)
-        if isinstance(known, str):
-            return {name: _unknown(known)}
-        grows[name] = known
+        direction = grows_with(model, data, name)
+        if isinstance(direction, str):
+            return {name: _unknown(direction)}
+        grows[name] = direction
     data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
     name, monitor = names[0], Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
 
@@ -326,12 +322,7 @@ def intervals_of_sizes(
         together = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, listed)
         large = max(1.0, together)
     least = {
-        n: smallest_feasible(
-            lambda t, n=n: at({**dict.fromkeys(names, large), n: t}),
-            data,
-            large,
-            n,  # type: ignore[misc]
-        )
+        n: smallest_feasible(lambda t, n=n: at({**dict.fromkeys(names, large), n: t}), data, large, n)  # type: ignore[misc]
         for n in names
     }
     how_empty = "the smallest sizes at which U is not empty"
@@ -345,29 +336,29 @@ def intervals_of_sizes(
         return {n: least[n] + (t - start) * (least[n] or 1.0) for n in names}
 
     solves = _SOLVES if alone else _SOLVES_OF_SEVERAL
-    found = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
-    zero, met = found.lower, found.upper
+    bounds = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
+    zero, first_with_zero = bounds.lower, bounds.upper
     how_zero = "0 enters U: a w separates 0 from every smaller set, and a slightly larger set has 0"
     if math.isinf(zero):
         how_zero = "0 never enters U: one w separates 0 from U at every size"
-    elif not found.proven and (monitor.timed_out or not alone):
+    elif not bounds.proven and (monitor.timed_out or not alone):
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.timed_out else ";"
         remedy = "" if alone else ", or give one of them as a number"
         raise SolverError(
             f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
             f"{remedy}"
         )
-    elif not found.proven:
+    elif not bounds.proven:
         end, how_zero = _program(model, data, name, True, monitor.seconds_left)
         size = math.inf if end is None else as_size(grows[name], end)
-        zero = met = start + (size - least[name]) / (least[name] or 1.0)
+        zero = first_with_zero = start + (size - least[name]) / (least[name] or 1.0)
     # a difference of rounding counts as 0
     if (zero - start) * (least[name] or 1.0) <= 1e-8 * max(least[name], large if alone else 1.0):
         zero = start
     intervals = {}
     for n in names:
-        first, last, behind = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, met))
-        gap, inside = 0.0 if math.isinf(zero) else abs(behind - last), zero > start
+        first, last, beyond = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, first_with_zero))
+        gap, inside = 0.0 if math.isinf(zero) else abs(beyond - last), zero > start
         empty, entry = ("lower", "upper") if grows[n] else ("upper", "lower")
         how = {empty: how_empty, entry: how_zero}
         ray = "" if alone else f"{listed} together: "
@@ -400,9 +391,9 @@ def _smallest_by_program(
 def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     """Return the sets that all must be nonempty for U to be nonempty."""
     if isinstance(U, Combination):
-        return [V for inner, _ in U.terms() for V in _operands(inner)]
+        return [V for summand, _ in U.terms() for V in _operands(summand)]
     if isinstance(U, ConvexUnion):
-        return [V for inner in U.sets for V in _operands(inner)]
+        return [V for operand in U.sets for V in _operands(operand)]
     return [U]
 
 
@@ -431,7 +422,7 @@ def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: 
             raise EmptySetError(f"admissible: U is empty for every {names} ({why}); change another parameter")
     if nonempty(0.0):
         return 0.0
-    # caps are mostly multiples of t, and leave weights where they add up to the mass
+    # caps are mostly multiples of t, and leave weights where they add up to the required sum
     groups = (g for b in at(high).set.lower(data).blocks for g in b.groups or ())
     full = (g.mass / float(np.broadcast_to(g.cap, g.size).sum()) for g in groups)
     least = high * max(full, default=0.0)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import CompositionError, SolverError
 from ucm.evidence.objective import FeatureNormal, tangent_plane, weights_in
 from ucm.evidence.sphere import normal_near
@@ -96,9 +96,9 @@ def majorant(
     data: Data,
     w: Vec | None,
     b: float,
-    features: Any = None,
+    features: Matrix | None = None,
     scaled: bool = True,
-    others: tuple[Vec, float, float] | None = None,
+    remaining: tuple[Vec, float, float] | None = None,
 ) -> cp.Problem:
     """Return the problem `min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k).
 
@@ -110,20 +110,20 @@ def majorant(
 
     Parameters
     ----------
-    w : None for 0; the twin of a convex objective is the same everywhere
+    w : None for 0; for a convex objective the problem does not depend on it
     features : (m, r) in place of the samples: with a kernel any root of the Gram matrix
     scaled : whether the variable is w times max |X|
-    others : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
+    remaining : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
     """
     G, H = model.dc()
     X = data.X if features is None else features
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
     omega: Any = cp.Variable(X.shape[1], name=f"{scale:.3g} w")
-    inner, Z = omega / scale, X / scale
+    w_unscaled, Z = omega / scale, X / scale
     if not scaled:
-        scale, inner, Z = 1.0, cp.Variable(X.shape[1], name="w"), X
-        omega = inner
+        scale, w_unscaled, Z = 1.0, cp.Variable(X.shape[1], name="w"), X
+        omega = w_unscaled
     bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
     scope = Parameters()
     total: Any = 0.0
@@ -131,7 +131,7 @@ def majorant(
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(inner, 1.0, scope)
+            total += penalty.cvxpy(w_unscaled, 1.0, scope)
     equation = t == cp.multiply(data.y, Z @ omega + bias)
     normal = FeatureNormal(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
@@ -141,12 +141,12 @@ def majorant(
     if H.penalties:
         u = cp.Parameter(w.size, name="tilt_normal", value=plane.normal / scale)
         total = total - u @ omega
-    if others is not None:
-        total = total + others[2] - others[0] @ inner - others[1] * bias
+    if remaining is not None:
+        total = total + remaining[2] - remaining[0] @ w_unscaled - remaining[1] * bias
     return cp.Problem(cp.Minimize(total - plane.height + scope.zero()), [equation])
 
 
-def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Problem | None:
+def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -> cp.Problem | None:
     """Return the dual of one convex loss and `lam ||w||_2^2`, with its value; None for other objectives.
 
     `max sum_i o s_i - c_i l*(s_i / c_i) - ||sum_i s_i y_i x_i||^2 / (4 lam)` over `y's = 0`, c_i the weights
@@ -254,24 +254,24 @@ def solved(problem: cp.Problem, options: dict[str, Any], variable: cp.Variable |
     SolverError
         All attempts failed.
     """
-    own = dict(options)
-    solver = str(own.pop("solver", "CLARABEL"))
-    failed, found = "", None
+    solver_options = dict(options)
+    solver = str(solver_options.pop("solver", "CLARABEL"))
+    failed, result = "", None
     for tolerances in _ATTEMPTS if solver.upper() == "CLARABEL" else ({},):
-        failure = attempt(problem, solver.upper(), **{**tolerances, **own})
+        failure = attempt(problem, solver.upper(), **{**tolerances, **solver_options})
         if failure or problem.value is None or problem.status == "user_limit":
             failed = failure or f"it ended with the status {problem.status!r}"
             continue
         point = None if variable is None else variable.value
-        found = CvxpyResult(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
-        if not found.status.endswith("inaccurate"):
+        result = CvxpyResult(float(problem.value), str(problem.status), solver, point)  # type: ignore[arg-type]
+        if not result.status.endswith("inaccurate"):
             break
-    if found is None:
+    if result is None:
         raise SolverError(
             f"verify: the reference solver {solver} failed ({failed}); "
             "try verify(solver='SCS'), or scale the features"
         )
-    return found
+    return result
 
 
 def compared(
@@ -300,7 +300,7 @@ def compared(
     """
     objective = solution.objective if objective is None else objective
     allowed, violation = max(_AGREED, tol), solution.certificate.violation
-    near, agrees, difference = math.nan, False, math.inf
+    allowed_distance, agrees, difference = math.nan, False, math.inf
     if reference.status not in ("infeasible", "infeasible_inaccurate"):
         error = _REDUCED if reference.status.endswith("inaccurate") else 10.0 * _TIGHT
         larger = max(abs(objective), abs(reference.value), size, unit * (error / _AGREED))
@@ -309,12 +309,12 @@ def compared(
         if larger <= 1e3 * error * unit:
             apart = math.nan  # the error of the reference point decides
         if not math.isnan(apart):
-            near = math.sqrt(2.0 * (max(solution.certificate.relative_gap, 0.0) + allowed))
-            agrees = agrees and apart <= near
+            allowed_distance = math.sqrt(2.0 * (max(solution.certificate.relative_gap, 0.0) + allowed))
+            agrees = agrees and apart <= allowed_distance
         if solution.weights is not None:
             agrees = agrees and bool(np.all(solution.weights >= least - 1e-9))
     return Verification(
-        bool(agrees), objective, reference.value, difference, apart, near, violation,
+        bool(agrees), objective, reference.value, difference, apart, allowed_distance, violation,
         solution.status, reference.status, reference.solver,
     )  # fmt: skip
 
@@ -336,16 +336,16 @@ def verify(
         The reference solver failed.
     """
     reference = reference_problem(model, data)
-    found = solved(reference.unit, options, reference.z)
-    if found.point is None:
-        return compared(solution, found, tol)
-    x, size, apart = reference.scale * found.point, 1e-12 * data.scale, math.nan
+    result = solved(reference.unit, options, reference.z)
+    if result.point is None:
+        return compared(solution, result, tol)
+    x, size, apart = reference.scale * result.point, 1e-12 * data.scale, math.nan
     norm = data.space.norm(x, model.dual)
     if solution.status == "zero_in_set":
         size = max(solution.size, data.scale)
     elif model.norm == 2.0:
         apart = data.space.norm(x - solution.x) / max(norm, 1e-300)
-    point = found._replace(value=-norm)
+    point = result._replace(value=-norm)
     return compared(solution, point, tol, size=size, unit=reference.scale, apart=apart)
 
 
@@ -362,19 +362,19 @@ def verify_stationary(
     It cannot confirm that w is a global optimum. Options and errors as of `verify`.
     """
     reference = linearised(model, data, form, solution.answer)
-    found = solved(reference.unit, options)
+    result = solved(reference.unit, options)
     size = max(1e-6 * solution.size, 1e-12 * data.scale)
     if solution.certificate.primal <= max(tol, 1e-9) * solution.size:
         size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
-    found = found._replace(value=reference.scale * found.value)
-    return compared(solution, found, tol, size=size, unit=reference.scale)
+    result = result._replace(value=reference.scale * result.value)
+    return compared(solution, result, tol, size=size, unit=reference.scale)
 
 
 def verify_objective(
     model: Objective,
     data: Data,
     solution: Solution,
-    features: Any = None,
+    features: Matrix | None = None,
     tol: float = 1e-6,
     **options: Any,
 ) -> Verification:
@@ -393,15 +393,15 @@ def verify_objective(
         X, w = features, features.T @ data.weighing.gather(solution.coefficients)
     weighed = data.y, data.weights, data.groups
     objective = model.value(data.y * (X @ w + b), w, *weighed)
-    found, failure = [], SolverError("verify: no reference")
+    results, failure = [], SolverError("verify: no reference")
     for problem in (majorant(model, data, w, b, features), dual_problem(model, data, features)):
         try:
-            found += [] if problem is None else [solved(problem, options)]
+            results += [] if problem is None else [solved(problem, options)]
         except SolverError as error:
             failure = error
-    if not found:
+    if not results:
         raise failure
-    worst = max(found, key=lambda end: abs(end.value - objective))
+    worst = max(results, key=lambda end: abs(end.value - objective))
     origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
     least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -1,4 +1,4 @@
-"""Admissible intervals of declarations, and relative sizes: fractions of them at the data at hand."""
+"""Admissible intervals of declarations, and relative sizes, which are fractions of these intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ucm.data.first_pass import refuse_gathering
 from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.errors import CompositionError, SolverError, unknown_option
-from ucm.evidence.generalised_nu_svm import by_lam
+from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (
     Interval,
@@ -22,7 +22,6 @@ from ucm.evidence.parameter_range import (
     intervals_of_sizes,
     own_size,
 )
-from ucm.evidence.radius_from_lambda import radius_from_lambda
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
@@ -76,7 +75,7 @@ def admissible(
     ------
     CompositionError
         Only a program could find an end, and the hyperparameter is a size in a union, whose product with
-        the share of its operand is not convex.
+        the weight of its operand is not convex.
     SolverError
         An end was not found, or not in time.
 
@@ -103,18 +102,18 @@ def admissible(
         declared.set.dimension(data.n)
     relative = intervals_of(declared, data, time_limit) if declared.relative_names() else {}
     numbers = with_numbers(declared, data, time_limit)
-    found, failed = dict(relative), []
+    intervals, failed = dict(relative), []
     for name in declared.params():
         if name in relative:
             continue
         try:
-            found[name] = interval_of(numbers, data, name, time_limit)
+            intervals[name] = interval_of(numbers, data, name, time_limit)
         except (CompositionError, SolverError) as error:
             failed.append(error)
-            found[name] = Interval(-math.inf, math.inf, f"not known: {error}")
-    if failed and len(failed) == len(found):
+            intervals[name] = Interval(-math.inf, math.inf, f"not known: {error}")
+    if failed and len(failed) == len(intervals):
         raise failed[0]
-    return {name: found[name] for name in declared.params()}
+    return {name: intervals[name] for name in declared.params()}
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
@@ -123,7 +122,7 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     Raises
     ------
     CompositionError, EmptySetError, ParameterError, SolverError
-        As `with_numbers` and `ucm.evidence.radius_from_lambda.radius_from_lambda`.
+        As `with_numbers` and `ucm.evidence.generalised_nu_svm.radius_from_lambda`.
     """
     model = with_numbers(model, data, time_limit)
     if isinstance(model, RobustMargin) and any(by_lam(node) for node in model.walk()):
@@ -150,8 +149,8 @@ def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Mode
     names = model.relative_names()
     if not names:
         return model
-    found = intervals_of(model, data, time_limit)
-    return model.substitute({n: found[n].at(x) for n, x in model.params().items() if n in names})
+    intervals = intervals_of(model, data, time_limit)
+    return model.substitute({n: intervals[n].at(x) for n, x in model.params().items() if n in names})
 
 
 def intervals_of(
@@ -169,10 +168,10 @@ def _intervals(
 ) -> Mapping[str, Interval]:
     plain = model.without_ranges().substitute(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
-        found = intervals_of_sizes(plain, names, data, time_limit)
+        intervals = intervals_of_sizes(plain, names, data, time_limit)
     else:
-        found = {name: interval_of(plain, data, name, time_limit) for name in names}
-    for name, interval in found.items():
+        intervals = {name: interval_of(plain, data, name, time_limit) for name in names}
+    for name, interval in intervals.items():
         if math.isinf(interval.lower):
             raise CompositionError(
                 f"Param({name!r}, relative=True): a fraction of the admissible interval, and there is none "
@@ -180,10 +179,10 @@ def _intervals(
             )
     if isinstance(plain, Objective) and len(names) > 1:
         parts = model.params()
-        others = {n: found[n].at(parts[n]) for n in names if lambda_max(plain, data, n) is None}
-        plain = plain.substitute(others)
-        found |= {n: interval_of(plain, data, n) for n in names if n not in others}
-    return found
+        numbers = {n: intervals[n].at(parts[n]) for n in names if lambda_max(plain, data, n) is None}
+        plain = plain.substitute(numbers)
+        intervals |= {n: interval_of(plain, data, n) for n in names if n not in numbers}
+    return intervals
 
 
 def with_relative_sizes(model: Model, data: Data) -> Model:
@@ -191,39 +190,39 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
 
     These are the relative parameters if there are any; else every `Param` that is the size of a set or the
     factor of a penalty (the first parameter if there is no such factor). Without a `Param` they are the sizes
-    that are numbers (equal numbers of one kind share a `Param`), or a factor `lam` of the whole penalty.
+    that are numbers (equal numbers of one kind get one `Param`), or a factor `lam` of the whole penalty.
     """
     if model.relative_names():
         return model.as_fractions(model.relative_names())
-    model = model if model.params() else _named(model, data)
+    model = model if model.params() else _with_params(model, data)
     names = list(model.params())
     if isinstance(model, Objective):
-        own = evaluated(model.penalty, data)
-        names = [n for n in own.params() if is_multiple(own, n, data.n)] or names[:1]
+        penalty = evaluated(model.penalty, data)
+        names = [n for n in penalty.params() if is_multiple(penalty, n, data.n)] or names[:1]
     else:
         names = [n for n in names if not isinstance(grows_with(model, data, n), str)]
     return model.as_fractions(names)
 
 
-def _named(model: Any, data: Data) -> Any:
+def _with_params(model: Any, data: Data) -> Any:
     if isinstance(model, Objective):
         return Objective(model.loss, Param("lam", 1.0) * model.penalty)
-    known: dict[tuple[str, float], Param] = {}
+    params: dict[tuple[str, float], Param] = {}
 
-    def named(x: Any) -> Any:
+    def rewritten(x: Any) -> Any:
         if isinstance(x, tuple):
-            return tuple(named(item) for item in x)
+            return tuple(rewritten(item) for item in x)
         if not isinstance(x, Node):
             return x
-        new = {name: named(getattr(x, name)) for name in x._names}
+        new = {name: rewritten(getattr(x, name)) for name in x._names}
         size = own_size(x, data)
         number = None if size is None else size.declared
         if isinstance(number, float):
-            own = [n for n in (*x._scalars, *x._names) if isinstance(new[n], float)]
-            for name in [n for n in own if new[n] == number][:1]:
-                others = sum(other == name for other, _ in known)
-                word = f"{name}_{others + 1}" if others else name
-                new[name] = known.setdefault((name, number), Param(word, number))
+            fields = [n for n in (*x._scalars, *x._names) if isinstance(new[n], float)]
+            for name in [n for n in fields if new[n] == number][:1]:
+                count = sum(other == name for other, _ in params)
+                word = f"{name}_{count + 1}" if count else name
+                new[name] = params.setdefault((name, number), Param(word, number))
         return replace(x, **new)  # type: ignore[type-var]
 
-    return named(model)
+    return rewritten(model)

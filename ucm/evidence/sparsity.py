@@ -1,4 +1,4 @@
-"""The shares of features and samples that a classifier uses."""
+"""The fractions of features and samples that a classifier uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE = 1e-2  # the distance from the sloped part of the loss at which a sample
 
 @dataclass(frozen=True)
 class Sparsity:
-    """Fractions in [0, 1].
+    """The fractions of features and of support vectors in use, in [0, 1].
 
     Attributes
     ----------

@@ -1,5 +1,7 @@
-"""Certificates where 0 lies in U, from the declaration: how far w is from stationary, and lower bounds of the
-optimum from points of the declared set, whoever found them."""
+"""Certificates where 0 lies in U: the distance of w from stationarity, and lower bounds of the optimum.
+
+Both are computed from the declaration; any solver may find the points of U behind a lower bound.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from ucm.data.bound_data import Data, GramSpace
 from ucm.data.linear_map import Vec
 from ucm.errors import SolverError, brief
 from ucm.evidence.certificate import bracket, fault
-from ucm.evidence.external_certificate import member
+from ucm.evidence.feasible_point import member
+from ucm.evidence.local_minimum import row_rank
 from ucm.forms.affine_rule_bounds import stays_inside
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.faces import min_norm_point
@@ -61,8 +64,8 @@ def certify_unit(
     f = float(model.set.support(data, -w, form.image.splits(answer))[0])
     v = form.lower(w)
     target = form.lower(-x) / f if f > 0.0 else np.zeros_like(v)
-    rest = form.lower(x) + f * normal_near(form, v, target)
-    residual = data.space.norm(rest) + max(f + data.space.inner(w, x), 0.0)
+    remainder = form.lower(x) + f * normal_near(form, v, target)
+    residual = data.space.norm(remainder) + max(f + data.space.inner(w, x), 0.0)
     if answer.witness is not None:
         bound = lower_bound(model, data, form, answer.witness)
         if bound > f + _CLEAR * size:
@@ -91,8 +94,8 @@ def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
     points = np.concatenate(kinks)
     group = np.repeat(np.arange(len(kinks)), [k.shape[0] for k in kinks])
     ones = np.ones(points.shape[0])
-    _, rest = min_norm_point(base - target, points, ones, group, np.ones(len(kinks)))
-    return target + rest
+    _, remainder = min_norm_point(base - target, points, ones, group, np.ones(len(kinks)))
+    return target + remainder
 
 
 def at_kink(form: UnitNorm, w: Vec) -> bool:
@@ -110,11 +113,7 @@ def has_full_rank(form: UnitNorm, w: Vec) -> bool:
     rows = form.hulls.differences(form.hulls.face(form.lower(w)))
     if form.rank < 2:
         return True
-    if rows.shape[0] < form.rank - 1:
-        return False
-    sizes = np.linalg.norm(rows, axis=1)
-    s = np.linalg.svd(rows / np.maximum(sizes, 1e-300)[:, None], compute_uv=False)
-    return int((s > 1e-8).sum()) == form.rank - 1
+    return rows.shape[0] >= form.rank - 1 and row_rank(rows) == form.rank - 1
 
 
 # --- lower bounds ---------------------------------------------------------------------------------
@@ -131,10 +130,10 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
     SolverError
         A witness of another kind.
     """
-    known = ("points", "rule", "vertices") if form.norm in (1.0, np.inf) else ("points", "rule")
-    if witness.kind not in known:
+    kinds = ("points", "rule", "vertices") if form.norm in (1.0, np.inf) else ("points", "rule")
+    if witness.kind not in kinds:
         raise SolverError(
-            f"witness: expected a kind among {', '.join(known)} for p = {form.norm:g}, got "
+            f"witness: expected a kind among {', '.join(kinds)} for p = {form.norm:g}, got "
             f"{brief(witness.kind)}; see ucm.forms.answer.LowerBoundProof"
         )
     if witness.kind == "rule":

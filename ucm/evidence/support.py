@@ -94,8 +94,8 @@ class SupportFunction:
         x, _ = self.U.evaluate(self.data, iter(blocks.point()))
         bounds = [self.U.support(self.data, d, {})[0]]
         for sign in (1.0, -1.0):  # a wrong split is a bound too, if a bad one
-            shares = blocks.multipliers(sign * unit)
-            splits = {c.path: mu for c, mu in zip(form.couplings, shares, strict=True)}
+            multipliers = blocks.multipliers(sign * unit)
+            splits = {c.path: mu for c, mu in zip(form.couplings, multipliers, strict=True)}
             bounds.append(self.U.support(self.data, d, splits)[0])
         top = min(bounds)
         return SupportValue(top, x, max(top - float(d @ x), 0.0))
@@ -135,8 +135,8 @@ def support(
     point : (n,) array
         The point of U that attains it within `error`; None where the value is inf.
     error : float
-        `value - <d, point>`: 0 where the maximum is known in closed form, what a conic program leaves at
-        intersections.
+        `value - <d, point>`: 0 where the maximum is known in closed form, the error of a conic program
+        at intersections.
 
     Raises
     ------
@@ -167,10 +167,10 @@ def support(
     return heights(vector_of(d, n, "support: d"))
 
 
-def _bound(what: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[SupportFunction, int]:
+def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tuple[SupportFunction, int]:
     """Return the support function of a set over samples, and the dimension of its space."""
     data = bind(*samples)
-    model = resolved(as_model(U, what), data)
+    model = resolved(as_model(U, caller), data)
     n = model.set.dimension(data.n)
     why = model.set.infeasibility_reason(data)
     if why is not None:
@@ -240,11 +240,11 @@ def worst_case(
     samples = X, y, class_weight, sample_weight, subgroup, pos_label
     heights, size = _bound("worst_case", U, *samples)
     try:
-        given = w if isinstance(w, cp.Expression) else cp.Constant(w)
+        expression = w if isinstance(w, cp.Expression) else cp.Constant(w)
     except ValueError:
-        given = None
-    if given is None or given.shape != (size,) or not given.is_affine():
-        shape = f" of shape {given.shape}" if given is not None else ""
+        expression = None
+    if expression is None or expression.shape != (size,) or not expression.is_affine():
+        shape = f" of shape {expression.shape}" if expression is not None else ""
         raise DataError(
             f"worst_case: w: expected an affine CVXPY expression of shape ({size},), got {brief(w)}{shape}; "
             f"give cvxpy.Variable({size})"
@@ -253,7 +253,7 @@ def worst_case(
         heights(np.ones(size))  # refuses operands that do not meet
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # CVXPY on second-order cones in place of powers
-        return _height(heights, -given)
+        return _height(heights, -expression)
 
 
 def _height(heights: SupportFunction, d: Any) -> Any:
@@ -261,15 +261,15 @@ def _height(heights: SupportFunction, d: Any) -> Any:
     U, data = heights.U, heights.data
     x, constraints = U.cvxpy(data, Numbers())
     z = cp.Variable(x.shape[0])
-    own = [c for given in (*constraints, z == x / data.scale) for c in _in_cones(given)]
-    height = cp.suppfunc(z, own)(data.scale * d)
+    cones = [c for constraint in (*constraints, z == x / data.scale) for c in _in_cones(constraint)]
+    height = cp.suppfunc(z, cones)(data.scale * d)
 
     def proven() -> float | None:
         """Return the proven value. CVXPY's own value rounds d to nine digits, and fails if d has no value."""
         return None if d.value is None else heights(np.asarray(d.value)).value
 
     height._value_impl = proven
-    height.get_data = lambda: [height._parent]  # else CVXPY takes two of them at one w for the same
+    height.get_data = lambda: [height._parent]  # else CVXPY caches one value for two sets
     return height
 
 
@@ -301,13 +301,13 @@ def vector_of(v: Any, size: int | None, name: str) -> Vec:
         It is none.
     """
     try:
-        found = np.asarray(v, dtype=np.float64)
+        vector = np.asarray(v, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.empty((0, 0))
-    right = found.ndim == 1 and size in (None, found.size)
-    if not right or not np.isfinite(found).all() or np.ma.is_masked(v):
+        vector = np.empty((0, 0))
+    right = vector.ndim == 1 and size in (None, vector.size)
+    if not right or not np.isfinite(vector).all() or np.ma.is_masked(v):
         count = "" if size is None else f"{size} "
         raise DataError(
             f"{name}: expected a vector of {count}finite numbers, got {brief(v)}; give one for each entry"
         )
-    return found
+    return vector

@@ -40,7 +40,6 @@ _INNER = 50  # iterations of a solver
 _INWARD = 1.0001  # times the smallest size, where all weights are tied
 _LARGE = 1e7  # in units of the smallest size: as large as any
 _ROOT = 1e-10  # relative accuracy of a root
-_STRIDE = 100.0  # times the last step: the longest one of a secant
 
 
 @dataclass(frozen=True)
@@ -120,13 +119,13 @@ def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) 
     solver = next((s for s in _SOLVERS if s.refuse(form) is None), None)
     if solver is None or not form.blocks:
         return None
-    inner = monitor.child(gap, _INNER, zero_tol=1e-12)
+    sub_monitor = monitor.child(gap, _INNER, zero_tol=1e-12)
     try:
-        answer = solver.solve(form, inner, start)
+        answer = solver.solve(form, sub_monitor, start)
     except SolverError:
         return None
-    monitor.count_work(inner)
-    monitor.iterations += inner.iterations
+    monitor.count_work(sub_monitor)
+    monitor.iterations += sub_monitor.iterations
     return None if answer.status == "infeasible" else answer
 
 
@@ -139,8 +138,8 @@ def _is_zero(model: RobustMargin, data: Data, form: MinNorm, answer: Answer) -> 
 
 def _directions(form: MinNorm, answer: Answer) -> list[Vec]:
     """Return the dual vector and the point of an answer, scaled to length 1."""
-    found = [] if answer.w is None else [answer.w]
-    directions = [form.space.direction(v, 2.0) for v in (*found, form.matvec(answer.q))]
+    dual_vectors = [] if answer.w is None else [answer.w]
+    directions = [form.space.direction(v, 2.0) for v in (*dual_vectors, form.matvec(answer.q))]
     return [w for w in directions if w is not None]
 
 
@@ -173,14 +172,11 @@ def _root(
 
     if not height(low) > 0.0:
         return low
-    before, t = low, low + 1e-3 * (low + unit)
+    t = low + 1e-3 * (low + unit)
     while height(t) > 0.0:
         if t > _LARGE * unit:
             return math.inf
-        # the secant ends before the root where the height is convex
-        fall = height(before) - height(t)
-        ahead = height(t) * (t - before) / fall if fall > 0.0 else math.inf
-        before, t = t, t + min(max(ahead, _ROOT * t), _STRIDE * (t - before))
+        t = low + 4.0 * (t - low)
     options: Any = {"xtol": 1e-300, "rtol": np.float64(_ROOT), "disp": False}
     end: Any = brentq(height, best, t, **options)
     back = 1e-15 * end  # from the far side of the root
