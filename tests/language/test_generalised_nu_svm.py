@@ -309,7 +309,7 @@ def test_rho_of_the_nu_svm() -> None:
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "negative": (lambda: models.kl_svm(lam=-1.0), ParameterError, "positive number, got -1"),
     "both": (lambda: models.kl_svm(0.5, lam=1.0), CompositionError, "exactly one of alpha and lam, got"),
-    "one nu": (lambda: models.biased_l2_nu_svm(nu_pos=1.0), CompositionError, "one of kappa_neg and nu_neg"),
+    "one nu": (lambda: models.biased_l2_nu_svm(nu_pos=1.0), CompositionError, "one of both kappas"),
     "neither": (lambda: LossBall(Hinge()), CompositionError, "one of radius and lam"),
     "no number": (lambda: untyped.LossBall(Hinge(), lam="a"), CompositionError, "lam: expected"),
     "flat loss": (lambda: models.generalised_nu_svm(Logistic()), EmptySetError, "slope at most 1"),

@@ -326,7 +326,7 @@ class _Program:
         start = total(model.penalty.surrogates())
         in_t, in_w = (
             [self._subtracted_loss(h) for h in H.losses],
-            [_subtracted_penalty(h) for h in H.penalties],
+            [_subtracted_penalty(h) for h in H.penalties],  # type: ignore[arg-type]
         )
         values = " + ".join(str(height) for height, _ in (*in_t, *in_w))
         slopes = [" + ".join(str(slope) for _, slope in terms) for terms in (in_t, in_w)]
@@ -357,7 +357,8 @@ class _Program:
     def _subtracted_loss(self, loss: ConvexLoss) -> tuple[Text, Text]:
         """Return the value and the slopes in t of a subtracted loss."""
         rows = None if loss.counted is None else self.example.text(loss.counted.rows(self.example.data))
-        t, c = Text("t"), loss.slope()
+        t: Any = Text("t")
+        c = loss.slope()
         margin = t if rows is None else t[rows]
         if c is None:
             height, slope = _formulas(
@@ -371,7 +372,8 @@ class _Program:
 
 def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
     """Return the value and the slopes in w of a subtracted penalty."""
-    w, size, c = Text("w"), np.abs(Text("w")), value(h.factor)
+    w: Any = Text("w")
+    size, c = np.abs(w), value(h.factor)
     if h.each(np.zeros(1)) is None:  # of groups of weights
         return _formulas(h, lambda: (h.value(w), h.subgradient(w)))
     steep = float(h.penalty.slope(np.zeros(1))[0])

@@ -112,18 +112,16 @@ def majorant(
     ----------
     w : None for 0; for a convex objective the problem does not depend on it
     features : (m, r) in place of the samples: with a kernel any root of the Gram matrix
-    scaled : whether the variable is w times max |X|
+    scaled : True if the variable is w times max |X|
     remaining : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
     """
     G, H = model.dc()
     X = data.X if features is None else features
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
-    omega: Any = cp.Variable(X.shape[1], name=f"{scale:.3g} w")
-    w_unscaled, Z = omega / scale, X / scale
-    if not scaled:
-        scale, w_unscaled, Z = 1.0, cp.Variable(X.shape[1], name="w"), X
-        omega = w_unscaled
+    omega: Any = cp.Variable(X.shape[1], name=f"{scale:.3g} w" if scaled else "w")
+    scale = scale if scaled else 1.0
+    w_unscaled, Z = (omega / scale, X / scale) if scaled else (omega, X)
     bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
     scope = Parameters()
     total: Any = 0.0
