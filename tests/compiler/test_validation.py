@@ -350,7 +350,6 @@ NO_ANSWERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "lists": (lambda form: Answer([v.tolist() for v in form.centers()]), "float64"),
     "short w": (lambda form: _centers(form, w=np.zeros(2)), r"w as a float64 array of shape \(3,\)"),
     "its own grade": (lambda form: _centers(form, status="optimal"), "a status among"),
-    "a message": (lambda form: _centers(form, message=3), "text"),
     "multipliers": (lambda form: _centers(form, multipliers=[np.zeros(3)]), "multipliers with 0"),
     "a witness": (lambda form: _centers(form, witness=3), "LowerBoundProof"),
     "far outside": (lambda form: Answer([v + 1.0 for v in form.centers()]), "in its domains"),

@@ -142,54 +142,37 @@ def checked(answer: Any, expected: Expected, solver: str) -> Answer:
         _refuse(solver, "a ucm.forms.answer.Answer", brief(answer))
     if answer.status not in STATUSES:
         _refuse(solver, f"a status among {', '.join(STATUSES)}", brief(answer.status))
-    if not isinstance(answer.message, str):
-        _refuse(solver, "a message that is text", brief(answer.message))
+    if answer.b is not None and not (isinstance(answer.b, Real) and math.isfinite(answer.b)):
+        _refuse(solver, "a finite number b", brief(answer.b))
+    lists: list[tuple[str, Any, Sequence[int]]] = []
     if expected.q is not None and (answer.status != "infeasible" or answer.q != []):
-        _check_blocks(solver, "q", answer.q, expected.q)
-    for name, vector, size in (
-        ("w", answer.w, expected.w),
-        ("slopes", answer.slopes, expected.slopes),
-    ):
-        if vector is not None and size is not None:
-            _check(solver, name, vector, size)
+        lists.append(("q", answer.q, expected.q))
     if not isinstance(answer.multipliers, list) or answer.multipliers:
-        _check_blocks(solver, "multipliers", answer.multipliers, expected.multipliers)
-    b = answer.b
-    if b is not None and not (isinstance(b, Real) and math.isfinite(b)):
-        _refuse(solver, "a finite number b", brief(b))
+        lists.append(("multipliers", answer.multipliers, expected.multipliers))
     if answer.witness is not None:
         if not isinstance(answer.witness, LowerBoundProof):
             _refuse(solver, "a ucm.forms.answer.LowerBoundProof or None", brief(answer.witness))
-        for blocks in answer.witness.points:
-            _check_blocks(solver, "a point of the witness", blocks, expected.q or ())
-        slopes, sizes = answer.witness.slopes, expected.q or ()
-        if slopes and [np.shape(V)[:1] for V in slopes] != [(size,) for size in sizes]:
-            _refuse(
-                solver,
-                f"slopes of the witness with {sizes} rows",
-                brief([np.shape(V) for V in slopes]),
-            )
+        points = answer.witness.points
+        lists.extend(("a point of the witness", blocks, expected.q or ()) for blocks in points)
+    named = (("w", answer.w, expected.w), ("slopes", answer.slopes, expected.slopes))
+    vectors = [(name, v, size) for name, v, size in named if v is not None and size is not None]
+    for name, blocks, sizes in lists:
+        if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
+            got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)
+            _refuse(solver, f"{name} with {len(sizes)} blocks", got)
+        pairs = enumerate(zip(blocks, sizes, strict=True))
+        vectors.extend((f"{name}[{k}]", v, size) for k, (v, size) in pairs)
+    for name, v, size in vectors:
+        if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):
+            dtype = f" and dtype {v.dtype}" if isinstance(v, np.ndarray) else ""
+            _refuse(solver, f"{name} as a float64 array of shape ({size},)", brief(v) + dtype)
+        if not finite(v):
+            _refuse(solver, f"finite numbers in {name}", f"{brief(v)} with NaN or inf")
     return answer
 
 
-def _check_blocks(solver: str, name: str, blocks: Any, sizes: Sequence[int]) -> None:
-    if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
-        got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)
-        _refuse(solver, f"{name} with {len(sizes)} blocks", got)
-    for k, (v, size) in enumerate(zip(blocks, sizes, strict=True)):
-        _check(solver, f"{name}[{k}]", v, size)
-
-
-def _check(solver: str, name: str, v: Any, size: int) -> None:
-    if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):
-        dtype = f" and dtype {v.dtype}" if isinstance(v, np.ndarray) else ""
-        _refuse(solver, f"{name} as a float64 array of shape ({size},)", brief(v) + dtype)
-    if not finite(v):
-        _refuse(solver, f"finite numbers in {name}", f"{brief(v)} with NaN or inf")
-
-
-def _refuse(solver: str, what: str, got: str) -> NoReturn:
+def _refuse(solver: str, need: str, got: str) -> NoReturn:
     raise SolverError(
-        f"solver {solver!r}: expected {what} in its answer, got {got}; scale the features or take another "
+        f"solver {solver!r}: expected {need} in its answer, got {got}; scale the features or take another "
         "solver, and hold one of your own against its contract with ucm.testing.check_solver"
     )

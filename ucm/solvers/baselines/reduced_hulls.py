@@ -120,7 +120,7 @@ class _ReducedHullBaseline(NearestPoint):
             moves[place] = products - (at.products(source) if self.pairs else at.H[k])
             d += target - source
             size += float(target @ products)
-            count += np.count_nonzero(target) + self.pairs
+            count += int(np.count_nonzero(target)) + self.pairs
         at.operations += count * at.hulls.n + (0 if self.clipped else 2 * count * count)
         eta = float(d @ moves.sum(axis=0))
         cap = at.cap[at.hulls.group]
