@@ -68,7 +68,7 @@ def test_a_kept_product_that_another_thread_replaces(memo: str, monkeypatch: pyt
     gram = Gram(Kernel("rbf", 0.2), X)
     if memo == "samples":
         samples = SampleMap(X)
-        samples.kept = {}
+        samples.recent = {}
         product = samples.matvec
     else:
         product = gram.follow

@@ -97,11 +97,11 @@ class Space:
         return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
 
 
-def refuse_squares(scale: float, what: str) -> None:
+def refuse_squares(scale: float, statistic: str) -> None:
     """Raise `DataError` if squares of entries up to `scale` are not finite, positive doubles."""
     if not _SQUARABLE < scale < 1.0 / _SQUARABLE:
         raise DataError(
-            f"X: expected entries whose squares are numbers, as {what} need them, got entries up to "
+            f"X: expected entries whose squares are numbers, as {statistic} need them, got entries up to "
             f"{scale:.3g}; scale the features"
         )
 
@@ -147,13 +147,13 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
     """Compute a statistic of `Data` once for each kind and group of samples."""
 
     @functools.wraps(method)
-    def known(self: Data, kind: str, group: Any = None) -> T:
+    def cached(self: Data, kind: str, group: Any = None) -> T:
         key, cache = (method.__name__, kind, group), self._cache
         if key not in cache:  # of two threads the first: all share one
             cache.setdefault(key, method(self, kind, group))
         return cache[key]
 
-    return known
+    return cached
 
 
 class Data:
@@ -236,9 +236,9 @@ class Data:
 
     def in_features(self, features: KernelFeatures) -> Data:
         """Return the samples as features that approximate a kernel."""
-        found = self.with_coordinates(features.transform(self.X))
-        found.approx = features
-        return found
+        data = self.with_coordinates(features.transform(self.X))
+        data.approx = features
+        return data
 
     @property
     def kernel(self) -> str:
@@ -254,9 +254,9 @@ class Data:
         """The samples as unit vectors: a combination of samples is the vector of its coefficients."""
         if isinstance(self.space, GramSpace):
             return self
-        found = self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
-        found.factor = self.X
-        return found
+        data = self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
+        data.factor = self.X
+        return data
 
     def from_orthonormal(self, n: int) -> LinearMap:
         """Return the map of n orthonormal coordinates to those of the samples: the identity, and where the
@@ -276,8 +276,8 @@ class Data:
     @functools.cached_property
     def factors(self) -> Vec:
         """The weight of each sample times the weight of its class, (m,)."""
-        found = np.where(self.y > 0.0, *self.weighing.classes)
-        return found if self.weighing.samples is None else found * self.weighing.samples
+        factors = np.where(self.y > 0.0, *self.weighing.classes)
+        return factors if self.weighing.samples is None else factors * self.weighing.samples
 
     @property
     def weights(self) -> Vec | None:
@@ -420,15 +420,15 @@ class Data:
     def products(self) -> Iterator[None]:
         """Keep the products of the samples with vectors within this context."""
         # a list at once: another thread may add to the cache
-        known = [] if self.stored < _SMALL else list(self._cache.values())
-        maps = [A for A in known if isinstance(A, SampleMap)]
+        cached = [] if self.stored < _SMALL else list(self._cache.values())
+        maps = [A for A in cached if isinstance(A, SampleMap)]
         for A in maps:
-            A.kept = {}
+            A.recent = {}
         try:
             yield
         finally:
             for A in maps:
-                A.kept = None
+                A.recent = None
 
     @contextlib.contextmanager
     def overflow_guard(self) -> Iterator[None]:
@@ -475,8 +475,8 @@ class Data:
 def known_by(moments: Mapping[str, Moments]) -> Data:
     """Return samples of which only the moments of "pos" and "neg" are known."""
     n = next(iter(moments.values())).mean.size
-    own = {(kind, None): of for kind, of in moments.items()}
-    return Data(np.empty((0, n)), np.empty(0), moments=own)
+    by_kind = {(kind, None): of for kind, of in moments.items()}
+    return Data(np.empty((0, n)), np.empty(0), moments=by_kind)
 
 
 def bind(
@@ -513,8 +513,8 @@ def bind(
         )
     X = read(X)
     weights = read_weights(sample_weight, X.shape[0])
-    given = np.asarray(y)
-    y = given.ravel() if given.ndim == 2 and given.shape[1] == 1 else y
+    label_column = np.asarray(y)
+    y = label_column.ravel() if label_column.ndim == 2 and label_column.shape[1] == 1 else y
     values, labels = signs_of(vector("label", y, X.shape[0]), pos_label)
     groups = None if subgroup is None else read_groups(subgroup, values.size).copy()
     weighing = UNWEIGHTED
@@ -527,7 +527,7 @@ def bind(
     seal = Fingerprint(X, values)
     if not seal.finite:
         refuse(bad_entry(X))
-    if np.may_share_memory(values, given):  # the caller may change it
+    if np.may_share_memory(values, label_column):  # the caller may change it
         values = values.copy()
     values.flags.writeable = False
     return Data(X, values, weighing, seal=seal, groups=groups)

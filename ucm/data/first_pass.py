@@ -27,8 +27,8 @@ _FEWEST = 1500  # least number of rows of a sample
 
 
 def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[BlockSummary, Any]:
-    found, X, y, _ = inspect_block(X, y, factors)
-    return found, drawn(X, y, (step, step))[:2]
+    summary, X, y, _ = inspect_block(X, y, factors)
+    return summary, drawn(X, y, (step, step))[:2]
 
 
 def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.intp], int]:
@@ -136,16 +136,16 @@ class RowData(Data):
     def __init__(
         self,
         source: RowSource,
-        found: BlockSummary,
+        summary: BlockSummary,
         sample: tuple[Any, Vec],
         weighing: EffectiveWeights = UNWEIGHTED,
     ) -> None:
         super().__init__(*sample, weighing, source=source)
         self.m, self.sample = source.m, sample
-        self.class_sizes = tuple(found.counts.astype(int).tolist())
-        self.counts, self.whole = tuple(found.totals.tolist()), found.all_totals
-        self.least, self.scale, self.stored = found.least, found.top or 1.0, found.entries
-        self.total = float(found.all_totals.sum())
+        self.class_sizes = tuple(summary.counts.astype(int).tolist())
+        self.counts, self.whole = tuple(summary.totals.tolist()), summary.all_totals
+        self.least, self.scale, self.stored = summary.least, summary.top or 1.0, summary.entries
+        self.total = float(summary.all_totals.sum())
 
     @property
     def given(self) -> int:
@@ -166,8 +166,8 @@ class RowData(Data):
     def scaled_sample(self) -> tuple[Any, Vec]:
         """The sample, its weights scaled to the total weight of each class."""
         X, y = self.sample
-        found = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
-        plus, minus = (t / f if f else 0.0 for t, f in zip(self.counts, found, strict=True))
+        totals = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
+        plus, minus = (t / f if f else 0.0 for t, f in zip(self.counts, totals, strict=True))
         return X, y * np.where(y > 0.0, plus, minus)
 
     def _sum(self, kind: str, values: Iterable[Any]) -> Any:
@@ -228,8 +228,8 @@ def in_memory(data: Data) -> RowData:
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
     sizes = np.array([plus, data.m - plus], dtype=np.float64)
-    found = BlockSummary(data.m, sizes, sizes, sizes, sizes, frozenset(), 1.0, top, data.stored, None)
-    return RowData(source, found, sample, data.weighing)
+    summary = BlockSummary(data.m, sizes, sizes, sizes, sizes, frozenset(), 1.0, top, data.stored, None)
+    return RowData(source, summary, sample, data.weighing)
 
 
 def _step(source: RowSource) -> int:
@@ -259,17 +259,17 @@ def first_pass(
         refuse_empty()
     step = _step(source)
     seen = source.map_reduce(_look, step, factors)
-    found = functools.reduce(joined, [found for found, _ in seen])
+    summary = functools.reduce(joined, [summary for summary, _ in seen])
     sample = gathered([part for _, part in seen])
-    source, weighing = _checked(source, found, factors, factors, class_weight)
+    source, weighing = _checked(source, summary, factors, factors, class_weight)
     if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # no row of a rare class was drawn
         sample = sampled(source, (step, step))
-    return RowData(source, found, sample, weighing)
+    return RowData(source, summary, sample, weighing)
 
 
 def _checked(
     source: RowSource,
-    found: BlockSummary,
+    summary: BlockSummary,
     factors: Factors | None,
     of_rows: Factors | None,
     class_weight: ClassWeight,
@@ -281,32 +281,32 @@ def _checked(
     DataError
         As `refuse_bad`.
     """
-    refuse_bad(found, () if factors is None else factors.model_groups)
+    refuse_bad(summary, () if factors is None else factors.model_groups)
     if of_rows is not None:
-        source = WeightedRows(source, of_rows, int(found.counts.sum()))
-    return source, EffectiveWeights(signed_factors(class_weight, found.all_totals))
+        source = WeightedRows(source, of_rows, int(summary.counts.sum()))
+    return source, EffectiveWeights(signed_factors(class_weight, summary.all_totals))
 
 
 # --- means and covariances -----------------------------------------------------------------------
-_Found = tuple[BlockSummary, list[Moments | None]]
+_BlockMoments = tuple[BlockSummary, list[Moments | None]]
 
 
-def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _Found:
+def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _BlockMoments:
     """Return the summary of a block, and the moments of each part, a class and the label of a group."""
-    found, X, y, group = inspect_block(X, y, factors)
-    if found.defect is not None:
-        return found, [None] * len(parts)
-    X, own = as_double(X), []
+    summary, X, y, group = inspect_block(X, y, factors)
+    if summary.defect is not None:
+        return summary, [None] * len(parts)
+    X, moments = as_double(X), []
     with np.errstate(over="ignore", invalid="ignore"):  # refused after the pass
         for sign, label in parts:
             rows = sign * y > 0.0
             if label is not None:
                 rows &= members_in(group, label)
-            own.append(Moments.of(X[rows], np.abs(y[rows])) if rows.any() else None)
-    return found, own
+            moments.append(Moments.of(X[rows], np.abs(y[rows])) if rows.any() else None)
+    return summary, moments
 
 
-def _merge(a: _Found, b: _Found) -> _Found:
+def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
     with np.errstate(over="ignore", invalid="ignore"):
         return joined(a[0], b[0]), list(map(united, a[1], b[1]))
 
@@ -330,24 +330,31 @@ def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | N
     all_rows = source.map_reduce(_moments, factors, keys, merge=_merge)
     if all_rows is None:
         refuse_empty()
-    found, parts = all_rows
+    summary, parts = all_rows
     of_rows = None if factors is None else Factors()
-    source, weighing = _checked(source, found, factors, of_rows, class_weight)
-    scale = found.top or 1.0
+    source, weighing = _checked(source, summary, factors, of_rows, class_weight)
+    scale = summary.top or 1.0
     refuse_squares(scale, "covariances")
     moments: dict[tuple[str, Any], Moments] = {}
     for label, *classes in zip(labels, parts[::2], parts[1::2], strict=True):
         signed = None
-        for kind, sign, factor, own in zip(
+        for kind, sign, factor, class_moments in zip(
             ("pos", "neg"), (1.0, -1.0), weighing.classes, classes, strict=True
         ):
-            if own is not None:
-                moments[kind, label] = own
-                signed = united(signed, Moments(factor * own.total, sign * own.mean, factor * own.scatter))
+            if class_moments is not None:
+                moments[kind, label] = class_moments
+                signed = united(
+                    signed,
+                    Moments(
+                        factor * class_moments.total,
+                        sign * class_moments.mean,
+                        factor * class_moments.scatter,
+                    ),
+                )
         if signed is not None:
             moments["signed", label] = signed
     means = np.array([moments["pos", None].mean, moments["neg", None].mean])
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source, moments=moments)
-    data.m, data.scale, data.stored = source.m, scale, found.entries
-    data.counts = tuple(found.totals.tolist())
+    data.m, data.scale, data.stored = source.m, scale, summary.entries
+    data.counts = tuple(summary.totals.tolist())
     return data

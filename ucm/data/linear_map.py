@@ -54,8 +54,8 @@ class LinearMap(ABC):
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         """Return `A diag(d) A'`, dense (n, n); columns with d = 0 are not touched."""
-        kept = np.flatnonzero(d)
-        M = self.matrix()[:, kept] * np.sqrt(d[kept])
+        nonzero = np.flatnonzero(d)
+        M = self.matrix()[:, nonzero] * np.sqrt(d[nonzero])
         return M @ M.T
 
     def sizes(self, q: Vec) -> Vec:

@@ -51,18 +51,18 @@ class RowMap(LinearMap):
         return self.matmat(q)
 
     def rmatvec(self, w: Vec) -> Vec:
-        found = self.X @ w
+        scores = self.X @ w
         if self.c is not None:
-            found -= self.c @ w
-        return self._scaled(found)
+            scores -= self.c @ w
+        return self._scaled(scores)
 
     def column_norms(self) -> Vec:
         return np.abs(self._scaled(row_norms(self.X, self.c)))
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
         Q = self._scaled(Q)
-        found = self._turned @ Q
-        return found if self.c is None else found - np.multiply.outer(self.c, Q.sum(axis=0))
+        product = self._turned @ Q
+        return product if self.c is None else product - np.multiply.outer(self.c, Q.sum(axis=0))
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         if isinstance(self.s, np.ndarray):
@@ -79,8 +79,8 @@ class RowMap(LinearMap):
 
     def sizes(self, q: Vec) -> Vec:
         weights = np.abs(self._scaled(q))
-        found = np.asarray(abs(self.X).T @ weights)
-        return found if self.c is None else found + np.abs(self.c) * weights.sum()
+        bound = np.asarray(abs(self.X).T @ weights)
+        return bound if self.c is None else bound + np.abs(self.c) * weights.sum()
 
 
 class SampleMap(RowMap):
@@ -88,12 +88,12 @@ class SampleMap(RowMap):
 
     Attributes
     ----------
-    kept : None, or the last vector of either product and its result: an equal one is not multiplied again
+    recent : None, or the last vector of either product and its result: an equal one is not multiplied again
     """
 
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
         super().__init__(X, signs)
-        self.kept: dict[bool, tuple[Vec, Vec]] | None = None
+        self.recent: dict[bool, tuple[Vec, Vec]] | None = None
 
     def matvec(self, q: Vec) -> Vec:
         return self._product(q, False)
@@ -102,14 +102,14 @@ class SampleMap(RowMap):
         return self._product(w, True)
 
     def _product(self, v: Vec, scores: bool) -> Vec:
-        kept = self.kept
-        last = None if kept is None else kept.get(scores)  # read once: other threads replace it
+        recent = self.recent
+        last = None if recent is None else recent.get(scores)  # read once: other threads replace it
         if last is not None and np.array_equal(last[0], v):
             return last[1].copy()
-        found = super().rmatvec(v) if scores else super().matvec(v)
-        if kept is not None:
-            kept[scores] = v.copy(), found.copy()
-        return found
+        product = super().rmatvec(v) if scores else super().matvec(v)
+        if recent is not None:
+            recent[scores] = v.copy(), product.copy()
+        return product
 
 
 def centered_map(X: Matrix, mean: Vec, counts: Vec | None = None) -> RowMap:
@@ -199,12 +199,12 @@ class ComposedMap(LinearMap):
         return gram if self.M is None else np.asarray((self.M @ (self.M @ gram).T).T)
 
     def matrix(self) -> Any:
-        inner = self.inner.matrix()
-        return self.factor * (inner if self.M is None else self.M @ inner)
+        matrix = self.inner.matrix()
+        return self.factor * (matrix if self.M is None else self.M @ matrix)
 
     def sizes(self, q: Vec) -> Vec:
-        inner = abs(self.factor) * self.inner.sizes(q)
-        return inner if self.M is None else np.asarray(abs(self.M) @ inner)
+        bound = abs(self.factor) * self.inner.sizes(q)
+        return bound if self.M is None else np.asarray(abs(self.M) @ bound)
 
 
 class HStack(LinearMap):
@@ -286,9 +286,9 @@ class VStack(LinearMap):
         """Return the products of each map, times its factors, in its rows."""
         out = np.zeros((self.shape[0], *shape))
         for A, places in self.parts.values():
-            found = products(A)
+            product = products(A)
             for rows, a in places:
-                out[rows] = a * found
+                out[rows] = a * product
         return out
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:

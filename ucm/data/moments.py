@@ -64,11 +64,11 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
         return gram, s
     plain = bool((d == 1.0).all())
     rows = np.empty(0, dtype=np.intp) if plain else np.flatnonzero(d)
-    whole = plain or rows.size == d.size
+    all_rows = plain or rows.size == d.size
     gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     step = max(1, CHUNK // X.shape[1])
-    for i in range(0, d.size if whole else rows.size, step):
-        index = slice(i, i + step) if whole else rows[i : i + step]
+    for i in range(0, d.size if all_rows else rows.size, step):
+        index = slice(i, i + step) if all_rows else rows[i : i + step]
         part = X[index] if center is None else X[index] - center
         if plain:
             s += part.sum(axis=0)
@@ -82,8 +82,8 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
 
 def exact_mean(X: NDArray[np.float64], mean: Vec) -> Vec:
     """Return the mean of the rows of X without rounding in the constant features."""
-    near = np.flatnonzero(np.abs(mean - X[0]) <= _CONSTANT * np.abs(X[0]))
-    constant = near[(X[:, near] == X[0, near]).all(axis=0)]
+    close = np.flatnonzero(np.abs(mean - X[0]) <= _CONSTANT * np.abs(X[0]))
+    constant = close[(X[:, close] == X[0, close]).all(axis=0)]
     mean[constant] = X[0, constant]
     return mean
 

@@ -34,8 +34,8 @@ def _answers(
         elif slot is None:
             yield place, function(X, y, *message)
         else:
-            after[slot], found = function(X, y, before.get(slot), *message)
-            yield place, found
+            after[slot], result = function(X, y, before.get(slot), *message)
+            yield place, result
     for change, below in views.values():
         rows, labels = change(X, y)
         yield from _answers(rows, labels, before, after, below)
@@ -44,8 +44,8 @@ def _answers(
 def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:
     before = state or {}
     after = dict(before)
-    found = dict(_answers(X, y, before, after, calls))
-    return after, [[found[k]] for k in range(len(calls))]
+    results = dict(_answers(X, y, before, after, calls))
+    return after, [[results[k]] for k in range(len(calls))]
 
 
 def _merged(a: list[Any], b: list[Any], merges: Sequence[Merge | None]) -> list[Any]:
@@ -76,7 +76,7 @@ class SharedPasses(View):
         self._changed = threading.Condition()
         self._working = threading.Semaphore(processors())
         self._left = 0  # computations that have not ended
-        self._asked: list[_PassRequest] = []
+        self._requests: list[_PassRequest] = []
         self._slots = count()
         self._states: dict[int, Any] = {}
 
@@ -95,9 +95,9 @@ class SharedPasses(View):
             while self._left:
                 try:
                     with self._changed:
-                        self._changed.wait_for(lambda: len(self._asked) == min(_AT_ONCE, self._left))
-                    if self._asked:
-                        self._make(self._asked, stop)
+                        self._changed.wait_for(lambda: len(self._requests) == min(_AT_ONCE, self._left))
+                    if self._requests:
+                        self._make(self._requests, stop)
                 except BaseException as error:  # Ctrl-C: every computation gets it at its next pass
                     stop = error
         if stop is not None:
@@ -111,16 +111,16 @@ class SharedPasses(View):
         merge: Merge | None = None,
         states: dict[Any, Any] | None = None,
     ) -> Any:
-        asked = _PassRequest(function, message, merge, states)
+        request = _PassRequest(function, message, merge, states)
         if self._left == 0:
-            self._make([asked])
-            return asked.result.result()
+            self._make([request])
+            return request.result.result()
         self._working.release()
         with self._changed:
-            self._asked.append(asked)
+            self._requests.append(request)
             self._changed.notify_all()
         try:
-            return asked.result.result()
+            return request.result.result()
         finally:
             self._working.acquire()
 
@@ -133,26 +133,26 @@ class SharedPasses(View):
                 self._left -= 1
                 self._changed.notify_all()
 
-    def _make(self, asked: list[_PassRequest], stop: BaseException | None = None) -> None:
+    def _make(self, requests: list[_PassRequest], stop: BaseException | None = None) -> None:
         """Make one pass for all of these requests, or refuse them with the error `stop`."""
-        calls = [(k, a.function, a.message, self._slot(a)) for k, a in enumerate(asked)]
-        merges = [a.merge for a in asked]
-        self._asked = []  # an answered computation may ask again at once
+        calls = [(k, a.function, a.message, self._slot(a)) for k, a in enumerate(requests)]
+        merges = [a.merge for a in requests]
+        self._requests = []  # an answered computation may ask again at once
         try:
             if stop is not None:
                 raise stop
             merge = functools.partial(_merged, merges=merges)
-            found = self.inner.map_reduce(_every, calls, merge=merge, states=self._states)
+            results = self.inner.map_reduce(_every, calls, merge=merge, states=self._states)
         except BaseException as error:
-            for a in asked:
+            for a in requests:
                 a.result.set_exception(error)
             if not isinstance(error, Exception):
                 raise
             return
-        for a, parts in zip(asked, found or [[]] * len(asked), strict=True):
+        for a, parts in zip(requests, results or [[]] * len(requests), strict=True):
             a.result.set_result(parts if a.merge is None else parts[0] if parts else None)
 
-    def _slot(self, asked: _PassRequest) -> int | None:
-        if asked.states is None:
+    def _slot(self, request: _PassRequest) -> int | None:
+        if request.states is None:
             return None
-        return asked.states.setdefault(_SLOT, next(self._slots))
+        return request.states.setdefault(_SLOT, next(self._slots))

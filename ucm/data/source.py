@@ -91,8 +91,8 @@ class RowSource(ABC):
 
     def labels(self) -> NDArray[Any]:
         """Return the different labels, sorted."""
-        found = self.map_reduce(_distinct, merge=np.union1d)
-        return np.empty(0) if found is None else found
+        labels = self.map_reduce(_distinct, merge=np.union1d)
+        return np.empty(0) if labels is None else labels
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """Return all samples and labels in memory, float64 or CSR: for models that need all samples.
@@ -171,8 +171,8 @@ class RowSource(ABC):
                 "give for example sklearn.kernel_approximation.Nystroem().fit(some)"
             )
         fitted = getattr(getattr(function, "__self__", None), "feature_names_in_", None)
-        inner = with_features(self, fitted)
-        return Mapped(inner, function, _mapped(function, np.zeros((1, inner.n))).shape[1])
+        source = with_features(self, fitted)
+        return Mapped(source, function, _mapped(function, np.zeros((1, source.n))).shape[1])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
@@ -220,8 +220,8 @@ def over_parts(
     if before is None:
         return [], [function(X, y, *message) for X, y in parts]
     pairs = zip(parts, before or repeat(None))
-    found = [function(X, y, state, *message) for (X, y), state in pairs]
-    return [state for state, _ in found], [result for _, result in found]
+    results = [function(X, y, state, *message) for (X, y), state in pairs]
+    return [state for state, _ in results], [result for _, result in results]
 
 
 def processors() -> int:
@@ -278,7 +278,7 @@ class BlockSource(RowSource):
             after[block], results = over_parts(self.read(block), function, message, before)
             return results
 
-        found = reduced((result for own in self._in_order(work) for result in own), merge)
+        found = reduced((result for part in self._in_order(work) for result in part), merge)
         self.check()
         if states is not None:  # at the end, as an interrupted pass changes nothing
             states.update(after)
@@ -342,13 +342,13 @@ class View(RowSource):
 def _fold_of_rows(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the fold of every row of a block: the rows of a label in turn, from a random fold on, whose seed
     is the first row."""
-    labels, found = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
+    labels, folds = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
     for label in classes:
         rows = np.flatnonzero(labels == label)
-        found[rows] = (np.arange(rows.size) + rng.integers(count)) % count
-    return found
+        folds[rows] = (np.arange(rows.size) + rng.integers(count)) % count
+    return folds
 
 
 def _fold_sizes(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
@@ -385,7 +385,7 @@ class Labelled(View):
         super().__init__(inner, change, m)
         self.positive, self.negative, self.features = positive, negative, None
 
-    def named(self) -> str:
+    def message_prefix(self) -> str:
         """Return the beginning of a message about these two classes."""
         plus, minus = (x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative))
         return f"{plus!r} against {'the rest' if minus is None else repr(minus)}: "
@@ -414,13 +414,13 @@ class Mapped(View):
 
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
         def change(X: Matrix, y: Any) -> tuple[Any, Any]:
-            found = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
-            if found.shape[1] != n:
+            features = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
+            if features.shape[1] != n:
                 raise DataError(
-                    f"mapped: expected {n} features of every block, got {found.shape[1]}; give a map of "
+                    f"mapped: expected {n} features of every block, got {features.shape[1]}; give a map of "
                     "single rows"
                 )
-            return found, y
+            return features, y
 
         super().__init__(inner, change, n=n)
         self.nbytes, self.features = 8 * inner.m * n, None
@@ -432,9 +432,9 @@ class Mapped(View):
 
 def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
     rows = positive_rows(np.asarray(y), y, factors)[2]
-    found = np.zeros(len(y))
-    found[slice(None) if rows is None else rows] = 1.0
-    return found
+    counts = np.zeros(len(y))
+    counts[slice(None) if rows is None else rows] = 1.0
+    return counts
 
 
 class WeightedRows(View):
@@ -469,9 +469,9 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
     """Return an entry of `make()` for every row of positive weight, and 0 for the other rows."""
     if not isinstance(source, WeightedRows):
         return make()
-    found = np.concatenate(source.inner.map_reduce(_counted, source.factors))
-    found[found > 0.0] = make()
-    return found
+    values = np.concatenate(source.inner.map_reduce(_counted, source.factors))
+    values[values > 0.0] = make()
+    return values
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
@@ -485,9 +485,9 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
     if names is None or source.features is None or list(names) == source.features:
         return source
     places = places_of(names, source.features)
-    found = View(source, lambda X, y: (X[:, places], y), n=len(places))
-    found.features = list(names)
-    return found
+    view = View(source, lambda X, y: (X[:, places], y), n=len(places))
+    view.features = list(names)
+    return view
 
 
 def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:
@@ -499,18 +499,18 @@ def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:
         It fails, or gives no table of real numbers with as many rows.
     """
     try:
-        found = transform(X)
+        features = transform(X)
     except Exception as error:
         raise DataError(
             f"mapped: expected features of rows of {X.shape[1]} numbers, got an error "
             f"({brief(error)}); give a transformer that is fitted to such rows"
         ) from error
-    found = found.to_numpy() if hasattr(found, "to_numpy") else found
-    found = sparse.csr_matrix(found) if sparse.issparse(found) else found
-    shape, kind = getattr(found, "shape", ()), getattr(getattr(found, "dtype", None), "kind", "")
+    features = features.to_numpy() if hasattr(features, "to_numpy") else features
+    features = sparse.csr_matrix(features) if sparse.issparse(features) else features
+    shape, kind = getattr(features, "shape", ()), getattr(getattr(features, "dtype", None), "kind", "")
     if len(shape) != 2 or shape[0] != X.shape[0] or shape[1] == 0 or kind not in tuple("biuf"):
         raise DataError(
-            f"mapped: expected features, as real numbers, of {X.shape[0]} rows, got {brief(found)}; give a "
-            "table with a row for each"
+            f"mapped: expected features, as real numbers, of {X.shape[0]} rows, got {brief(features)}; give "
+            "a table with a row for each"
         )
-    return found
+    return features

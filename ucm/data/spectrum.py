@@ -46,24 +46,24 @@ class Spectrum:
     @functools.cached_property
     def root(self) -> NDArray[np.float64]:
         """R with `R R' = S`, of as many columns as S has rank."""
-        kept = self.values > 0.0
-        return self.vectors[:, kept] * np.sqrt(self.values[kept])
+        positive = self.values > 0.0
+        return self.vectors[:, positive] * np.sqrt(self.values[positive])
 
 
 _KNOWN: weakref.WeakKeyDictionary[LinearMap, Spectrum] = weakref.WeakKeyDictionary()
 
 
-def known(A: LinearMap) -> bool:
+def has_spectrum(A: LinearMap) -> bool:
     """True if the spectrum of `A A'` has been computed."""
     return _plain(A)[0] in _KNOWN
 
 
 def spectrum(A: LinearMap) -> Spectrum:
     """Return the spectrum of `A A'`."""
-    inner, factor = _plain(A)
-    if inner not in _KNOWN:
-        _KNOWN[inner] = Spectrum.of(inner.weighted_gram(np.ones(inner.shape[1])))
-    S = _KNOWN[inner]
+    base, factor = _plain(A)
+    if base not in _KNOWN:
+        _KNOWN[base] = Spectrum.of(base.weighted_gram(np.ones(base.shape[1])))
+    S = _KNOWN[base]
     if factor == 1.0:
         return S
     return Spectrum(factor**2 * S.matrix, factor**2 * S.values, S.vectors)
@@ -87,5 +87,5 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros((S.shape[0], 1))
     unit = np.where(deviations > 0.0, deviations, 1.0)
     values, V = np.linalg.eigh(S / unit[:, None] / unit)
-    kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
-    return deviations[:, None] * V[:, kept] * np.sqrt(values[kept])
+    positive = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
+    return deviations[:, None] * V[:, positive] * np.sqrt(values[positive])

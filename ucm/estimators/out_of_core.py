@@ -53,7 +53,7 @@ def fit_rows(
     shared = SharedPasses(source)
 
     def fitted(part: Labelled, weight: Any) -> tuple[Plan, Solution]:
-        with about_pair("" if classes.size == 2 else part.named()):
+        with about_pair("" if classes.size == 2 else part.message_prefix()):
             plan = compile(model, part, solver=classifier.solver, class_weight=weight, **options)
             if classifier.bias_rule not in plan.lowering.bias_rules:
                 raise ParameterError(
@@ -63,8 +63,8 @@ def fit_rows(
             return plan, plan.solve(**solve_options(classifier, began))
 
     problems = problems_of(shared, classes, classifier)
-    found = shared.run([functools.partial(fitted, *problem) for problem in problems])
-    plans, solutions = (list(each) for each in zip(*found, strict=True))
+    solved = shared.run([functools.partial(fitted, *problem) for problem in problems])
+    plans, solutions = (list(each) for each in zip(*solved, strict=True))
     return source, classes, plans, solutions
 
 
@@ -124,10 +124,10 @@ def scored(
         raise DataError(
             f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"
         )
-    found = source.map_reduce(_scores, W)
-    if not all(sound for *_, sound in found):
+    blocks = source.map_reduce(_scores, W)
+    if not all(sound for *_, sound in blocks):
         raise DataError("Classifier.predict: expected finite numbers, got NaN or inf; remove these samples")
-    scores, labels = zip(*(block[:2] for block in found), strict=True)
+    scores, labels = zip(*(block[:2] for block in blocks), strict=True)
     return np.concatenate(scores), np.concatenate(labels)
 
 
@@ -176,12 +176,12 @@ def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tu
     ParameterError
         No values, or it is not clear of which parameter.
     """
-    known = list(model.params())
-    name = param if param is not None else known[0] if len(known) == 1 else None
-    if name not in known:
+    names = list(model.params())
+    name = param if param is not None else names[0] if len(names) == 1 else None
+    if name not in names:
         raise ParameterError(
             f"ClassifierCV: for out-of-core data param_name is one of the model's parameters, "
-            f"{', '.join(known) or 'none'}; got {brief(param)}; write its name"
+            f"{', '.join(names) or 'none'}; got {brief(param)}; write its name"
         )
     if isinstance(values, int | np.integer):
         raise ParameterError(
@@ -255,9 +255,9 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
         cv is not a number of folds, or the score is not the accuracy.
     """
     accuracy = optional(one_of("accuracy"))
-    for option, given, spec in (("scoring", scoring, accuracy), ("cv", cv, integer_from(2))):
+    for option, value, spec in (("scoring", scoring, accuracy), ("cv", cv, integer_from(2))):
         remedy = "take another, or X, y = ucm.open_rows(X, y).gather()"
-        spec.check(f"{who} over rows that are read block by block", option, given, remedy)
+        spec.check(f"{who} over rows that are read block by block", option, value, remedy)
 
 
 def _problems(
@@ -304,7 +304,7 @@ def _hits(
     if y.size == 0:
         return np.zeros((2, W.shape[1]))
     X = as_double(X)
-    S = np.stack([np.asarray(X @ own.T) for own in W], axis=1) + b
+    S = np.stack([np.asarray(X @ normals.T) for normals in W], axis=1) + b
     index = np.zeros(y.size, dtype=np.intp)
     for k, label in enumerate(classes):
         index[y == label] = k

@@ -29,7 +29,7 @@ from scipy import linalg
 from ucm.data.linear_map import Vec
 from ucm.data.maps import scaled
 from ucm.data.options import COUNT, check_fields, within
-from ucm.data.spectrum import Spectrum, known, spectrum
+from ucm.data.spectrum import Spectrum, has_spectrum, spectrum
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -134,7 +134,7 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
 
 def _forming(form: MinNorm) -> float:
     """Return the passes that it costs to form the S_k that are not known."""
-    maps = [b.map for b in form.blocks if not known(b.map)]
+    maps = [b.map for b in form.blocks if not has_spectrum(b.map)]
     return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
 
 

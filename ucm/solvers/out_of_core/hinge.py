@@ -189,10 +189,10 @@ class HingeRun(ActiveSetRun[RowLosses]):
     def _tangent(self, plane: Plane, sums: PassSums, k: int) -> tuple[Vec, NDArray[np.float64]]:
         """Return by class the slopes of the subtracted term at plane k, and their sums times the rows."""
         counts, points = sums.under_counts[k].copy(), sums.under_points[k].copy()
-        for c, own in enumerate(self._under(plane)):
-            if own.size:
-                counts[c] += own.sum()
-                points[c] += self.active.X[c].T @ own
+        for c, weights in enumerate(self._under(plane)):
+            if weights.size:
+                counts[c] += weights.sum()
+                points[c] += self.active.X[c].T @ weights
         return self.less * counts, self.less[:, None] * points
 
     def _under(self, plane: Plane) -> list[Vec]:
@@ -215,8 +215,8 @@ class HingeRun(ActiveSetRun[RowLosses]):
     def _less(self, rows: ActiveSetWeights, plane: Plane) -> ActiveSetWeights:
         """Return the slopes less the slopes of the subtracted term."""
         caps = rows.caps - np.stack([np.zeros(2), self.less], axis=1)
-        own = zip(rows.p, self._under(plane), self.less, strict=True)
-        p = [a - d * under for a, under, d in own]
+        parts = zip(rows.p, self._under(plane), self.less, strict=True)
+        p = [a - d * under for a, under, d in parts]
         return replace(rows, caps=caps, p=p, plane=plane, end=self.end)
 
     # --- in memory ---------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return Composite(X, y, (self.loss,), form.penalties, (weights,))
 
     def _inside(self, problem: Composite, start: Plane | None, tol: float) -> Answer:
-        own = self.monitor.child(tol)
+        inner_monitor = self.monitor.child(tol)
         begin = None if start is None else Answer(w=start[0], b=start[1])
-        answer = self.inner.solve(problem, own, begin)
-        self.monitor.count_work(own, problem.entries / max(1, self.form.data.stored))
+        answer = self.inner.solve(problem, inner_monitor, begin)
+        self.monitor.count_work(inner_monitor, problem.entries / max(1, self.form.data.stored))
         return answer
 
     def solve(self, sums: PassSums) -> Answer | None:

@@ -67,8 +67,8 @@ def _problem(
     """Return the problem of two hulls of rows in memory and a point, with weights relative to their sums."""
     blocks = []
     for X, c, factor, cap, weight_sum in zip(tables, weights, factors, caps, weight_sums, strict=True):
-        given = None if (c == 1.0).all() else c
-        domain = CappedSimplex(float(cap / weight_sum)).bind(SampleWeights(c.size, given))
+        sample_weights = None if (c == 1.0).all() else c
+        domain = CappedSimplex(float(cap / weight_sum)).bind(SampleWeights(c.size, sample_weights))
         blocks.append(Block(ComposedMap(SampleMap(X), factor=factor * weight_sum), domain))
     return MinNorm(center, tuple(blocks), stored=max(1, stored))
 
@@ -154,9 +154,9 @@ class HullsRun(ActiveSetRun[RowHulls]):
             problem = _problem(
                 tables, weights, form.factors, caps, form.weight_sums, np.zeros(form.n), form.data.stored
             )
-            own = self.monitor.child(max(_COARSE, self.monitor.tol))
-            answer = self.inner.solve(problem, own)
-            self.monitor.count_work(own)
+            sample_monitor = self.monitor.child(max(_COARSE, self.monitor.tol))
+            answer = self.inner.solve(problem, sample_monitor)
+            self.monitor.count_work(sample_monitor)
             x = problem.matvec(answer.q)
             norm, size = float(np.linalg.norm(x)), problem.size(answer.q)
             w = x / max(norm, _TINY) if answer.w is None else answer.w
@@ -219,9 +219,9 @@ class HullsRun(ActiveSetRun[RowHulls]):
         q = problem.begin(Answer([p / weight_sum for p, weight_sum in zip(active.p, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set
-        own = self.monitor.child(self.accuracy(), zero_tol=0.1 * ZERO)
-        answer = self.inner.solve(problem, own, Answer(q, norm * self.w))
-        self.monitor.count_work(own)
+        inner_monitor = self.monitor.child(self.accuracy(), zero_tol=0.1 * ZERO)
+        answer = self.inner.solve(problem, inner_monitor, Answer(q, norm * self.w))
+        self.monitor.count_work(inner_monitor)
         active.p = [weight_sum * v for weight_sum, v in zip(left, answer.q, strict=True)]
         x = problem.matvec(answer.q)
         norm = float(np.linalg.norm(x))
