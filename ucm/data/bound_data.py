@@ -351,7 +351,8 @@ class Data:
     def samples(self, kind: str, group: Any = None) -> LinearMap:
         """Return the map `q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
         if isinstance(self.space, GramSpace):
-            units = sparse.eye_array(self.m, format="csr")[self.rows(kind, group)]
+            units: Any = sparse.eye_array(self.m, format="csr")
+            units = units[self.rows(kind, group)]
             return RowMap(units, self.signs(kind, group))
         return SampleMap(self._matrix(kind, group), self.signs(kind, group))
 
