@@ -35,7 +35,7 @@ class _Case(Checker):
     def vectors(self) -> list[Vec]:
         """Return generic vectors of several lengths, then special ones."""
         generic = [scale * self.rng.standard_normal(self.dim) for scale in (0.1, 1.0, 30.0, 1e-12)]
-        return [*generic, np.zeros(self.dim), np.ones(self.dim), np.arange(self.dim) % 2.0]
+        return [*generic, np.zeros(self.dim), np.ones(self.dim), (np.arange(self.dim) % 2).astype(float)]
 
     def directions(self, count: int) -> Iterator[tuple[Vec, float, Vec]]:
         """Yield random directions of finite support, each with its support and a maximiser."""
@@ -242,7 +242,7 @@ def _check_against_cvxpy(case: _Case) -> None:
     polyhedron = domain.polyhedron(case.dim)
     if polyhedron is not None:
         G, b = polyhedron.inequalities()
-        p = cp.Variable(G.shape[1])
+        p = cp.Variable(polyhedron.lower.size)
         case.reaches("the support agrees with the inequalities", p, [G @ p >= b])
     if size is not None:
         for law, number in (

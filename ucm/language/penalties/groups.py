@@ -72,7 +72,7 @@ class GroupLasso(ProximalPenalty):
         return order, np.searchsorted(self._index[order], np.arange(self._count))
 
     @functools.cached_property
-    def _walls(self) -> Vec:
+    def _factors(self) -> Vec:
         return np.ones(self._count) if self.weights is None else self.weights
 
     def lengths(self, w: Vec) -> Vec:
@@ -82,7 +82,7 @@ class GroupLasso(ProximalPenalty):
         return top * np.sqrt(squares)
 
     def spread(self, of_groups: Vec) -> Vec:
-        """(n,) for each feature the number of its group."""
+        """Return for each feature the number of its group, (n,)."""
         return of_groups[self._index]
 
     def check_features(self, n: int) -> None:
@@ -91,34 +91,34 @@ class GroupLasso(ProximalPenalty):
     def value(self, w: Vec) -> float:
         w = np.asarray(w, dtype=float)
         self.check_features(w.size)
-        return float(self._walls @ self.lengths(w))
+        return float(self._factors @ self.lengths(w))
 
     def prox(self, v: Vec, t: float) -> Vec:
         size = self.lengths(v)
-        left = np.maximum(size - t * self._walls, 0.0)
-        return v * self.spread(np.divide(left, size, out=np.zeros_like(size), where=size > 0.0))
+        shrunk = np.maximum(size - t * self._factors, 0.0)
+        return v * self.spread(np.divide(shrunk, size, out=np.zeros_like(size), where=size > 0.0))
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         size = self.lengths(v)
-        kept = size > t * self._walls
-        cut = np.divide(t * self._walls, size, out=np.zeros_like(size), where=kept)
-        unit = v * self.spread(np.divide(1.0, size, out=np.zeros_like(size), where=kept))
+        active = size > t * self._factors
+        ratio = np.divide(t * self._factors, size, out=np.zeros_like(size), where=active)
+        unit = v * self.spread(np.divide(1.0, size, out=np.zeros_like(size), where=active))
         order, starts = self._members
-        along = np.add.reduceat((unit[:, None] * M)[order], starts)
-        moved = self.spread(kept - cut)[:, None] * M
-        return moved + (unit * self.spread(cut))[:, None] * along[self._index]
+        products = np.add.reduceat((unit[:, None] * M)[order], starts)
+        scaled = self.spread(active - ratio)[:, None] * M
+        return scaled + (unit * self.spread(ratio))[:, None] * products[self._index]
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
 
     def gauge(self, z: Vec) -> float:
         size = self.lengths(z)
-        out = size > 0.0
+        nonzero = size > 0.0
         with np.errstate(divide="ignore"):
-            return float((size[out] / self._walls[out]).max(initial=0.0))
+            return float((size[nonzero] / self._factors[nonzero]).max(initial=0.0))
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
-        return np.where(self.spread(self._walls) > 0.0, z, 0.0)
+        return np.where(self.spread(self._factors) > 0.0, z, 0.0)
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         order, starts = self._members
@@ -127,7 +127,7 @@ class GroupLasso(ProximalPenalty):
             chosen = np.flatnonzero(sizes == size)
             members = order[starts[chosen][:, None] + np.arange(size)]
             table = cp.reshape(v[members.ravel()], members.shape, order="C")
-            total += self._walls[chosen] @ cp.norm(table, 2, axis=1)
+            total += self._factors[chosen] @ cp.norm(table, 2, axis=1)
         return total
 
     def formula(self, notation: Notation) -> str:

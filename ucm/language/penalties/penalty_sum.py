@@ -16,8 +16,8 @@ from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shrink_box
 
 _STEP = 1e-6  # relative
-_NEARLY = 0.9  # the step from which on a differentiable term takes the rest of z
-_NAMED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
+_FULL_STEP = 0.9  # the step from which on a differentiable term takes the remainder of z
+_REPORTED = 1e-6  # the largest distance from the domain, relative to the terms that cancel in z, to report
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
@@ -51,25 +51,19 @@ class CombinedPenalty:
     terms: tuple[ProximalPenalty, ...]
 
     def __post_init__(self) -> None:
-        known = [(R, *split_scalar(R)) for R in self.terms]
-        forms = [c * S.summand for _, c, S in known if isinstance(S, Quadratic)]
+        multiples = [(R, *split_scalar(R)) for R in self.terms]
+        forms = [c * S.summand for _, c, S in multiples if isinstance(S, Quadratic)]
         if len(forms) > 1:
-            rest = (R for R, _, S in known if not isinstance(S, Quadratic))
+            remaining = (R for R, _, S in multiples if not isinstance(S, Quadratic))
             total = Quadratic(sum(forms[1:], start=forms[0]))
-            object.__setattr__(self, "terms", (*rest, total))
+            object.__setattr__(self, "terms", (*remaining, total))
 
     @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
         """(a, c, s, the other terms)."""
-        a = c = s = 0.0
-        others = []
-        for penalty in self.terms:
-            known = penalty.norms()
-            if known is None:
-                others.append(penalty)
-            else:
-                a, c, s = a + known[0], c + known[1], s + known[2]
-        return a, c, s, tuple(others)
+        norms = [(R, R.norms()) for R in self.terms]
+        a, c, s = (sum((x[k] for _, x in norms if x is not None), start=0.0) for k in range(3))
+        return a, c, s, tuple(R for R, x in norms if x is None)
 
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
@@ -81,22 +75,22 @@ class CombinedPenalty:
         return sum((low for low, _ in boxes), -a), sum((up for _, up in boxes), a)
 
     @functools.cached_property
-    def _others(self) -> tuple[ProximalPenalty, ...]:
+    def _unboxed(self) -> tuple[ProximalPenalty, ...]:
         """The terms that have neither a box nor the form of L2."""
         _, _, s, others = self.norms
         largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
         return (*largest, *(R for R in others if R.box() is None))
 
     @functools.cached_property
-    def _rest(self) -> ProximalPenalty | None:
+    def _single(self) -> ProximalPenalty | None:
         """The term h."""
-        return self._others[0] if self._others else None
+        return self._unboxed[0] if self._unboxed else None
 
     def proximal(self) -> bool:
         """Return True if the sum has a proximal map: at most one term besides boxes and L2."""
-        if self._box is None or self._rest is None:
-            return len(self._others) <= 1
-        return len(self._others) <= 1 and self._rest.keeps_signs
+        if self._box is None or self._single is None:
+            return len(self._unboxed) <= 1
+        return len(self._unboxed) <= 1 and self._single.keeps_signs
 
     def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
         """Return the partitions of a sum without a proximal map into a sum that has one and the other terms.
@@ -105,19 +99,19 @@ class CombinedPenalty:
         """
         if self.proximal():
             return []
-        other = [h for h in self.terms if CombinedPenalty((h,))._rest is not None]
-        ways = []
-        for kept in (*other, None):
-            left = tuple(h for h in other if h is not kept)
-            head = CombinedPenalty(tuple(h for h in self.terms if not any(h is out for out in left)))
+        unboxed = [h for h in self.terms if CombinedPenalty((h,))._single is not None]
+        partitions = []
+        for first in (*unboxed, None):
+            second = tuple(h for h in unboxed if h is not first)
+            head = CombinedPenalty(tuple(h for h in self.terms if not any(h is x for x in second)))
             if head.proximal():
-                ways.append((head, left))
-        return ways
+                partitions.append((head, second))
+        return partitions
 
     @property
     def boxed(self) -> tuple[Bound, Bound, float] | None:
         """(lower, upper, c) if the sum is `c ||w||_2^2` plus the support function of a box; else None."""
-        if self._others:
+        if self._unboxed:
             return None
         lower, upper = self._box or (0.0, 0.0)
         return lower, upper, self.norms[1]
@@ -125,15 +119,15 @@ class CombinedPenalty:
     @property
     def is_box_plus_ridge(self) -> bool:
         """True if the sum is the support function of a box, not the point 0, plus a multiple of L2."""
-        return self._box is not None and not self._others
+        return self._box is not None and not self._unboxed
 
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, CombinedPenalty]:
         """(B, R) with the sum `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None if it had none."""
-        known = [(R, *split_scalar(R)) for R in self.terms]
-        form = next((np.sqrt(c) * S.root for _, c, S in known if isinstance(S, Quadratic)), None)
-        rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
-        return (None, self) if form is None else (form, CombinedPenalty(rest))
+        multiples = [(R, *split_scalar(R)) for R in self.terms]
+        root = next((np.sqrt(c) * S.root for _, c, S in multiples if isinstance(S, Quadratic)), None)
+        remaining = tuple(R for R, _, S in multiples if not isinstance(S, Quadratic))
+        return (None, self) if root is None else (root, CombinedPenalty(remaining))
 
     @property
     def square(self) -> float | None:
@@ -153,7 +147,7 @@ class CombinedPenalty:
         c = self.norms[1]
         v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
         v = self._shrunk(v, t)
-        return v if self._rest is None else self._rest.prox(v, t)
+        return v if self._single is None else self._single.prox(v, t)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a generalised Jacobian of `prox(v, t)` times M, (n, k)."""
@@ -166,7 +160,7 @@ class CombinedPenalty:
             lower, upper = self._box
             free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
         M = (scale * free)[:, None] * M
-        return M if self._rest is None else self._rest.prox_slope_times(inside, t, M)
+        return M if self._single is None else self._single.prox_slope_times(inside, t, M)
 
     def project_domain(self, w: Vec) -> Vec:
         """Return the projection of w on the domain of the penalties with a box."""
@@ -177,39 +171,39 @@ class CombinedPenalty:
         """Return `R*(z)` for z in its domain (see `gauge`), up to rounding."""
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
-            if self._rest is None:
+            if self._single is None:
                 return 0.25 * float(z @ z) / c
-            w = self._rest.prox(z / (2.0 * c), 0.5 / c)
-            return float(z @ w) - c * float(w @ w) - self._rest.value(w)
-        return 0.0 if self._rest is None else self._rest.conjugate(z)
+            w = self._single.prox(z / (2.0 * c), 0.5 / c)
+            return float(z @ w) - c * float(w @ w) - self._single.value(w)
+        return 0.0 if self._single is None else self._single.conjugate(z)
 
     def gauge(self, z: Vec) -> float:
         """Return the least r with z in r times the domain of R*; inf if there is none."""
         if self.norms[1] > 0.0:
             return 0.0
         if self._box is None:
-            if self._rest is not None:
-                return self._rest.gauge(z)
+            if self._single is not None:
+                return self._single.gauge(z)
             return np.inf if z.any() else 0.0
         alone = box_gauge(z, *self._box)
-        if self._rest is None:
+        if self._single is None:
             return alone
-        low, high = 0.0, min(alone, self._rest.gauge(z))
+        low, high = 0.0, min(alone, self._single.gauge(z))
         for _ in range(200):  # z in r dom R* iff what r B leaves of z is in r dom h*
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break
-            inside = self._rest.gauge(self._shrunk(z, middle)) <= middle
+            inside = self._single.gauge(self._shrunk(z, middle)) <= middle
             low, high = (low, middle) if inside else (middle, high)
         return high
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection on the cone spanned by the domain of R* if R is a box or h alone, else z."""
-        if self.norms[1] > 0.0 or (self._box is not None and self._rest is not None):
+        if self.norms[1] > 0.0 or (self._box is not None and self._single is not None):
             return z
         if self._box is not None:
             return box_cone(z, *self._box)
-        return z if self._rest is None else self._rest.project_onto_domain_cone(z)
+        return z if self._single is None else self._single.project_onto_domain_cone(z)
 
     def feasible_step(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
         """Return the largest t in [0, 1] with `u + t z` in the domain of R*, and the accepted violation.
@@ -224,19 +218,20 @@ class CombinedPenalty:
         if over <= 0.0:
             return 1.0, 0.0
         if over == np.inf:  # the domain lies in a cone
-            near = self._project_onto_domain_cone(u + z)
-            violation = float(np.abs(near - u - z).max()) / (size() or 1.0)
-            if 0.0 < violation <= _NAMED:
-                step, more = self.feasible_step(near - u, u, size)
-                return step, max(violation, more)
+            inside = self._project_onto_domain_cone(u + z)
+            violation = float(np.abs(inside - u - z).max()) / (size() or 1.0)
+            if 0.0 < violation <= _REPORTED:
+                step, remaining = self.feasible_step(inside - u, u, size)
+                return step, max(violation, remaining)
         if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
             return 1.0, over
         if not u.any():  # the gauge of t z is t times the gauge of z
             return 1.0 / (1.0 + over), 0.0
-        if self._rest is None and self._box is not None:
-            wall = np.where(z > 0.0, self._box[1], self._box[0])
-            out = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(wall))
-            return max(float(((wall[out] - u[out]) / z[out]).min(initial=1.0)), 0.0), 0.0
+        if self._single is None and self._box is not None:
+            bound = np.where(z > 0.0, self._box[1], self._box[0])
+            outside = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(bound))
+            steps = (bound[outside] - u[outside]) / z[outside]
+            return max(float(steps.min(initial=1.0)), 0.0), 0.0
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = 0.5 * (low + high)
@@ -255,19 +250,19 @@ class CombinedPenalty:
         """
         if w is None or self.proximal():
             step, violation = self.feasible_step(z, u, size)
-            at, cost = u + step * z, 0.0
+            point, cost = u + step * z, 0.0
             if w is not None and violation:
-                cost = abs(float((at - self._project_onto_domain_cone(at)) @ w))
-            return self.conjugate(at) + cost, step, violation
-        known = ((R, R.gradient(w)) for R in self._others)
-        slopes = {R: g for R, g in known if g is not None}
-        rest = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
+                cost = abs(float((point - self._project_onto_domain_cone(point)) @ w))
+            return self.conjugate(point) + cost, step, violation
+        slopes = {R: g for R in self._unboxed if (g := R.gradient(w)) is not None}
+        remaining = CombinedPenalty(tuple(R for R in self.terms if R not in slopes))
         z = z - sum(slopes.values(), start=np.zeros_like(z))
         free = next((R for R in slopes if R.gauge(z) == R.gauge(u) == 0.0), None)
-        if free is not None and not rest.terms:  # its conjugate is finite at any sum with z and u
+        if free is not None and not remaining.terms:  # its conjugate is finite at any sum with z and u
             slopes[free] = slopes[free] + z + u
             return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0
-        value, step, violation = rest.conjugate_bound(z, u, size, w if rest.proximal() else None)
-        if free is not None and step > _NEARLY:  # an error of second order
+        point = w if remaining.proximal() else None
+        value, step, violation = remaining.conjugate_bound(z, u, size, point)
+        if free is not None and step > _FULL_STEP:  # an error of second order
             slopes[free], step = slopes[free] + (1.0 - step) * z, 1.0
         return value + sum(R.conjugate(step * g) for R, g in slopes.items()), step, violation

@@ -80,8 +80,8 @@ class Quadratic(ProximalPenalty):
     def _factors(self) -> tuple[Vec, Vec]:
         """Positive eigenvalues, and their eigenvectors as columns."""
         e, V = np.linalg.eigh(self.dense)
-        kept = e > _ROUNDING * max(float(e.max()), 0.0)
-        return e[kept], V[:, kept]
+        positive = e > _ROUNDING * max(float(e.max()), 0.0)
+        return e[positive], V[:, positive]
 
     @functools.cached_property
     def root(self) -> NDArray[np.float64]:
@@ -111,8 +111,8 @@ class Quadratic(ProximalPenalty):
         return z if V.shape[1] == z.size else V @ (V.T @ z)
 
     def gauge(self, z: Vec) -> float:
-        off = np.abs(self.project_onto_domain_cone(z) - z).max(initial=0.0)
-        return 0.0 if off <= 1e-12 * np.abs(z).max(initial=0.0) else np.inf
+        distance = np.abs(self.project_onto_domain_cone(z) - z).max(initial=0.0)
+        return 0.0 if distance <= 1e-12 * np.abs(z).max(initial=0.0) else np.inf
 
     def gradient(self, w: Vec) -> Vec:
         e, V = self._factors
@@ -123,8 +123,8 @@ class Quadratic(ProximalPenalty):
         if isinstance(self.Q, MatrixNode):
             return None
         c = float(self.Q[0, 0])
-        alone = np.count_nonzero(self.dense) == self.Q.shape[0] and (self.dense.diagonal() == c).all()
-        return (0.0, c, 0.0) if alone else None
+        diagonal = np.count_nonzero(self.dense) == self.Q.shape[0]
+        return (0.0, c, 0.0) if diagonal and (self.dense.diagonal() == c).all() else None
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
         if not self.root.size:

@@ -9,7 +9,9 @@ that a ball can be empty where the classes differ in size.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import Any
 
 from ucm.errors import CompositionError, brief
@@ -179,10 +181,7 @@ def SpectralRisk(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySe
     total = sum(weights[1:], weights[0])
     one = Range("SpectralRisk: the weights", total, 1.0 - 1e-9, 1.0 + 1e-9, (), "must add up to 1")
     pairs = zip(weights, betas, strict=True)
-    first, *rest = [held(c, one) * CVaR(samples, beta) for c, beta in pairs]
-    for term in rest:
-        first = first + term
-    return first
+    return functools.reduce(operator.add, [held(c, one) * CVaR(samples, beta) for c, beta in pairs])
 
 
 def Wasserstein(
@@ -282,27 +281,28 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
 
 
-def _samples(name: str, given: Any) -> None:
-    if not isinstance(given, SampleNode):
+def _samples(name: str, samples: object) -> None:
+    if not isinstance(samples, SampleNode):
         raise CompositionError(
-            f"{name}: expected pos, neg, signed or Points(array), got {brief(given)}; write {name}(pos, ...)"
+            f"{name}: expected pos, neg, signed or Points(array), got {brief(samples)}; "
+            f"write {name}(pos, ...)"
         )
 
 
-def _number(name: str, what: str, given: Any, low: float, high: float, interval: str) -> Scalar:
+def _number(name: str, field: str, x: Any, low: float, high: float, interval: str) -> Scalar:
     """Return a scalar with its range, which `with_params` checks too."""
     but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
-    return within(given, low, high, but, f"{name}: {what}", f"must lie in {interval}")
+    return within(x, low, high, but, f"{name}: {field}", f"must lie in {interval}")
 
 
-def _sequence(what: str, given: Any) -> list[Any]:
+def _sequence(field: str, values: Any) -> list[Any]:
     try:
-        items = list(given)
+        items = list(values)
     except TypeError:
         items = []
     if not items:
         raise CompositionError(
-            f"SpectralRisk: {what} are numbers or Params, one for each part, got {brief(given)}; "
+            f"SpectralRisk: {field} are numbers or Params, one for each part, got {brief(values)}; "
             "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
         )
     return items

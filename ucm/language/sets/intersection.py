@@ -56,22 +56,22 @@ class Intersection(UncertaintySet, RotationInvariant):
         return LoweredSet(left.center, left.blocks + silent, (*couplings, meet))
 
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        # a and b should be one point; the answer is a, so half of their distance is no excuse
-        a, outside = self.left.evaluate(data, q)
-        b, too = self.right.evaluate(data, q)
+        # a and b should be one point; the answer is a, so that their full distance is its violation
+        a, violation_a = self.left.evaluate(data, q)
+        b, violation_b = self.right.evaluate(data, q)
         norm = data.space.norm
-        apart, unit = norm(a - b), max(norm(a), norm(b))
-        if apart > 1e-9 * unit:
-            # where they meet at 0, the distance counts in units of the operands themselves
-            u = (a - b) / apart
+        distance, unit = norm(a - b), max(norm(a), norm(b))
+        if distance > 1e-9 * unit:
+            # where the operands intersect near 0, the unit is the size of the operands
+            u = (a - b) / distance
             ends = [s.support_value(data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             unit = reach if unit <= 1e-6 * reach else unit
-        missed = apart / unit if apart > 0.0 else 0.0
+        violation = distance / unit if distance > 0.0 else 0.0
         if data.gram is None and a.size == data.n:
             each = float(np.max(np.abs(a - b) / data.sizes, initial=0.0))  # small features count too
-            missed = max(missed, min(each, _INACCURATE))
-        return a, max(outside, too, missed)
+            violation = max(violation, min(each, _INACCURATE))
+        return a, max(violation_a, violation_b, violation)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         a, constraints = self.left.cvxpy(data, scope)
