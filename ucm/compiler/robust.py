@@ -193,15 +193,6 @@ class _RobustLowering(Lowering[Form]):
         return found.by_kernel(gram, c)
 
 
-def _rounding(least: float) -> Verdict:
-    """Return the verdict for a kernel whose inner products cannot distinguish the objective from 0."""
-    return Verdict(
-        "zero_in_set",
-        f"the objective is 0 within {least:.2g}, and the inner products of the kernel tell no direction "
-        "apart there: w = 0. Make the set smaller or the kernel narrower",
-    )
-
-
 class DistanceLowering(_RobustLowering[MinNorm]):
     """The lowering of a robust margin to the minimum-norm problem `min ||x||_q`.
 
@@ -297,17 +288,11 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return all(math.isfinite(height) for height, _ in ends)
 
     @property
-    def solver_takes_both_forms(self) -> bool:
-        """True if the solver asked for takes both forms, where 0 lies in U and where it does not."""
-        return self.beyond not in (None, "auto") and bool(named(self.beyond or "auto", MinNorm))
-
-    @property
     def extends(self) -> bool:
         """True if a solve may continue with the form for 0 in U."""
         if self.beyond is None or not self.bounded:
             return False
-        asked = named(self.beyond, UnitNorm)
-        if self.solver_takes_both_forms and all(refusal(solver, self.unit) for solver in asked):
+        if self.asked != "auto" and all(refusal(s, self.unit) for s in named(self.beyond, UnitNorm)):
             return False
         if self.by_rows and self.data.gram is not None:
             return self.data.gram.fits
@@ -324,47 +309,32 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.beyond is None:
             return None
+        floor = None
         if proof is None:
-            # other norms may not resolve 0, and the solver asked for may need the sphere
-            wanted = (self.beyond != "auto" and not self.solver_takes_both_forms) or self.form.norm != 2.0
-            known = wanted and not self.by_rows and self.extends
-            regime = self._known_regime(monitor) if known else None
-            return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
-        if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
-            return None
-        zero, left = self._zero_in_set(proof), self._ended_unproven(proof, monitor)
-        if proof.answer.status == "infeasible" or not (zero or left) or not self.extends:
-            return None
-        if self.by_rows:
-            # 0 may lie in U, or the distance is too small for inner products to resolve
-            return DistanceLowering(self.model, self.data.in_coordinates) if zero or left else None
-        if zero:
-            floor = proof.certificate.dual
-            return None if self._beyond_resolution(proof) else SphereLowering(self, floor)
-        regime = self._known_regime(monitor)
-        return None if regime is None or regime.convex else SphereLowering(self, regime.floor)
+            # the solver asked for may take the sphere only, and other norms may not resolve 0
+            on_sphere = self.asked == "auto" != self.beyond
+            if self.by_rows or not (on_sphere or self.form.norm != 2.0) or not self.extends:
+                return None
+        else:
+            zero = self._zero_in_set(proof)
+            if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
+                return None
+            if not (zero or self._ended_unproven(proof, monitor)) or not self.extends:
+                return None
+            if self.by_rows:  # 0 may lie in U, or inner products do not resolve the distance
+                return DistanceLowering(self.model, self.data.in_coordinates)
+            floor = proof.certificate.dual if zero else None
+        if floor is None:
+            regime = self._known_regime(monitor)
+            if regime is None or regime.convex:
+                return None
+            floor = regime.floor
+        return SphereLowering(self, floor)
 
     def _ended_unproven(self, proof: Proof, monitor: Monitor) -> bool:
         """True if the solver ended at its best accuracy without a proof."""
-        done = self._zero_in_set(proof) or is_proven(proof.certificate, monitor.tol)
         ended = proof.answer.status in ("infeasible", "interrupted")
-        return not done and not ended and monitor.may_continue
-
-    def _beyond_resolution(self, proof: Proof) -> bool:
-        """True if inner products of the kernel cannot distinguish U from a set with 0 on its boundary.
-
-        x is 0, or the worst case is 0 along x or along the direction of least variance of the samples.
-        """
-        data, x = self.data, proof.x
-        if data.gram is None or self.by_rows or x is None:
-            return False
-        directions = [data.space.dual_vector(x, 2.0)] if x.any() else []
-        rows = data.X if self.unit.basis is None else data.X @ self.unit.basis
-        if rows.shape[0] > rows.shape[1] > 0:
-            thin = self.unit.lift(np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][-1])
-            directions += [thin, -thin]
-        flat = GramSpace.resolution * self.form.largest
-        return any(self.model.set.support(data, -w, {})[0] <= flat for w in directions)
+        return not ended and not is_proven(proof.certificate, monitor.tol) and monitor.may_continue
 
     def warm_start(self, warm: Solution) -> Answer | None:
         answer = warm.answer
@@ -437,8 +407,6 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if monitor.timed_out and (self.form.n > _SPANNED or self.extends):
             limit = f"the time limit of {monitor.time_limit:g} s came first"
             return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
-        if self._beyond_resolution(proof):
-            return _rounding(GramSpace.resolution * self.form.largest)
         if not sparse.issparse(self.data.X) and not np.ptp(self.data.X, axis=0).any():
             constant = "all features are constant, so 0 lies in U and w = 0; give features that vary"
             return Verdict("zero_in_set", constant)
@@ -601,7 +569,11 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         tol = monitor.tol
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
         if not w.any():
-            return _rounding(GramSpace.resolution * self.size)
+            return Verdict(
+                "zero_in_set",
+                f"the objective is 0 within {GramSpace.resolution * self.size:.2g}, which the inner products "
+                "of the kernel do not resolve: w = 0. Make the set smaller or the kernel narrower",
+            )
         residual = certificate.residual or 0.0
         if certificate.kind == "global" and self._bound_is_tight(certificate, tol):
             if -CROSSED <= certificate.relative_gap <= tol:
