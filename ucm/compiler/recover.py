@@ -277,12 +277,12 @@ def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
             for kind, count in zip(("pos", "neg"), data.counts, strict=True)
         ]
     scores, samples = data.X @ normal, data.weighing.samples
-    counts, found = np.ones(scores.size) if samples is None else samples, []
-    for rows in (data.y > 0, data.y < 0):
-        own, total = scores[rows], float(counts[rows].sum())
-        mean = float(counts[rows] @ own) / total
-        found.append((total, mean, float(counts[rows] @ (own - mean) ** 2) / total))
-    return found
+    counts, moments = np.ones(scores.size) if samples is None else samples, []
+    for members in (data.y > 0, data.y < 0):
+        u, c = scores[members], counts[members]
+        mean = float(np.average(u, weights=c))
+        moments.append((float(c.sum()), mean, float(np.average((u - mean) ** 2, weights=c))))
+    return moments
 
 
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:
@@ -344,43 +344,27 @@ def least_error(
 
 
 # --- the least training error over rows: a histogram of scores, then the scores near the least error ---
-def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray[np.intp]]:
-    scores = np.asarray(as_double(X) @ normal).ravel()
-    return scores, np.clip(np.floor((scores - first) / width), 0, _BINS - 1).astype(np.intp)
+def _scores(X: Any, normal: Vec) -> Vec:
+    return np.asarray(as_double(X) @ normal).ravel()
 
 
-def _histograms(X: Any, y: Any, normal: Vec, first: float, width: float) -> NDArray[np.float64]:
-    """Return (2, bins) weights of class +1 and of class -1."""
-    y, (_, bins) = np.asarray(y, dtype=np.float64), _bins(X, normal, first, width)
-    classes = np.maximum(y, 0.0), np.maximum(-y, 0.0)
-    return np.array([np.bincount(bins, c, _BINS) for c in classes], dtype=np.float64)
+def _edges(center: float, width: float) -> Vec:
+    """Return the edges between the bins, over `width` around the center."""
+    return center + width * np.linspace(-0.5, 0.5, _BINS - 1)
 
 
-def _scores_in_bins(
-    X: Any, y: Any, normal: Vec, first: float, width: float, low: int, high: int
-) -> tuple[Vec, NDArray[Any]]:
-    scores, bins = _bins(X, normal, first, width)
-    rows = (bins >= low) & (bins <= high)
-    return scores[rows], np.asarray(y)[rows]
+def _histograms(X: Any, y: Any, normal: Vec, center: float, width: float) -> Vec:
+    """Return (2, bins) weights of class +1 and of class -1; the first and the last bin have no end."""
+    edges = _edges(center, width)
+    bins = np.searchsorted(edges, _scores(X, normal))
+    classes = (np.maximum(side * np.asarray(y, dtype=np.float64), 0.0) for side in (1.0, -1.0))
+    return np.array([np.bincount(bins, weights, edges.size + 1) for weights in classes])
 
 
-def _bins_of_least_error(P: Vec, N: Vec) -> tuple[int, int, float]:
-    """Return the range of bins that can contain the least error, and an error.
-
-    The error is that with all bins from the first on called positive. At the lower end of a bin the error is
-    exact; inside it is less by at most the cost of class -1 in the bin. The range has one more bin on
-    either side.
-
-    Parameters
-    ----------
-    P, N : the costs of class +1 and class -1 in every bin, in order
-    """
-    error = np.cumsum(P - N) - (P - N) + N.sum()  # at the lower ends
-    filled = np.flatnonzero(N + P)
-    least = float(error[filled].min()) + 1e-12 * float(P.sum() + N.sum())
-    near = np.flatnonzero((error - N)[filled] <= least)
-    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
-    return int(first), int(last), float(error[first])
+def _scores_between(X: Any, y: Any, normal: Vec, low: float, high: float) -> tuple[Vec, Vec]:
+    scores = _scores(X, normal)
+    inside = (low < scores) & (scores <= high)
+    return scores[inside], np.asarray(y)[inside]
 
 
 def error_over_rows(
@@ -393,13 +377,21 @@ def error_over_rows(
     costs : of an error in class +1 and class -1
     center, spread : location and width of the scores; scores far out are in the first or the last bin
     """
-    width = 16.0 * max(spread, 1e-280) / _BINS
-    first = center - 0.5 * _BINS * width
-    counts = source.map_reduce(_histograms, normal, first, width, merge=operator.add)
-    low, high, before = _bins_of_least_error(costs[0] * counts[0], costs[1] * counts[1])
-    blocks = source.map_reduce(_scores_in_bins, normal, first, width, low, high)
-    scores, y = (np.concatenate(own) for own in zip(*blocks, strict=True))
-    return least_error(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)
+    width = 16.0 * max(spread, 1e-280)
+    counts = source.map_reduce(_histograms, normal, center, width, merge=operator.add)
+    P, N = costs[0] * counts[0], costs[1] * counts[1]
+    # The error with all bins from one on called positive is exact at the lower end of the bin; inside it is
+    # less by at most the cost of class -1 in the bin.
+    error = np.cumsum(P - N) - (P - N) + N.sum()
+    filled = np.flatnonzero(N + P)
+    least = float(error[filled].min()) + 1e-12 * float(P.sum() + N.sum())
+    possible = np.flatnonzero((error - N)[filled] <= least)
+    # one more bin on either side
+    first, last = filled[max(possible[0] - 1, 0)], filled[min(possible[-1] + 1, filled.size - 1)]
+    ends = np.concatenate([[-np.inf], _edges(center, width), [np.inf]])
+    blocks = source.map_reduce(_scores_between, normal, ends[first], ends[last + 1])
+    scores, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return least_error(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), float(error[first]))
 
 
 def coefficients_of(
