@@ -66,7 +66,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
                    "one dimension, got 1 and 2"),
     "M @ U": (lambda: ucm.solve(np.eye(3) @ ucm.Hull(pos), X, Y), CompositionError,
               r"2 columns, .* got one of shape \(3, 3\)"),
-    "mean @ samples": (lambda: pos.mean @ pos, CompositionError, "no linear map"),
+    "mean @ samples": (lambda: pos.mean @ pos, CompositionError, "takes a matrix and a set"),
     "no set": (lambda: untyped.solve(pos, X, Y), CompositionError, "expected an uncertainty set"),
     "a class": (lambda: untyped.solve(ucm.Hull, X, Y), CompositionError, "expected an uncertainty set"),
     "None": (lambda: untyped.compile(None, X, Y), CompositionError, "expected an uncertainty set"),
