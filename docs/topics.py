@@ -11,9 +11,8 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "solve": (
         "Declare, solve, prove",
         {
-            "From a declaration to an answer": "compile solve path Path Plan Solution Stats",
-            "Certificates and comparisons": "Certificate Verification admissible Interval "
-            "Guarantees Guarantee support",
+            "From a declaration to an answer": "compile solve path Path Plan Solution",
+            "Certificates and comparisons": "Certificate admissible Interval Guarantees support",
             "CVXPY in both directions": "worst_case to_cvxpy_source",
             "Parameters": "Param",
             "Files": "to_json from_json",

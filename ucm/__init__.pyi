@@ -25,16 +25,13 @@ from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare
 from .evidence.cvxpy_codegen import to_cvxpy_source as to_cvxpy_source
-from .evidence.guarantees import Guarantee as Guarantee
 from .evidence.guarantees import Guarantees as Guarantees
 from .evidence.parameter_range import Interval as Interval
-from .evidence.reference import Verification as Verification
 from .evidence.relative_sizes import admissible as admissible
 from .evidence.support import support as support
 from .evidence.support import worst_case as worst_case
 from .forms.solution import Certificate as Certificate
 from .forms.solution import Solution as Solution
-from .forms.solution import Stats as Stats
 from .language import models as models
 from .language.domains import Box as Box
 from .language.domains import CappedSimplex as CappedSimplex

@@ -1,4 +1,5 @@
-"""The names that an extension imports: contracts of domains, sets, losses, penalties, solvers and readers.
+"""The names that an extension imports: contracts of domains, sets, losses, penalties, solvers and readers,
+and the parts of results.
 
 Classes of one's own are checked by `ucm.testing`.
 """
@@ -8,10 +9,13 @@ from __future__ import annotations
 from ucm.data.linear_map import LinearMap
 from ucm.data.maps import MatrixMap
 from ucm.data.source import BlockSource, RowSource
+from ucm.evidence.guarantees import Guarantee
+from ucm.evidence.reference import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
+from ucm.forms.solution import Stats
 from ucm.forms.solver import Session, Solver
 from ucm.language.contracts import (
     Block,
@@ -53,6 +57,7 @@ __all__ = [
     "Coupling",
     "Domain",
     "FoldedConcave",
+    "Guarantee",
     "Jacobian",
     "LinearMap",
     "Loss",
@@ -77,6 +82,8 @@ __all__ = [
     "SimplexDomain",
     "Size",
     "Solver",
+    "Stats",
     "UncertaintySet",
+    "Verification",
     "value",
 ]

@@ -13,8 +13,9 @@ from typed import known
 
 import ucm
 from benchmarks.papers.coherent_loss import coherent_loss
-from ucm import CVaR, Ellipsoid, Gelbrich, Guarantee, Param, Wasserstein, neg, pos
+from ucm import CVaR, Ellipsoid, Gelbrich, Param, Wasserstein, neg, pos
 from ucm.evidence.guarantees import margin_loss
+from ucm.extend import Guarantee
 
 X, Y = bundled.load("breast_cancer")
 LABELS = (1, -1)

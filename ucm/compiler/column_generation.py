@@ -75,9 +75,9 @@ class ColumnGenerationLowering(DistanceLowering):
     uncounted : passes that no solve has counted
     """
 
-    def __init__(self, model: RobustMargin, moments: Data, asked: str | Solver[Any] = "auto") -> None:
+    def __init__(self, model: RobustMargin, moments: Data, requested: str | Solver[Any] = "auto") -> None:
         source: Any = moments.source
-        self.model, self.moments, self.asked, self.source = model, moments, asked, source
+        self.model, self.moments, self.requested, self.source = model, moments, requested, source
         self.X: Any = None
         self.y, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
         self.uncounted = 0
@@ -101,14 +101,14 @@ class ColumnGenerationLowering(DistanceLowering):
         minimum_norm(self.model, data)  # kept with the data
         # the assignments stand together, as Ctrl-C may come before them
         self.X, self.y, self.places = X, y, places
-        super().__init__(self.model, data, self.asked, None)
+        super().__init__(self.model, data, self.requested, None)
 
     def _bound(self, X: Any, y: Vec) -> Data:
         """Return bound data of rows, with the means and covariances of all rows."""
         moments = self.moments
-        found = Data(X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments)
-        found.scale, found.counts, found.approx = moments.scale, moments.counts, moments.approx
-        return found
+        data = Data(X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments)
+        data.scale, data.counts, data.approx = moments.scale, moments.counts, moments.approx
+        return data
 
     def _count(self, monitor: Monitor) -> None:
         monitor.passes += self.uncounted
@@ -133,20 +133,20 @@ class ColumnGenerationLowering(DistanceLowering):
         self._count(monitor)
         answer, limit = Answer(), monitor.limit(_LIMIT)
         for k in range(limit):
-            own = monitor.child(_COARSE * monitor.tol)
-            answer = self.answer(solver, own, start)
-            monitor.passes += 1.0 + own.passes * self.data.stored / self.source.m / self.source.n
+            inner_monitor = monitor.child(_COARSE * monitor.tol)
+            answer = self.answer(solver, inner_monitor, start)
+            monitor.passes += 1.0 + inner_monitor.passes * self.data.stored / self.source.m / self.source.n
             monitor.reads += 1
             if answer.status == "infeasible" and self.y.size < self.source.m:
                 self._sample(8 * self.y.size)  # few rows miss the rest of the set
                 self._count(monitor)
                 start = monitor.latest = None
                 continue
-            found, size = (
-                self.source.map_reduce(outermost, *self._asked(answer), _MOST),
+            new_rows, size = (
+                self.source.map_reduce(outermost, *self._directions(answer), _MOST),
                 self.y.size,
             )
-            self._add(found)
+            self._add(new_rows)
             stalled = answer.status != "converged" and self.y.size == size
             answer = self._padded(answer)
             proof = self.certify(answer, monitor.tol)
@@ -168,21 +168,21 @@ class ColumnGenerationLowering(DistanceLowering):
         padded = [np.append(v, np.zeros(k - v.size)) for v, k in zip(answer.q, sizes, strict=False)]
         return replace(answer, q=padded)
 
-    def _asked(self, answer: Answer) -> tuple[Any, Vec, Vec]:
+    def _directions(self, answer: Answer) -> tuple[Any, Vec, Vec]:
         """Return the directions in which the certificate asks for hulls, their classes, and the largest
         products of the rows in memory."""
         data = self._bound(self.X, self.y)
         maps = {kind: _Recorded(self.data.samples(kind)) for kind in ("pos", "neg", "signed")}
-        for kind, own in maps.items():
-            data.once(("samples", kind, None), lambda own=own: own)
+        for kind, recorded in maps.items():
+            data.once(("samples", kind, None), lambda recorded=recorded: recorded)
         certify(self.model, data, answer.q, answer.w, self.form.splits(answer))
-        asked: list[tuple[Vec, float]] = []
-        for kind, own in maps.items():
-            for d in own.directions:
-                asked += [(d, 1.0)] if kind != "neg" else []
-                asked += [(-d if kind == "signed" else d, -1.0)] if kind != "pos" else []
-        D = np.reshape([d for d, _ in asked], (len(asked), self.source.n))
-        sides = np.array([side for _, side in asked])
+        directions: list[tuple[Vec, float]] = []
+        for kind, recorded in maps.items():
+            for d in recorded.directions:
+                directions += [(d, 1.0)] if kind != "neg" else []
+                directions += [(-d if kind == "signed" else d, -1.0)] if kind != "pos" else []
+        D = np.reshape([d for d, _ in directions], (len(directions), self.source.n))
+        sides = np.array([side for _, side in directions])
         scores = np.asarray(self.X @ D.T)
         tops = [scores[side * self.y > 0.0, j].max() for j, side in enumerate(sides)]
         return D, sides, np.array(tops)
@@ -195,14 +195,14 @@ class ColumnGenerationLowering(DistanceLowering):
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         parts = super().recover(proof, bias_rule)
-        own, places = parts.weights, self.places
-        if own is None:
+        in_memory, places = parts.weights, self.places
+        if in_memory is None:
             return parts
 
         def weights() -> Vec:
-            found = np.zeros(self.source.m)
-            found[places] = own
-            return found
+            all_weights = np.zeros(self.source.m)
+            all_weights[places] = in_memory
+            return all_weights
 
         return replace(parts, weights=lazy_weights(self.source, weights))
 

@@ -289,8 +289,8 @@ def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any
 
     Raises as `with_kernel` and `ucm.data.kernel_features.approximation`.
     """
-    others = {name: x for name, x in options.items() if name != "kernel_approx"}
-    resolved, _ = _kernel(kernel, X, weights, others)
+    kernel_params = {name: x for name, x in options.items() if name != "kernel_approx"}
+    resolved, _ = _kernel(kernel, X, weights, kernel_params)
     return approximation(options["kernel_approx"], resolved, X)
 
 
@@ -324,22 +324,22 @@ def in_span(model: RobustMargin, data: Data) -> Gram | None:
     few = sparse.issparse(data.X) and data.m <= _COORDINATES
     if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
         return None
-    known = any(isinstance(node, MatrixNode | Intersection) for node in model.walk())
-    return Gram(Kernel("linear"), data.X) if known else None
+    uses_dense_vectors = any(isinstance(node, MatrixNode | Intersection) for node in model.walk())
+    return Gram(Kernel("linear"), data.X) if uses_dense_vectors else None
 
 
-def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:
+def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver[Any]) -> bool:
     """True if a solver takes rows of the Gram matrix on demand, in place of coordinates.
 
     Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
     the factor of the Gram matrix as a proof, unless the factor costs too much.
     """
-    if asked == "auto":
+    if requested == "auto":
         if gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
             return False
         candidates: list[Solver[Any]] = [SMO()]
     else:
-        candidates = named(asked, MinNorm)
+        candidates = named(requested, MinNorm)
     space = data.in_gram_space(gram)
     if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility_reason(space):
         return False
@@ -365,24 +365,26 @@ def plan_of(
     if data.source is not None:
         lowering = lower_rows(model, data, solver) or _lower_set(model, data, None, solver)  # type: ignore[arg-type]
         return Plan.of((lowering,), began)
-    given = {}
+    declared_values = {}
     for samples in model.nodes_of_type(SampleNode):
         samples.rows(data)  # refuses a group without samples before any computation
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram), time_limit)
         if isinstance(model, RobustMargin) and any(by_lam(ball) for ball in model.nodes_of_type(LossBall)):
-            declared, given, space = model, model.params(), in_its_space(data, gram)
+            declared, declared_values, space = model, model.params(), in_its_space(data, gram)
             conversion = radius_from_lambda(declared, space)
             model = conversion.model
             if not conversion.active:
-                return Plan.of((GeneralisedNuSVMLowering(conversion, declared, space, solver),), began, given)
+                return Plan.of(
+                    (GeneralisedNuSVMLowering(conversion, declared, space, solver),), began, declared_values
+                )
         if isinstance(model, Objective):
-            given = model.params()
+            declared_values = model.params()
             lowerings = _lower_objective(model, data, gram, solver)
         else:
             lowerings = (_lower_set(model, data, gram, solver),)
-        return Plan.of(lowerings, began, given)
+        return Plan.of(lowerings, began, declared_values)
 
 
 def _lower_objective(
@@ -437,10 +439,10 @@ def _lower_set(
         check_features(model.set)
     model.set.dimension(data.n)
     beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
-    asked = solver if beyond is None or named(solver, MinNorm) else "auto"
+    requested = solver if beyond is None or named(solver, MinNorm) else "auto"
     if gram is not None:
         check_kernel(model)
-        rows = by_rows(model, data, gram, asked)
+        rows = by_rows(model, data, gram, requested)
         data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
     elif solver == "auto" and not isinstance(data.table, np.ndarray):
         span = in_span(model, data)
@@ -448,7 +450,7 @@ def _lower_set(
     why = model.set.infeasibility_reason(data)
     if why is not None:
         raise EmptySetError(why)
-    return DistanceLowering(model, data, asked, beyond)
+    return DistanceLowering(model, data, requested, beyond)
 
 
 def solve(
@@ -488,10 +490,10 @@ def solve(
     of_compile = (*SAMPLE_OPTIONS, *KERNEL_OPTIONS)
     of_samples = {name: options.pop(name) for name in SAMPLE_OPTIONS if name in options}
     of_kernel = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
-    known = options_of(Plan.solve)
-    if any(name not in known for name in options):
-        unknown = [name for name in options if name not in known]
-        raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *known])
+    solve_options = options_of(Plan.solve)
+    if any(name not in solve_options for name in options):
+        unknown = [name for name in options if name not in solve_options]
+        raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *solve_options])
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
     limit = math.inf if time_limit is None else time_limit

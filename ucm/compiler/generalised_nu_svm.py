@@ -54,9 +54,9 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         known: KnownRadius,
         declared: RobustMargin,
         data: Data,
-        asked: str | Solver[Any] = "auto",
+        requested: str | Solver[Any] = "auto",
     ) -> None:
-        self.model, self.declared, self.data, self.asked = known.model, declared, data, asked
+        self.model, self.declared, self.data, self.requested = known.model, declared, data, requested
         self.problem, self.known = NormProblem(hulls_by_lam(declared), data), known.w
         self.form = self.problem.form
 
@@ -111,12 +111,12 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         if bias_rule not in ("auto", "multipliers") and result.w.any():
             b, rule, _ = bias(bias_rule, self.model.set, minimum_norm(self.model, data), data, [], result.w)
         weights = result.q * len(hulls_by_lam(self.declared))
-        found = Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
-        return found if gram is None else found.by_kernel(gram, gram.combination(data.X, result.w))
+        recovered = Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
+        return recovered if gram is None else recovered.by_kernel(gram, gram.combination(data.X, result.w))
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return reference_problem(self.declared, self.data, scaled)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        found = solved(reference_problem(self.declared, self.data), options)
-        return compared(solution, found, tol, unit=1.0)
+        reference = solved(reference_problem(self.declared, self.data), options)
+        return compared(solution, reference, tol, unit=1.0)

@@ -36,25 +36,26 @@ def chosen_names(
     ParameterError
         The model has none of that name, or it is not clear which.
     """
-    known = list(model.params())
+    params = list(model.params())
     if param is not None:
-        if param not in known:
+        if param not in params:
             raise ParameterError(
-                f"ClassifierCV: param_name is one of the model's parameters, {', '.join(known) or 'none'}; "
+                f"ClassifierCV: param_name is one of the model's parameters, {', '.join(params) or 'none'}; "
                 f"got {brief(param)}; name a size with ucm.Param to choose it"
             )
         return [param]
     if model.relative_names():
         return list(model.relative_names())
-    names = known
+    names = params
     if isinstance(model, Objective) and len(names) > 1:
-        names = [n for n in known if lambda_max(model, data, n)] or [
-            n for n in known if any(holds(t.factor, n) for t in _multiples(model))
+        names = [n for n in params if lambda_max(model, data, n)] or [
+            n for n in params if any(holds(t.factor, n) for t in _multiples(model))
         ]
     if len(names) != 1:
         raise ParameterError(
-            f"{where}: expected a model with one parameter, got the parameters {', '.join(known) or 'none'}; "
-            f"{remedy.format(next(iter(known), 'nu'))}, or make the parameters relative to move them together"
+            f"{where}: expected a model with one parameter, got the parameters "
+            f"{', '.join(params) or 'none'}; {remedy.format(next(iter(params), 'nu'))}, or make them "
+            "relative to move them together"
         )
     return names
 
@@ -84,13 +85,13 @@ def candidates(
         No number of values, nor values; as `spread`.
     """
     if not isinstance(values, int | np.integer) or isinstance(values, bool):
-        given = np.array(numbers_in(values))
-        if not given.size or not np.isfinite(given).all():
+        numbers = np.array(numbers_in(values))
+        if not numbers.size or not np.isfinite(numbers).all():
             raise ParameterError(
                 "ClassifierCV: param_range is a number of values, or a sequence of numbers, got "
                 f"{brief(values)}; write param_range=20"
             )
-        return given
+        return numbers
     if values < 1:
         raise ParameterError(f"ClassifierCV: param_range is at least 1, got {values}; write param_range=20")
     where = f"ClassifierCV: param_range={values}"

@@ -141,16 +141,16 @@ class IntervalPath(Sequence[Solution]):
                 f"Path.at: expected a number for {hulls.name}, got {brief(value)}; write one"
             )
         c = hulls.size.derived(float(value))
-        known = [each.c for each in self.breaks]
-        if not known[0] * (1.0 - 1e-12) <= c <= known[-1] * (1.0 + 1e-12):
+        caps = [each.c for each in self.breaks]
+        if not caps[0] * (1.0 - 1e-12) <= c <= caps[-1] * (1.0 + 1e-12):
             low, high = sorted((self.values[0], self.values[-1]))
             raise ParameterError(
                 f"Path.at: expected {hulls.name} from {low:.6g} to {high:.6g}, got {value:.6g}; solve "
                 "over a wider interval"
             )
-        c = min(max(c, known[0]), known[-1])
-        k = min(max(bisect.bisect_left(known, c) - 1, 0), max(len(known) - 2, 0))
-        last = min(k + 1, len(known) - 1)
+        c = min(max(c, caps[0]), caps[-1])
+        k = min(max(bisect.bisect_left(caps, c) - 1, 0), max(len(caps) - 2, 0))
+        last = min(k + 1, len(caps) - 1)
         t, x, w, least = interpolated(hulls.members, self.breaks[k], self.breaks[last], c)
         norm, length = float(np.linalg.norm(x)), float(np.linalg.norm(w))
         b1, b2 = self._bias(k), self._bias(last)
@@ -260,10 +260,10 @@ class _MovingCaps:
         """Return the weights of the blocks for the weights of the hulls."""
         if len(self.form.blocks) == 2:
             return list(q)
-        whole = np.empty(sum(part.size for part in q))
+        joint = np.empty(sum(part.size for part in q))
         for part, g in zip(q, self.form.blocks[0].groups or (), strict=True):
-            whole[g.entries] = part
-        return [whole]
+            joint[g.entries] = part
+        return [joint]
 
     def solution(self, found: CapSolution, tol: float) -> Solution:
         """Return the solution at a solved value, certified and recovered as by `Plan.solve`."""
@@ -307,13 +307,13 @@ def path_over_interval(
             if not ahead:
                 c = current.c * (1.0 + step)
                 c = high if c > high / (1.0 + 0.3 * step) else c
-                found = solved(c)
-                if found is None:  # 0 has entered
+                solution = solved(c)
+                if solution is None:  # 0 has entered
                     step *= 0.5
                     if step < _NEAR:
                         break
                     continue
-                ahead.append(found)
+                ahead.append(solution)
             gap = largest_gap(hulls.members, current, ahead[-1])
             apart = ahead[-1].c / current.c - 1.0
             if gap > eps and apart < _NEAR:
@@ -333,10 +333,10 @@ def path_over_interval(
                     break
                 continue
             c = current.c + _HALVES * (ahead[-1].c - current.c)
-            found = solved(c)
-            if found is None:
+            solution = solved(c)
+            if solution is None:
                 raise ParameterError(_enters(hulls, c))
-            ahead.append(found)
+            ahead.append(solution)
     if between is not None and current.c < high * (1.0 - 1e-9):
         raise ParameterError(_enters(hulls, high))
     return over

@@ -151,16 +151,16 @@ class ExternalAnswer:
         DataError
             It is none of this length, or not 0 for a sample of weight 0.
         """
-        v, kept = self.vector(name, data.given), data.weighing.nonzero
-        if v is None or kept is None:
+        v, nonzero = self.vector(name, data.given), data.weighing.nonzero
+        if v is None or nonzero is None:
             return v
-        left_out = np.setdiff1d(np.flatnonzero(v), kept)
+        left_out = np.setdiff1d(np.flatnonzero(v), nonzero)
         if left_out.size:
             raise DataError(
                 f"certify: {name}: expected 0 for the samples of weight 0, which are left out, got "
                 f"{v[left_out[0]]:g} for sample {left_out[0]}; set it to 0"
             )
-        return v[kept]
+        return v[nonzero]
 
     def refuse(self, why: str, *names: str) -> None:
         """Raise `ParameterError` if an entry of one of these names is given."""
@@ -176,7 +176,7 @@ class Lowering(ABC, Generic[Form]):
     ----------
     model, data : the declaration and the samples
     form : what a solver sees
-    asked : the solver that is wanted, by name or as an instance; or "auto"
+    requested : the solver by name or as an instance, or "auto"
     gram : the Gram matrix of a kernel, where the data are not in its space
     factor : what the objective of the form is multiplied by to be that of the model
     bias_rules : the rules of the bias that apply
@@ -186,7 +186,7 @@ class Lowering(ABC, Generic[Form]):
     model: Any  # a RobustMargin or an Objective, narrowed below
     data: Data
     form: Form
-    asked: str | Solver[Any]
+    requested: str | Solver[Any]
     gram: Gram | None = None
     factor: float = 1.0
     bias_rules: tuple[str, ...] = BIAS_RULES

@@ -104,14 +104,14 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         self,
         model: Objective,
         data: Data,
-        asked: str | Solver[Any] = "auto",
+        requested: str | Solver[Any] = "auto",
         bias_rules: tuple[str, ...] = ("auto",),
     ) -> None:
-        self.model, self.data, self.asked, self.bias_rules = model, data, asked, bias_rules
+        self.model, self.data, self.requested, self.bias_rules = model, data, requested, bias_rules
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)
         self.split = DifferenceOfConvex.of(model, data)
-        composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
+        composite = self.split.convex and requested != DCA.name and not isinstance(requested, DCA)
         self.form = self.split.G if composite else self.split
 
     @property
@@ -200,8 +200,8 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             slopes = G.gradient(margin) if slopes is None else slopes
             slopes = slopes + self.split.subgradient(margin, w).margin
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
-        found = Recovered(w, b, None, weights, "variable")
-        return found if gram is None else found.by_kernel(gram, gram.combination(self.data.X, w))
+        recovered = Recovered(w, b, None, weights, "variable")
+        return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
 
 
 def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
@@ -242,9 +242,9 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         terms: tuple[float, float, float, Vec],
         data: Data,
         gram: Gram | None,
-        asked: str | Solver[Any] = "auto",
+        requested: str | Solver[Any] = "auto",
     ) -> None:
-        self.model, self.data, self.gram, self.asked = model, data, gram, asked
+        self.model, self.data, self.gram, self.requested = model, data, gram, requested
         p, C, lam, weights = terms
         self.factor = 2.0 * lam
         linear = gram is None or gram.kernel.name == "linear"  # the features are known
@@ -321,8 +321,8 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         a = np.zeros(self.form.m) if proof.answer.slopes is None else proof.answer.slopes
         c = a * self.data.y
-        found = Recovered(proof.w, proof.b, None, self.factor * a, "multipliers", c)
-        return found if proof.w is not None else found.by_kernel(self.form.gram, c)
+        recovered = Recovered(proof.w, proof.b, None, self.factor * a, "multipliers", c)
+        return recovered if proof.w is not None else recovered.by_kernel(self.form.gram, c)
 
 
 def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
@@ -333,8 +333,8 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
     for p = 2 only. Their mean, and the middle of the interval that all multipliers allow.
     """
     if form.p == 1.0:  # interior-point methods end near the bounds
-        near = 1e-7 * form.C
-        a = np.where(a <= near, 0.0, np.where(a >= form.C - near, form.C, a))
+        tolerance = 1e-7 * form.C
+        a = np.where(a <= tolerance, 0.0, np.where(a >= form.C - tolerance, form.C, a))
     F = form.y * (1.0 - slacks(a, form.C, form.p)) - f
     top, bottom = form.levels(a, F)
     free = a > 1e-12 * max(float(a.max(initial=0.0)), 1e-300)

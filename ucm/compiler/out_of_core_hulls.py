@@ -143,8 +143,8 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
 
-    def __init__(self, model: RobustMargin, rows: RowData, asked: str | Solver[Any] = "auto") -> None:
-        self.model, self.asked, self.data, self.rows = model, asked, rows, rows
+    def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver[Any] = "auto") -> None:
+        self.model, self.requested, self.data, self.rows = model, requested, rows, rows
         self.form = row_hulls(model, rows)
         refuse_squares(rows.scale, "hulls of rows")
 
@@ -280,7 +280,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
     bias_rules = BIAS_RULES
 
     def __init__(self, model: RobustMargin, data: Data) -> None:
-        self.model, self.asked, self.data, self.rows = model, "auto", data, in_memory(data)
+        self.model, self.requested, self.data, self.rows = model, "auto", data, in_memory(data)
         self.form = row_hulls(model, self.rows)
 
     @functools.cached_property

@@ -119,9 +119,9 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         model: Objective,
         terms: Terms,
         data: RowData,
-        asked: str | Solver[Any] = "auto",
+        requested: str | Solver[Any] = "auto",
     ) -> None:
-        self.model, self.asked, self.bias_rules = model, asked, ("auto",)
+        self.model, self.requested, self.bias_rules = model, requested, ("auto",)
         self.data = self.rows = data
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)

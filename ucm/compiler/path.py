@@ -264,8 +264,8 @@ def path(
     features = None if columns is None else tuple(map(str, columns))
     every = [n for n in declared.params() if str(options.get(n)) == "all"]
     if every:
-        name, others = every[0], {"n_values": n_values, "kernel": kernel}
-        options |= {word: x for word, x in others.items() if x is not None}
+        name, reserved = every[0], {"n_values": n_values, "kernel": kernel}
+        options |= {word: x for word, x in reserved.items() if x is not None}
         options |= {} if solver in ("auto", "active-set") else {"solver": solver}
         data, over = _over_all(
             declared, X, y, name, options, eps, between, progress, limit_from(time_limit, began)
@@ -311,12 +311,12 @@ def path(
     # the samples can change between two solves only in a function of the user
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
-        found = solve_in_turn(in_order, compiled, solved, progress)
-    places = sorted(found)
+        solutions = solve_in_turn(in_order, compiled, solved, progress)
+    places = sorted(solutions)
     return Path(
         ", ".join(names),
-        np.array([found[k].params[names[0]] for k in places]),
-        tuple(found[k] for k in places),
+        np.array([solutions[k].params[names[0]] for k in places]),
+        tuple(solutions[k] for k in places),
         skipped,
         declared,
         data,
@@ -339,7 +339,7 @@ def solve_in_turn(
     grid : places and values, in the order of solving
     compiled, solved : the plan for a value, its solution from a start; None for none
     """
-    found: dict[int, Solution] = {}
+    solutions: dict[int, Solution] = {}
     start: Solution | None = None
     sessions: dict[str, Solver[Any]] = {}
     for place, value in grid:
@@ -353,12 +353,12 @@ def solve_in_turn(
         if solution is None:
             sessions, start = {}, None  # of no use after a failure
             continue
-        found[place] = solution
+        solutions[place] = solution
         if progress is not None:
             progress(place, solution)
         # w = 0 says nothing about the next solution
         start = solution if solution.w is None or np.any(solution.w) else None
-    return found
+    return solutions
 
 
 def _over_all(
@@ -371,10 +371,10 @@ def _over_all(
     eps = 1e-3 if eps is None else eps
     if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
         raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
-    given = [word for word in options if word not in (name, *SAMPLE_OPTIONS)]
-    if given:
+    unused = [word for word in options if word not in (name, *SAMPLE_OPTIONS)]
+    if unused:
         raise ParameterError(
-            f'path: {name}="all" solves to eps, in the features, along its own way; got {", ".join(given)}; '
+            f'path: {name}="all" solves to eps, in the features, along its own way; got {", ".join(unused)}; '
             "leave it out, or write values"
         )
     if model.relative_names():
@@ -390,25 +390,25 @@ def _grid(
     model: RobustMargin | Objective, options: dict[str, Any], n_values: int | None
 ) -> tuple[list[str], list[float]]:
     """Return the parameter among the options, taken out of them, and its values; none with `n_values`."""
-    known = model.params()
-    named = [word for word in options if word in known]
+    params = model.params()
+    names = [word for word in options if word in params]
     if n_values is not None:
         COUNT.check("path", "n_values", n_values, "write n_values=10")
-        if named:
+        if names:
             raise ParameterError(
-                f"path: expected n_values or values, got both for {', '.join(named)}; leave one of them out"
+                f"path: expected n_values or values, got both for {', '.join(names)}; leave one of them out"
             )
         return [], []
-    if len(named) != 1:
+    if len(names) != 1:
         raise ParameterError(
             f"path: expected values for one parameter of the model, which has "
-            f"{', '.join(known) or 'none'}; got {', '.join(named) or 'none'}; "
-            f"write for example {next(iter(known), 'nu')}=[0.2, 0.3]"
+            f"{', '.join(params) or 'none'}; got {', '.join(names) or 'none'}; "
+            f"write for example {next(iter(params), 'nu')}=[0.2, 0.3]"
         )
-    given = options.pop(named[0])
-    values = numbers_in(given)
+    grid = options.pop(names[0])
+    values = numbers_in(grid)
     if not values:
         raise ParameterError(
-            f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
+            f"path: {names[0]} takes one number or more in a sequence, got {brief(grid)}; write [0.2, 0.3]"
         )
-    return named, values
+    return names, values

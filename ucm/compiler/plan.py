@@ -152,13 +152,13 @@ class Plan:
     def _facts(self) -> dict[str, str]:
         """Return the facts of `explain()`: data, form, regime, route and fallbacks."""
         regime, solver, approx = self.regime, self.solver, self.data.approx
-        others = ", then ".join(fallback_names(self.form, solver, self.lowering.asked))
+        following = ", then ".join(fallback_names(self.form, solver, self.lowering.requested))
         facts = {
             **self.lowering.describe(),
             "features": "" if approx is None else repr(approx),
             "regime": f"{'convex' if regime.convex else 'not convex'}: {regime.how}",
             "route": label(solver),
-            "fallback": f"if it ends without proof: {others}" if others else "",
+            "fallback": f"if it ends without proof: {following}" if following else "",
             "scales": scale_hint(self.data.X),
         }
         return {name: text for name, text in facts.items() if text}
@@ -168,7 +168,7 @@ class Plan:
         rows = (
             row
             for other in (self.lowering, *self.others)
-            for row in verdicts(other.form, other.asked, self.solver)
+            for row in verdicts(other.form, other.requested, self.solver)
         )
         return list(dict.fromkeys(rows))  # a solver asked for by name appears once for every form
 
@@ -226,11 +226,11 @@ class Plan:
         """
         if unknown:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
-        given = {
+        values = {
             "tol": tol, "n_starts": n_starts, "max_iter": max_iter, "trace": trace,
             "warm_start": warm_start, "callback": callback, "bias_rule": bias_rule, "bound": bound,
         }  # fmt: skip
-        for name, x in given.items():
+        for name, x in values.items():
             option, remedy = _OPTIONS[name]
             option.check("solve", name, x, remedy)
         check_time_limit(time_limit, "solve")
@@ -257,14 +257,14 @@ class Plan:
         further = lowering.other_form(None, monitor)
         if further is None:
             start = None if warm_start is None else lowering.warm_start(warm_start)
-            others = fallbacks(lowering.form, self.solver, lowering.asked)
-            solver, answers = self._run_solver(monitor, start, starts, others)
+            remaining_solvers = fallbacks(lowering.form, self.solver, lowering.requested)
+            solver, answers = self._run_solver(monitor, start, starts, remaining_solvers)
             with self.data.products():
                 proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
                 proof = min(proofs, key=lambda proof: proof.certificate.primal)
                 further = lowering.other_form(proof, monitor)
                 if further is None:
-                    solver, proof = self._run_fallbacks(solver, proof, monitor, others)
+                    solver, proof = self._run_fallbacks(solver, proof, monitor, remaining_solvers)
                     ends = (
                         [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
                     )
@@ -674,8 +674,8 @@ class Plan:
             None has the solver that is asked for, or it refuses.
         """
         for k, lowering in enumerate(lowerings):
-            solver = choose(lowering.form, lowering.asked)
+            solver = choose(lowering.form, lowering.requested)
             if solver is not None:
-                others = lowerings[:k] + lowerings[k + 1 :]
-                return cls(lowering, solver, time.perf_counter() - began, others, given or {})
-        raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
+                alternatives = lowerings[:k] + lowerings[k + 1 :]
+                return cls(lowering, solver, time.perf_counter() - began, alternatives, given or {})
+        raise unknown(lowerings[-1].requested, [lowering.form for lowering in lowerings])

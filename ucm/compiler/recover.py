@@ -219,9 +219,9 @@ def _translation(x: Node) -> dict[str, float]:
     if isinstance(x, Samples):
         return {x.kind: 1.0}
     if isinstance(x, ConvexUnion):
-        first, *others = (_translation(V) for V in x.sets)
-        kinds = {*first, *(kind for other in others for kind in other)}
-        same = {k: all(other.get(k, 0.0) == first.get(k, 0.0) for other in others) for k in kinds}
+        first, *more = (_translation(V) for V in x.sets)
+        kinds = {*first, *(kind for other in more for kind in other)}
+        same = {k: all(other.get(k, 0.0) == first.get(k, 0.0) for other in more) for k in kinds}
         return {k: first.get(k, 0.0) if same[k] else math.nan for k in kinds}
     if isinstance(x, Combination):
         terms = [(value(L) if is_number(L) else 1.0, V) for V, L in x.terms()]
@@ -233,8 +233,8 @@ def _translation(x: Node) -> dict[str, float]:
         terms = [(1.0, y) for y in sets[:1] or below]
     total: dict[str, float] = {}
     for factor, y in terms:
-        for kind, own in _translation(y).items():
-            total[kind] = total.get(kind, 0.0) + factor * own
+        for kind, moved in _translation(y).items():
+            total[kind] = total.get(kind, 0.0) + factor * moved
     return total
 
 
@@ -335,11 +335,11 @@ def least_error(
     usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))
     best = float(errors[usable].min())
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
-    inner = ties[(ties > 0) & (ties < s.size)]
+    between = ties[(ties > 0) & (ties < s.size)]
     span = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
-    if inner.size == 0:
+    if between.size == 0:
         return -(float(s[0]) - span) if ties[0] == 0 else -(float(s[-1]) + span)
-    k = int(inner[np.argmax(gaps[inner])])
+    k = int(between[np.argmax(gaps[between])])
     return -0.5 * float(s[k - 1] + s[k])
 
 

@@ -73,23 +73,23 @@ _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
 def proof_of_distance(
-    known: Proof, norm: float, tol: float, resolution: float, rounding: Callable[[], float]
+    proof: Proof, norm: float, tol: float, resolution: float, rounding: Callable[[], float]
 ) -> Proof:
     """Return the proof of a point of U with its objective, and with w = 0 if 0 counts as a point of U.
 
     The point counts as 0 if its norm is within the resolution of the space, whatever the tolerance is, and
     the worst case along w exceeds neither this resolution nor rounding errors.
     """
-    certificate, size = known.certificate, known.size
+    certificate, size = proof.certificate, proof.size
     if certificate.violation <= INSIDE and norm <= resolution * size:
         proven = resolution < GramSpace.resolution and is_proven(certificate, tol)
         least = SEPARATED if proven else resolution
         if not certificate.primal < -(least * size + rounding()):
             certificate = at_zero(norm, size, certificate.violation)
-            zero: Any = np.zeros(0 if known.w is None else known.w.size)
-            return replace(known, certificate=certificate, objective=0.0, w=zero)
+            zero: Any = np.zeros(0 if proof.w is None else proof.w.size)
+            return replace(proof, certificate=certificate, objective=0.0, w=zero)
     objective = -norm if np.isfinite(certificate.dual) else certificate.primal
-    return replace(known, objective=objective)
+    return replace(proof, objective=objective)
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
@@ -183,14 +183,14 @@ class _RobustLowering(Lowering[Form]):
                 make = functools.partial(self._summand_points, q)
             normal = feature_normal(model.set, w)
             normal = None if normal is w else normal
-        found = Recovered(w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal)
+        recovered = Recovered(w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal)
         if gram is None or w is None or x is None:
-            return found
+            return recovered
         c, point = coefficients_of(model, data, gram, q, w, x)
         if gram.kernel.name == "linear":  # w and x have coordinates in the features
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
-            return replace(found, w=w, x=x, coefficients=c)
-        return found.by_kernel(gram, c)
+            return replace(recovered, w=w, x=x, coefficients=c)
+        return recovered.by_kernel(gram, c)
 
 
 class DistanceLowering(_RobustLowering[MinNorm]):
@@ -205,10 +205,10 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         self,
         model: RobustMargin,
         data: Data,
-        asked: str | Solver[Any] = "auto",
+        requested: str | Solver[Any] = "auto",
         beyond: str | Solver[Any] | None = "auto",
     ) -> None:
-        self.model, self.data, self.asked, self.beyond = model, data, asked, beyond
+        self.model, self.data, self.requested, self.beyond = model, data, requested, beyond
         self.image = self.form = minimum_norm(model, data)
         self._cached_regime: Regime | None = None
 
@@ -271,8 +271,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         if ray.s < 0.0:
             return Regime(True, f"a {program} separates 0 from U")
         part = ray.s / (norm + ray.s)
-        near = [part * c + (1.0 - part) * v for c, v in zip(middle, ray.q, strict=True)]
-        floor = certify(self.model, data, near).certificate.dual
+        point = [part * c + (1.0 - part) * v for c, v in zip(middle, ray.q, strict=True)]
+        floor = certify(self.model, data, point).certificate.dual
         return Regime(False, f"0 lies in U, by a {program}", floor)
 
     @functools.cached_property
@@ -292,7 +292,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         """True if a solve may continue with the form for 0 in U."""
         if self.beyond is None or not self.bounded:
             return False
-        if self.asked != "auto" and all(refusal(s, self.unit) for s in named(self.beyond, UnitNorm)):
+        if self.requested != "auto" and all(refusal(s, self.unit) for s in named(self.beyond, UnitNorm)):
             return False
         if self.by_rows and self.data.gram is not None:
             return self.data.gram.fits
@@ -312,7 +312,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         floor = None
         if proof is None:
             # the solver asked for may take the sphere only, and other norms may not resolve 0
-            on_sphere = self.asked == "auto" != self.beyond
+            on_sphere = self.requested == "auto" != self.beyond
             if self.by_rows or not (on_sphere or self.form.norm != 2.0) or not self.extends:
                 return None
         else:
@@ -372,17 +372,17 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         )  # fmt: skip
         certificate, w, x, q = prove(answer.w)
         if certificate.primal == np.inf:
-            near = form.bounded(w)
-            if near is not None:
-                certificate, w, x, q = prove(near)
-        if any(moved is not own for moved, own in zip(q, answer.q, strict=True)):
+            direction = form.bounded(w)
+            if direction is not None:
+                certificate, w, x, q = prove(direction)
+        if any(moved is not before for moved, before in zip(q, answer.q, strict=True)):
             answer, size = replace(answer, q=q), form.size(q)
         norm = self.data.space.norm(x, self.model.dual)
-        near = self.data.space.resolution
+        resolution = self.data.space.resolution
         if not is_proven(certificate, tol):  # without a proof the sizes of U and of rounding decide
-            size = max(size, form.largest, _CANCELLED * self.data.scale / near)
-        known = Proof(answer, certificate, math.nan, w, None, x, size)
-        return proof_of_distance(known, norm, tol, near, lambda: _CANCELLED * self._largest_column())
+            size = max(size, form.largest, _CANCELLED * self.data.scale / resolution)
+        proof = Proof(answer, certificate, math.nan, w, None, x, size)
+        return proof_of_distance(proof, norm, tol, resolution, lambda: _CANCELLED * self._largest_column())
 
     def _zero_in_set(self, proof: Proof) -> bool:
         """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""
@@ -454,7 +454,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def __init__(self, convex: DistanceLowering, floor: float) -> None:
         self.model, self.data, self.image = convex.model, convex.data, convex.image
         self.form, self.floor, self.size = convex.unit, floor, convex.image.largest
-        self.asked = "auto" if convex.beyond is None else convex.beyond
+        self.requested = "auto" if convex.beyond is None else convex.beyond
         self.unbounded = ""  # the reason for no lower bound
 
     @property
@@ -475,7 +475,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
         if self.form.rank == 0:
             return []
-        return table(verdicts(self.form, self.asked, choose(self.form, self.asked)), verbose)
+        return table(verdicts(self.form, self.requested, choose(self.form, self.requested)), verbose)
 
     def warm_start(self, warm: Solution) -> Answer | None:
         if warm.w is None or not warm.w.any():
@@ -509,20 +509,20 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self.floor = max(self.floor, lower_bound(self.model, self.data, self.form, witness))
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
-    def tighten(self, ratio: float, known: Solution, monitor: Monitor) -> Vec | None:
-        """Improve the lower bound until it is `ratio` of the least known objective.
+    def tighten(self, ratio: float, solution: Solution, monitor: Monitor) -> Vec | None:
+        """Improve the lower bound until it is `ratio` of the objective.
 
         Return a better w, if the search finds one.
         """
-        form, w, best = self.form, None, known.objective
+        form, w, best = self.form, None, solution.objective
         if form.rank <= _FEW and not form.image.couplings:
             polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
-            answer = self.answer(polytope, monitor.child(monitor.tol), self.warm_start(known))
+            answer = self.answer(polytope, monitor.child(monitor.tol), self.warm_start(solution))
             if answer.witness is not None:
                 self._bound(answer.witness)
-            height = form.height(form.lower(answer.plane[0]))
-            if height < best:
-                w, best = answer.w, height
+            objective = form.height(form.lower(answer.plane[0]))
+            if objective < best:
+                w, best = answer.w, objective
         if self.floor < ratio * (1.0 - monitor.tol) * best:
             self._bound(long_rule(form, monitor))
         return w
@@ -534,8 +534,8 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         certificate, x = certify_unit(model, data, form, answer, w, self.floor, self.size)
         inside = certificate.violation <= INSIDE
         if inside and certificate.kind == "local":
-            known = certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
-            certificate = replace(certificate, kind="global" if known else "local")
+            bound_is_known = certificate.dual > 0.0 or self._bound_is_tight(certificate, tol)
+            certificate = replace(certificate, kind="global" if bound_is_known else "local")
         kernel = self.data.gram is not None
         if inside and kernel and self._at_zero(certificate, GramSpace.resolution):
             certificate = at_zero(-certificate.dual, self.size, certificate.violation)
@@ -545,8 +545,8 @@ class SphereLowering(_RobustLowering[UnitNorm]):
 
     def _bound_is_tight(self, certificate: Certificate, tol: float) -> bool:
         """True if the lower bound meets the objective, or 0 lies on the boundary of U."""
-        met = -CROSSED <= certificate.relative_gap <= tol
-        return met or self._at_zero(certificate, ZERO)
+        closed = -CROSSED <= certificate.relative_gap <= tol
+        return closed or self._at_zero(certificate, ZERO)
 
     def _at_zero(self, certificate: Certificate, part: float) -> bool:
         """True if 0 lies on the boundary of U up to rounding.
@@ -587,16 +587,16 @@ class SphereLowering(_RobustLowering[UnitNorm]):
             and certificate.violation <= INSIDE
             and residual <= tol * max(size, 1e-300)
         ):
-            what, kink = f"0 lies in U; {residual:.2g} from stationary", at_kink(form, w)
+            facts, kink = f"0 lies in U; {residual:.2g} from stationary", at_kink(form, w)
             if has_full_rank(form, w):
                 edge = "; the norm has a kink there" if kink else ""
                 status = "stationary" if kink else "local"
                 return Verdict(
                     status,
-                    f"{what}, and the ties of the margins pin w{edge}{self._distance_text(certificate)}",
+                    f"{facts}, and the ties of the margins pin w{edge}{self._distance_text(certificate)}",
                 )
             where = f", at a kink of the {self.model.norm:g}-norm" if kink else ""
-            return Verdict("stationary", f"{what}{where}{self._distance_text(certificate)}")
+            return Verdict("stationary", f"{facts}{where}{self._distance_text(certificate)}")
         message = (
             f"{solver} stopped {residual:.2g} from stationary with a violation of "
             f"{certificate.violation:.2g}, tolerance {tol * size:.2g}. "

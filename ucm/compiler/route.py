@@ -240,13 +240,13 @@ def label(solver: Solver[Any]) -> str:
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 
 
-def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
+def named(requested: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """Return the solvers of a name that take a form, in order; of an instance the instance."""
-    if asked == "auto":
+    if requested == "auto":
         return []
-    if isinstance(asked, Solver):
-        return [asked] if issubclass(form, asked.takes) else []
-    return [r.solver for r in ROUTES if r.solver.name == asked and form in r.solver.takes]
+    if isinstance(requested, Solver):
+        return [requested] if issubclass(form, requested.takes) else []
+    return [r.solver for r in ROUTES if r.solver.name == requested and form in r.solver.takes]
 
 
 def refusal(solver: Solver[Any], form: Any) -> str | None:
@@ -257,7 +257,7 @@ def refusal(solver: Solver[Any], form: Any) -> str | None:
     return solver.refuse(form)
 
 
-def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
+def choose(form: Any, requested: str | Solver[Any]) -> Solver[Any] | None:
     """Return the solver of a form: the first row of `ROUTES` that fits, or the solver asked for.
 
     None if the solver asked for takes another form, or no row is automatic.
@@ -268,16 +268,16 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
         A solver asked for refuses the form.
     """
     if isinstance(form, DifferenceOfConvex):
-        return _dca_around(form, asked)
-    if asked == "auto":
+        return _dca_around(form, requested)
+    if requested == "auto":
         fitting = (r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form))
         return next(fitting, None)
-    candidates = named(asked, type(form))
+    candidates = named(requested, type(form))
     for solver in candidates:
         if refusal(solver, form) is None:
             return solver
     if candidates:
-        name = asked if isinstance(asked, str) else asked.name
+        name = requested if isinstance(requested, str) else requested.name
         raise SolverError(
             f"solver {name!r} does not take this model"
             f"{' where 0 lies in U' if isinstance(form, UnitNorm) else ''}: "
@@ -286,12 +286,12 @@ def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
     return None
 
 
-def fallbacks(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> Iterator[Solver[Any]]:
+def fallbacks(form: Any, chosen: Solver[Any], requested: str | Solver[Any]) -> Iterator[Solver[Any]]:
     """Yield the solvers that continue one after another from an answer without proof.
 
     A solver asked for by name has none. A fallback that does not take the form is left out.
     """
-    if asked != "auto" or isinstance(form, DifferenceOfConvex):
+    if requested != "auto" or isinstance(form, DifferenceOfConvex):
         return
     rows = {r.solver.name: r for r in routes(form)}
     row = rows.get(chosen.name)
@@ -301,53 +301,53 @@ def fallbacks(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> Itera
             yield row.solver
 
 
-def fallback_names(form: Any, chosen: Solver[Any], asked: str | Solver[Any]) -> list[str]:
+def fallback_names(form: Any, chosen: Solver[Any], requested: str | Solver[Any]) -> list[str]:
     """Return the names of all fallbacks, in order.
 
     A method with an inner solver has the fallback of the inner solver, whoever asked for the method.
     """
-    inner = chosen.inner if isinstance(chosen, DCA | OutOfCoreActiveSet) else None
-    if isinstance(inner, WithFallback):
-        return [inner.second.name]
-    return [solver.name for solver in fallbacks(form, chosen, asked)]
+    inside = chosen.inner if isinstance(chosen, DCA | OutOfCoreActiveSet) else None
+    if isinstance(inside, WithFallback):
+        return [inside.second.name]
+    return [solver.name for solver in fallbacks(form, chosen, requested)]
 
 
-def _dca_around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
+def _dca_around(form: DifferenceOfConvex, requested: str | Solver[Any]) -> Solver[Any] | None:
     """Return DCA with the solver of the convex part inside."""
-    outer = asked if isinstance(asked, DCA) else DCA()
-    if asked == "dca" or isinstance(asked, DCA):
-        asked = outer.inner or "auto"
-    inner = choose(form.G, asked)
-    if inner is None or Composite not in inner.takes:
+    dca = requested if isinstance(requested, DCA) else DCA()
+    if requested == "dca" or isinstance(requested, DCA):
+        requested = dca.inner or "auto"
+    inside = choose(form.G, requested)
+    if inside is None or Composite not in inside.takes:
         return None
-    second = next(fallbacks(form.G, inner, asked), None)
+    second = next(fallbacks(form.G, inside, requested), None)
     if second is not None:
-        both = WithFallback(inner, second)
-        inner = both if both.applies(form.G) else inner
-    return replace(outer, inner=inner)
+        both = WithFallback(inside, second)
+        inside = both if both.applies(form.G) else inside
+    return replace(dca, inner=inside)
 
 
-def check_asked(asked: Any) -> None:
+def check_asked(requested: Any) -> None:
     """Raise `ParameterError` if the option `solver` is neither a name nor a solver."""
-    if isinstance(asked, str):
+    if isinstance(requested, str):
         return
-    if not isinstance(asked, Solver) or not isinstance(getattr(asked, "name", None), str):
-        hint = "an instance of it" if isinstance(asked, type) else "a solver instance with a `name`"
-        raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(asked)}')
+    if not isinstance(requested, Solver) or not isinstance(getattr(requested, "name", None), str):
+        hint = "an instance of it" if isinstance(requested, type) else "a solver instance with a `name`"
+        raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(requested)}')
 
 
-def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:
+def unknown(requested: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:
     """Return the error for a solver without a row for any of the forms."""
-    if isinstance(asked, Solver):
-        takes = " or ".join(_WORDS.get(form, form.__name__) for form in asked.takes)
+    if isinstance(requested, Solver):
+        takes = " or ".join(_WORDS.get(form, form.__name__) for form in requested.takes)
         return SolverError(
-            f'solver {asked.name!r} does not take this model: it takes {takes}; use solver="auto"'
+            f'solver {requested.name!r} does not take this model: it takes {takes}; use solver="auto"'
         )
-    known = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
+    names = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
     other = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
     return ParameterError(
-        f"solver: expected {other}, a solver instance or one of {', '.join(known)}; got {brief(asked)}"
-        + did_you_mean([asked], list(known))
+        f"solver: expected {other}, a solver instance or one of {', '.join(names)}; got {brief(requested)}"
+        + did_you_mean([requested], list(names))
     )
 
 
@@ -363,23 +363,23 @@ def routes(form: Any) -> tuple[Route, ...]:
     return _BY_FORM.get(kind, ())
 
 
-def verdicts(form: Any, asked: str | Solver[Any], chosen: Solver[Any] | None) -> list[tuple[str, str]]:
+def verdicts(form: Any, requested: str | Solver[Any], chosen: Solver[Any] | None) -> list[tuple[str, str]]:
     """Return (name, "chosen", "possible" or the reason against it) for the rows of a form."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
-        asked = asked.inner or "auto" if isinstance(asked, DCA) else asked
-        inner = chosen.inner.first if isinstance(chosen.inner, WithFallback) else chosen.inner
-        return verdicts(form.G, "auto" if asked == chosen.name else asked, inner)
-    if asked != "auto":
+        requested = requested.inner or "auto" if isinstance(requested, DCA) else requested
+        inside = chosen.inner.first if isinstance(chosen.inner, WithFallback) else chosen.inner
+        return verdicts(form.G, "auto" if requested == chosen.name else requested, inside)
+    if requested != "auto":
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
-    found: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for route in routes(form):
         verdict = "chosen" if route.solver is chosen else "possible"
         text = f"{verdict}: {route.purpose}"
         if (why := refusal(route.solver, form)) is not None:
             rounded = re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", why)
             text = f"refused: {rounded}"
-        found.append((label(route.solver), text))
-    return found
+        rows.append((label(route.solver), text))
+    return rows
 
 
 def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
@@ -387,11 +387,11 @@ def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
 
     These are the rows after the chosen row, then the rows before it.
     """
-    kept = list(rows)
+    selected = list(rows)
     if not verbose:
         at = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
-        kept = [*rows[at : at + 3], *reversed(rows[:at])][:3]
-    width = max((len(name) for name, _ in kept), default=0)
-    left = len(rows) - len(kept)
+        selected = [*rows[at : at + 3], *reversed(rows[:at])][:3]
+    width = max((len(name) for name, _ in selected), default=0)
+    left = len(rows) - len(selected)
     more = [f"  {left} more: explain(verbose=True)"] if left else []
-    return [f"  {name:<{width}}  {verdict}" for name, verdict in kept] + more
+    return [f"  {name:<{width}}  {verdict}" for name, verdict in selected] + more
