@@ -248,5 +248,5 @@ def test_a_value_is_a_number(value: Any, samples: Any) -> None:
 
 def test_a_path_without_proof_to_eps_raises(samples: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("ucm.compiler.interval.largest_gap", lambda *_: 0.02)
-    with pytest.raises(ucm.SolverError, match="no longer told apart; raise eps"):
+    with pytest.raises(ucm.SolverError, match="rounding no longer separates; raise eps"):
         ucm.path(nu_svm(0.3), *samples, nu="all", between=(0.3, 0.31), eps=1e-2)

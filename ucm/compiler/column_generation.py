@@ -190,7 +190,7 @@ class ColumnGenerationLowering(DistanceLowering):
     def warm_start(self, warm: Solution) -> Answer | None:
         return None
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
         refuse_gathering(self.source, "a certificate of an answer from elsewhere")
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:

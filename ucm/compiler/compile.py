@@ -191,7 +191,7 @@ def bound(
     return bound_rows(model, rows, weight, kernel, of_kernel), None
 
 
-def row_features(what: str, rows: RowSource, kernel: Any, options: dict[str, Any]) -> KernelFeatures:
+def row_features(model: str, rows: RowSource, kernel: Any, options: dict[str, Any]) -> KernelFeatures:
     """Return the approximate kernel features of rows, drawn from some of the rows.
 
     Raises
@@ -203,7 +203,7 @@ def row_features(what: str, rows: RowSource, kernel: Any, options: dict[str, Any
     """
     approx = options.get("kernel_approx")
     if approx is None:
-        refuse_gathering(rows, f"{what} with a kernel", FEATURES)
+        refuse_gathering(rows, f"{model} with a kernel", FEATURES)
     if isinstance(approx, KernelFeatures):
         return approx
     return features_of(kernel, *some_of(rows, approx), options)

@@ -85,16 +85,16 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         certificate = result.certificate
         return Proof(answer, certificate, certificate.primal, result.w, result.b, x)
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
         data = self.data
-        given.refuse("b is the best one for w", "b")
-        given.refuse("the weights of the samples give the lower bound", "x")
+        external.refuse("b is the best one for w", "b")
+        external.refuse("the weights of the samples give the lower bound", "x")
         if data.gram is None:
-            given.refuse("there is no kernel; give w", "coefficients")
+            external.refuse("there is no kernel; give w", "coefficients")
         else:
-            given.refuse("a kernel hides the features; give coefficients", "w")
-        w, c = given.vector("w", data.n), given.per_sample("coefficients", data)
-        weights = given.per_sample("weights", data)
+            external.refuse("a kernel hides the features; give coefficients", "w")
+        w, c = external.vector("w", data.n), external.per_sample("coefficients", data)
+        weights = external.per_sample("weights", data)
         if w is None and c is None:
             raise ParameterError(
                 "certify: w: expected the normal of this problem, of its own length, got none; give it"

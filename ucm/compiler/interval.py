@@ -44,7 +44,7 @@ class InterpolatedPoint:
     ----------
     value : of the parameter
     w : (n,) of norm 1
-    b : the bias, between those of the two neighbours
+    b : the bias, between the biases of the two neighbours
     x : (n,) a point of U
     objective, bound : `-||x||` and the largest `-w'x` over U: `objective <= optimum <= bound`
     relative_gap : `(bound - objective) / ||x||`
@@ -206,10 +206,10 @@ class _MovingCaps:
     """
 
     def __init__(self, model: Any, data: Data, name: str) -> None:
-        def refuse(what: object, why: str = "") -> NoReturn:
+        def refuse(model: object, why: str = "") -> NoReturn:
             raise ParameterError(
                 f'path: {name}="all": expected two reduced hulls whose caps it sets, in the Euclidean norm, '
-                f"got {brief(what)}{why and f' ({why})'}; write values, as {name}=[0.2, 0.3]"
+                f"got {brief(model)}{why and f' ({why})'}; write values, as {name}=[0.2, 0.3]"
             )
 
         if not isinstance(model, RobustMargin) or model.norm != 2.0:
@@ -222,7 +222,7 @@ class _MovingCaps:
         self.form = self.form_at(self.least)
         why = ActiveSet().refuse(self.form)
         if why is not None or self.form.center.any():
-            refuse(model.set, why or "a point beside them")
+            refuse(model.set, why or "it has a point as a summand")
         one, two = (
             [g for b in self.form_at(c).blocks for g in b.groups or ()]
             for c in (2.0 * self.least, 4.0 * self.least)
@@ -319,7 +319,7 @@ def path_over_interval(
             if gap > eps and apart < _NEAR:
                 raise SolverError(
                     f"path: expected a relative gap of {eps:.2g} at {name}={value:.6g}, got "
-                    f"{gap:.2g} of values that are no longer told apart; raise eps, or center the "
+                    f"{gap:.2g} of values that rounding no longer separates; raise eps, or center the "
                     "features"
                 )
             if gap <= eps:

@@ -111,7 +111,7 @@ class Recovered:
         return replace(self, w=None, x=None, coefficients=c, expansion=expansion)
 
     def over(self, weighing: EffectiveWeights) -> Recovered:
-        """Return the result over all given samples, those of weight 0 included."""
+        """Return the result over all given samples, with samples of weight 0."""
         if weighing.nonzero is None:
             return self
         expansion = self.expansion
@@ -138,7 +138,7 @@ class ExternalAnswer:
         Raises
         ------
         DataError
-            It is none of this length.
+            The entry has another length.
         """
         v = getattr(self, name)
         return None if v is None else vector_of(v, size, f"certify: {name}")
@@ -149,7 +149,7 @@ class ExternalAnswer:
         Raises
         ------
         DataError
-            It is none of this length, or not 0 for a sample of weight 0.
+            The entry has another length, or is not 0 for a sample of weight 0.
         """
         v, nonzero = self.vector(name, data.given), data.weighing.nonzero
         if v is None or nonzero is None:
@@ -175,12 +175,12 @@ class Lowering(ABC, Generic[Form]):
     Attributes
     ----------
     model, data : the declaration and the samples
-    form : what a solver sees
+    form : the standard form, which a solver sees
     requested : the solver by name or as an instance, or "auto"
     gram : the Gram matrix of a kernel, where the data are not in its space
-    factor : what the objective of the form is multiplied by to be that of the model
+    factor : the objective of the model over the objective of the form
     bias_rules : the rules of the bias that apply
-    bias_refusal : why no others do
+    bias_refusal : the reason for which other rules do not apply
     """
 
     model: Any  # a RobustMargin or an Objective, narrowed below
@@ -229,7 +229,7 @@ class Lowering(ABC, Generic[Form]):
         Raises
         ------
         ParameterError
-            It is the solution of a model of another shape.
+            The solution is of a model of another shape.
         """
         return None
 
@@ -246,13 +246,13 @@ class Lowering(ABC, Generic[Form]):
         """Certify an answer from the declaration; a relative gap of `tol` is enough."""
 
     @abstractmethod
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
         """Certify the answer of an external solver.
 
         Raises
         ------
         ParameterError, DataError
-            It does not belong to this model, or is no vector of its length.
+            The answer does not belong to this model, or has another length.
         """
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:

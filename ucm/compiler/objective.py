@@ -66,16 +66,16 @@ class _PenalizedLowering(Lowering[Form]):
         """Return minus the slopes of the convex losses for the weights of the samples."""
         return weights
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
         if self.hidden is None:
-            given.refuse("there are features; give w and b", "x", "coefficients")
-            w, b = normal_of(given, self.data)
+            external.refuse("there are features; give w and b", "x", "coefficients")
+            w, b = normal_of(external, self.data)
             normal: Normal = FeatureNormal(self.data.X, w)
         else:
-            given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
-            c, b = normal_of(given, self.data, "coefficients")
+            external.refuse("a kernel hides the features; give coefficients and b", "w", "x")
+            c, b = normal_of(external, self.data, "coefficients")
             normal = self.normal_by_kernel(c)
-        weights = given.per_sample("weights", self.data)
+        weights = external.per_sample("weights", self.data)
         slopes = None if weights is None else self.dual_point(weights, normal, b)
         return certify_objective(self.model, self.data, normal, b, slopes)
 
@@ -187,7 +187,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         if is_local(self.model, self.data, w, b):
             return Verdict(
                 "local",
-                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine there",
+                f"critical (residual {gap:.2g}), and a local minimum: the subtracted part is affine there",
             )
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
@@ -204,7 +204,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
 
 
-def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
+def normal_of(external: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
     """Return the normal, or its coefficients with a kernel, and the bias of an external answer.
 
     Raises
@@ -212,8 +212,8 @@ def normal_of(given: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, 
     ParameterError, DataError
         One of both is missing, or no finite number.
     """
-    w = given.vector(name, data.n) if name == "w" else given.per_sample(name, data)
-    b = given.b
+    w = external.vector(name, data.n) if name == "w" else external.per_sample(name, data)
+    b = external.b
     if w is None or b is None:
         missing = name if w is None else "b"
         raise ParameterError(

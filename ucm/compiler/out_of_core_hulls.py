@@ -295,8 +295,8 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         proven = is_proven(proof.certificate, monitor.tol) and proof.objective < 0.0
         return None if proven or monitor.timed_out else self.memory
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
-        return self.memory.certify_external(given)
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
+        return self.memory.certify_external(external)
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         by_rows = bias_rule in _RULES

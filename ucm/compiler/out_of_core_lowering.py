@@ -48,7 +48,7 @@ class OutOfCoreLowering(Lowering[Form]):
             "cost": f"1 pass reads every block of rows once, {2 * rows.stored:,} operations",
         }
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
 
     def lazily(self, weights: Callable[[], Vec]) -> Any:

@@ -19,7 +19,7 @@ from ucm.data.bound_data import Data, bind
 from ucm.data.effective_weights import SAMPLE_OPTIONS
 from ucm.data.first_pass import refuse_gathering
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.data.options import COUNT, options_of
+from ucm.data.options import COUNT, OptionSpec, one_of, options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.validation import table
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
@@ -31,6 +31,9 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+
+_ON_EMPTY = one_of("raise", "skip")
+_PROGRESS = OptionSpec("a function of a place and a solution", lambda x: x is None or callable(x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +73,7 @@ class Path(Sequence[Solution]):
         ParameterError
             The path is of single values, or the value is not in its interval.
         """
-        return self._whole("at").at(value)
+        return self._interval("at").at(value)
 
     def validation(self, X_val: Any, y_val: Any) -> ErrorCurve:
         """Return the exact error of the (w, b) of `at` on further samples, as a function of the parameter.
@@ -83,12 +86,12 @@ class Path(Sequence[Solution]):
             X_val is not a table of finite numbers with the features of the fit, or y_val does not have a
             label -1 or +1 for each row.
         """
-        over = self._whole("validation")
+        over = self._interval("validation")
         X, y = table(X_val), np.asarray(y_val, dtype=object).ravel()
         n = over.breaks[0].w.size
         if X.shape[1] != n:
             raise DataError(
-                f"Path.validation: expected the {n} features of the fit, got {X.shape[1]}; give the same ones"
+                f"Path.validation: expected the {n} features of the fit, got {X.shape[1]}; give these"
             )
         if y.size != X.shape[0] or not all(label in (-1, 1) for label in y.tolist()):
             raise DataError(
@@ -97,10 +100,10 @@ class Path(Sequence[Solution]):
             )
         return over.validation(X, y.astype(np.float64))
 
-    def _whole(self, what: str) -> IntervalPath:
+    def _interval(self, method: str) -> IntervalPath:
         if self.over is None:
             raise ParameterError(
-                f"Path.{what}: expected a path over an interval, got {len(self)} values of {self.name}; "
+                f"Path.{method}: expected a path over an interval, got {len(self)} values of {self.name}; "
                 f'solve with {self.name}="all"'
             )
         return self.over
@@ -247,15 +250,8 @@ def path(
     check_time_limit(time_limit, "path")
     began = time.perf_counter()
     declared = model if isinstance(model, Objective) else as_model(model, "path")
-    if on_empty not in ("raise", "skip"):
-        raise ParameterError(
-            f'path: on_empty is "raise" or "skip", got {brief(on_empty)}; leave it out to raise'
-        )
-    if progress is not None and not callable(progress):
-        raise ParameterError(
-            f"path: progress is a function of a place and a solution, got {brief(progress)}; "
-            "write progress=lambda k, solution: None"
-        )
+    _ON_EMPTY.check("path", "on_empty", on_empty, "leave it out to raise")
+    _PROGRESS.check("path", "progress", progress, "write progress=lambda k, solution: None")
     params = list(declared.params())
     words = [*SAMPLE_OPTIONS, *KERNEL_OPTIONS, *options_of(Plan.solve)]
     if unknown := options.keys() - {*params, *words}:
@@ -277,7 +273,7 @@ def path(
             f'path: {word} is of a path over an interval, as nu="all"; got values; leave {word} out'
         )
     if "warm_start" in options:
-        raise ParameterError("path: every solve starts from the one before; leave warm_start out")
+        raise ParameterError("path: every solve starts from the previous solution; leave warm_start out")
     names, values = _grid(declared, options, n_values)
     of_samples = {word: options.pop(word, None) for word in SAMPLE_OPTIONS}
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
@@ -330,9 +326,9 @@ def solve_in_turn(
     solved: Callable[[Plan, Solution | None], Solution | None],
     progress: Callable[[int, Solution], object] | None = None,
 ) -> dict[int, Solution]:
-    """Return the solutions by their places in the grid, each from the one before it.
+    """Return the solutions by their places in the grid, each started from the previous solution.
 
-    A solver keeps what it can in a session.
+    A solver keeps its state in a session.
 
     Parameters
     ----------

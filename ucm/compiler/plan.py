@@ -88,15 +88,15 @@ class Plan:
     lowering : the standard form, and the way back from it
     solver : the solver chosen
     setup_time : seconds of compiling
-    others : the other lowerings of the model
-    given : the declared parameters that the data convert to others, as lam to a radius
+    alternatives : the other lowerings of the model
+    declared_values : the declared parameters that the data convert, as lam to a radius
     """
 
     lowering: Lowering[Any]
     solver: Solver[Any]
     setup_time: float = 0.0
-    others: tuple[Lowering[Any], ...] = ()
-    given: Mapping[str, float] = field(default_factory=dict)
+    alternatives: tuple[Lowering[Any], ...] = ()
+    declared_values: Mapping[str, float] = field(default_factory=dict)
     _latest: list[Solution] = field(default_factory=list, init=False, compare=False)
 
     @property
@@ -167,7 +167,7 @@ class Plan:
         """Return the solvers in the order of the route table, each with its verdict."""
         rows = (
             row
-            for other in (self.lowering, *self.others)
+            for other in (self.lowering, *self.alternatives)
             for row in verdicts(other.form, other.requested, self.solver)
         )
         return list(dict.fromkeys(rows))  # a solver asked for by name appears once for every form
@@ -270,7 +270,7 @@ class Plan:
                     )
                     return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
         # the solution of another lowering refers to its plan
-        second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
+        second = Plan.of((further,), time.perf_counter() - self.setup_time, self.declared_values)
         if isinstance(further, type(lowering)):
             warm_start = None  # the vectors are in other coordinates
         else:
@@ -375,7 +375,7 @@ class Plan:
             start_objectives=tuple(ends) or (proof.objective,),
             size=proof.size,
             answer=proof.answer,
-            params={**self.given, **self.model.params()},
+            params={**self.declared_values, **self.model.params()},
             **vars(parts.over(self.data.weighing)),
         )
 
@@ -664,7 +664,7 @@ class Plan:
         cls,
         lowerings: tuple[Lowering[Any], ...],
         began: float,
-        given: Mapping[str, float] | None = None,
+        declared_values: Mapping[str, float] | None = None,
     ) -> Plan:
         """Return the plan of the first lowering that has a solver; `began` is the start of the compilation.
 
@@ -677,5 +677,5 @@ class Plan:
             solver = choose(lowering.form, lowering.requested)
             if solver is not None:
                 alternatives = lowerings[:k] + lowerings[k + 1 :]
-                return cls(lowering, solver, time.perf_counter() - began, alternatives, given or {})
+                return cls(lowering, solver, time.perf_counter() - began, alternatives, declared_values or {})
         raise unknown(lowerings[-1].requested, [lowering.form for lowering in lowerings])

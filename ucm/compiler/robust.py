@@ -127,15 +127,15 @@ class _RobustLowering(Lowering[Form]):
         )
         return facts
 
-    def certify_external(self, given: ExternalAnswer) -> Certificate:
+    def certify_external(self, external: ExternalAnswer) -> Certificate:
         model, data, form = self.model, self.data, self.image
-        given.refuse("b is none of a set: its objective has no bias", "b")
+        external.refuse("the objective of a set has no bias", "b")
         if data.gram is None:
-            given.refuse("there is no kernel; give w", "coefficients")
+            external.refuse("there is no kernel; give w", "coefficients")
         else:
-            given.refuse("a kernel hides the features; give coefficients or weights", "w", "x")
+            external.refuse("a kernel hides the features; give coefficients or weights", "w", "x")
         unit = None
-        w, c = given.vector("w", form.n), given.per_sample("coefficients", data)
+        w, c = external.vector("w", form.n), external.per_sample("coefficients", data)
         if w is not None:
             unit = data.space.direction(w, model.norm)
         elif c is not None and isinstance(data.space, GramSpace):
@@ -144,10 +144,10 @@ class _RobustLowering(Lowering[Form]):
             unit = data.space.direction(np.asarray(data.X.T @ c), 2.0)
         if unit is None and not (w is None and c is None):
             raise ParameterError("certify: w: expected a direction, got 0; give a w other than 0")
-        x, weights = given.vector("x", form.n), given.per_sample("weights", data)
+        x, weights = external.vector("x", form.n), external.per_sample("weights", data)
         broken = ""
         if weights is not None:
-            given.refuse("weights give the point; give one of both", "x")
+            external.refuse("weights give the point; give one of both", "x")
             blocks = of_weights(form, weights)
             x, violation = member(model, data, blocks)
             broken = broken_rule(form, blocks, violation, data.y)
@@ -198,7 +198,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     Parameters
     ----------
-    beyond : the solver wanted where 0 lies in U; None: a solve ends there with w = 0
+    beyond : the solver for 0 in U; with None a solve then ends with w = 0
     """
 
     def __init__(

@@ -116,7 +116,7 @@ class Route:
     ----------
     solver, purpose : the solver and its purpose; `solver.takes` has the forms
     automatic : True for the forms that the row takes under `solver="auto"`, unless the solver refuses them
-    fallback : the name of the solver of the same form that continues under `solver="auto"` if this solver
+    fallback : the name of a solver of the form that continues under `solver="auto"` if this solver
         ends without proof; None for no fallback
     afterwards : True for the forms that the solver takes as a fallback
     """
@@ -173,7 +173,7 @@ ROUTES = (
     ),
     Route(
         solvers.OutOfCoreActiveSet(solvers.SSNAL()),
-        "two hulls of rows with weights: by the same active set",
+        "two hulls of rows with weights, by an active set",
     ),
     Route(
         solvers.OutOfCoreActiveSet(_PROGRAM),
@@ -181,7 +181,7 @@ ROUTES = (
     ),
     Route(
         solvers.OutOfCoreActiveSet(_HINGE),
-        "the same with any penalty: the rows near the breakpoint",
+        "the hinge and the ramp loss with any penalty: the rows near the breakpoint",
     ),
     Route(
         solvers.NewtonRows(),
@@ -358,7 +358,7 @@ _BY_FORM = {
 
 
 def routes(form: Any) -> tuple[Route, ...]:
-    """Return the rows of a form; of a difference of convex functions those of its convex part."""
+    """Return the rows of a form; of a difference of convex functions the rows of its convex part."""
     kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
     return _BY_FORM.get(kind, ())
 
