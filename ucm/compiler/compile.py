@@ -294,16 +294,6 @@ def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any
     return approximation(options["kernel_approx"], resolved, X)
 
 
-def check_kernel(model: RobustMargin) -> None:
-    """Raise `CompositionError` for sets without a meaning in the feature space of a kernel."""
-    check_features(model.set)
-    if model.norm != 2.0:
-        raise CompositionError(
-            f"kernel: expected the Euclidean norm only, as of inner products, got norm={model.norm:g}; "
-            "use norm=2, or an approximation of the kernel, kernel_approx=500"
-        )
-
-
 def check_features(declared: UncertaintySet | Objective) -> None:
     """Raise `CompositionError` for a declared vector or matrix of features, which no kernel has."""
     node = declared.in_features()
@@ -396,7 +386,7 @@ def _lower_objective(
     """
     # a kernel hides the features that penalties use
     hidden = gram is not None and gram.kernel.name != "linear"
-    if not hidden:
+    if not hidden and model.nodes_of_type(MatrixNode):
         model = replace(model, penalty=evaluated(model.penalty, data))
     terms = None if hidden and model.in_features() is not None else _hinge_terms(model, data)
     pairs = () if terms is None else (HingeDualLowering(model, terms, data, gram, solver),)
@@ -441,7 +431,12 @@ def _lower_set(
     beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
     requested = solver if beyond is None or named(solver, MinNorm) else "auto"
     if gram is not None:
-        check_kernel(model)
+        check_features(model.set)
+        if model.norm != 2.0:
+            raise CompositionError(
+                f"kernel: expected the Euclidean norm only, as of inner products, got norm={model.norm:g}; "
+                "use norm=2, or an approximation of the kernel, kernel_approx=500"
+            )
         rows = by_rows(model, data, gram, requested)
         data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
     elif solver == "auto" and not isinstance(data.table, np.ndarray):

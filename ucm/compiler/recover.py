@@ -16,7 +16,7 @@ from ucm.data.linear_map import Vec
 from ucm.data.source import RowSource, as_double, of_all_groups
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
-from ucm.language.contracts import Block, MassMultipliers, UncertaintySet
+from ucm.language.contracts import MassMultipliers, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.parameter import value
 from ucm.language.robust import RobustMargin
@@ -34,17 +34,13 @@ def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
     """Return the non-negative weights of the samples, or None if the set has no samples."""
     if not any(b.carries for b in form.blocks):
         return None
-    weights = np.zeros(m)
-    for b, v in zip(form.blocks, q, strict=True):
-        _add_weights(b, v, weights)
+    weights, parts = np.zeros(m), list(zip(form.blocks, q, strict=True))
+    while parts:
+        b, v = parts.pop()
+        if b.samples is not None:
+            weights[b.samples] += abs(b.weight) * np.maximum(v, 0.0)
+        parts += [(part, v[where]) for where, part in b.parts]
     return weights
-
-
-def _add_weights(b: Block, v: Vec, weights: Vec) -> None:
-    if b.samples is not None:
-        weights[b.samples] += abs(b.weight) * np.maximum(v, 0.0)
-    for where, part in b.parts:
-        _add_weights(part, v[where], weights)
 
 
 def _matrix_chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -122,7 +118,9 @@ def bias(
     if rule == "zero" or not w.any():
         return 0.0, "zero", None
     rules = {
-        "midpoint": lambda: _midpoint(U, data, q, w),
+        "midpoint": lambda: midpoint_of(
+            U, ((leaf, x) for leaf, _, x in _summands(U, data, iter(q))), lambda x: data.space.inner(w, x)
+        ),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "min_error": lambda: least_error_bias(data, normal),
         "odds": lambda: _bias_of_odds(data, normal),
@@ -236,11 +234,6 @@ def _translation(x: Node) -> dict[str, float]:
         for kind, moved in _translation(y).items():
             total[kind] = total.get(kind, 0.0) + factor * moved
     return total
-
-
-def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    summands = ((leaf, x) for leaf, _, x in _summands(U, data, iter(q)))
-    return midpoint_of(U, summands, lambda x: data.space.inner(w, x))
 
 
 def midpoint_of(
