@@ -53,8 +53,8 @@ def of_vertices(U: Node) -> bool:
 class _Recorded(SampleMap):
     """Samples that record the directions in which a certificate asks for them."""
 
-    def __init__(self, inner: Any) -> None:
-        super().__init__(inner.X, inner.s)
+    def __init__(self, samples: SampleMap) -> None:
+        super().__init__(samples.X, samples.s)
         self.directions: list[Vec] = []
 
     def rmatvec(self, w: Vec) -> Vec:
@@ -88,11 +88,11 @@ class ColumnGenerationLowering(DistanceLowering):
         self._add(self.source.map_reduce(drawn, (step, step)))
         self.uncounted += 1
 
-    def _add(self, found: list[Any]) -> None:
+    def _add(self, parts: list[Any]) -> None:
         """Add the rows of a pass to the rows in memory."""
-        starts = np.cumsum([0, *(part[3] for part in found)])
-        places = np.concatenate([s + p[2] for s, p in zip(starts, found, strict=False)])
-        X, y = gathered([part[:2] for part in found])
+        starts = np.cumsum([0, *(part[3] for part in parts)])
+        places = np.concatenate([s + p[2] for s, p in zip(starts, parts, strict=False)])
+        X, y = gathered([part[:2] for part in parts])
         new = ~np.isin(places, self.places)
         X, y, places = X[new], y[new], np.concatenate([self.places, places[new]])
         if self.X is not None:

@@ -18,7 +18,7 @@ from ucm.compiler.out_of_core import in_blocks, lower_rows, statistics_of_rows
 from ucm.compiler.out_of_core_hulls import InMemoryHullsLowering
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import DistanceLowering, minimum_norm
-from ucm.compiler.route import check_asked, named, refusal
+from ucm.compiler.route import check_asked, refusal, requested_solvers
 from ucm.data.bound_data import Data, bind
 from ucm.data.effective_weights import (
     SAMPLE_OPTIONS,
@@ -329,7 +329,7 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver
             return False
         candidates: list[Solver[Any]] = [SMO()]
     else:
-        candidates = named(requested, MinNorm)
+        candidates = requested_solvers(requested, MinNorm)
     space = data.in_gram_space(gram)
     if not any(isinstance(s, NearestPoint) for s in candidates) or model.set.infeasibility_reason(space):
         return False
@@ -396,7 +396,7 @@ def _lower_objective(
     if not pairs:
         check_features(model)
         return (ObjectiveLowering(model, data.in_feature_space(gram), solver),)
-    if named(solver, Composite):
+    if requested_solvers(solver, Composite):
         name = solver if isinstance(solver, str) else solver.name
         raise SolverError(
             f"solver {name!r} does not take this model: it works on features, and a kernel hides "
@@ -428,8 +428,8 @@ def _lower_set(
     if data.approx is not None:
         check_features(model.set)
     model.set.dimension(data.n)
-    beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
-    requested = solver if beyond is None or named(solver, MinNorm) else "auto"
+    beyond = "auto" if solver == "auto" else solver if requested_solvers(solver, UnitNorm) else None
+    requested = solver if beyond is None or requested_solvers(solver, MinNorm) else "auto"
     if gram is not None:
         check_features(model.set)
         if model.norm != 2.0:

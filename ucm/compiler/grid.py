@@ -64,12 +64,12 @@ def _multiples(model: Objective) -> list[TermMultiple]:
     return [node for node in model.walk() if isinstance(node, TermMultiple)]
 
 
-def numbers_in(given: Any) -> list[float]:
+def numbers_in(values: Any) -> list[float]:
     """Return the numbers of a sequence; none if it is no sequence of numbers."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(values, str) or not isinstance(values, Iterable):
         return []
     try:
-        return [float(v) for v in given]
+        return [float(v) for v in values]
     except (TypeError, ValueError, OverflowError):
         return []
 

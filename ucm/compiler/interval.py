@@ -265,10 +265,10 @@ class _MovingCaps:
             joint[g.entries] = part
         return [joint]
 
-    def solution(self, found: CapSolution, tol: float) -> Solution:
+    def solution(self, point: CapSolution, tol: float) -> Solution:
         """Return the solution at a solved value, certified and recovered as by `Plan.solve`."""
-        lowering = DistanceLowering(self.at(found.c), self.data)
-        answer = Answer(self.blocks(found.q), found.w)
+        lowering = DistanceLowering(self.at(point.c), self.data)
+        answer = Answer(self.blocks(point.q), point.w)
         return Plan(lowering, ActiveSet()).certified(answer, tol)
 
 
@@ -285,15 +285,15 @@ def path_over_interval(
     monitor = Monitor(_EACH * eps, time_limit=time_limit, zero_tol=_ZERO)
     chain = HullChain(hulls.form_at(low), monitor)
 
-    def known(c: float, w: Vec) -> CapSolution | None:
+    def from_normal(c: float, w: Vec) -> CapSolution | None:
         """Return the solution at c; None if 0 lies in U."""
         return hulls.solved(c, chain.weights(), w) if w.any() else None
 
     def solved(c: float) -> CapSolution | None:
-        return known(c, chain.at([h.factor * c for h in hulls.members]))
+        return from_normal(c, chain.at([h.factor * c for h in hulls.members]))
 
     with data.overflow_guard():
-        current = known(low, chain.first(ActiveSet().coarse))
+        current = from_normal(low, chain.first(ActiveSet().coarse))
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.x))

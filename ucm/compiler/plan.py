@@ -286,15 +286,15 @@ class Plan:
             return self._solution(self.solver.name, proof, Monitor(tol), "auto")
 
     def _run_solver(
-        self, monitor: Monitor, start: Answer | None, starts: int, others: Iterator[Solver[Any]]
+        self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver[Any]]
     ) -> tuple[Solver[Any], list[Answer]]:
-        """Return the solver and its answers; if it fails, the first of the others that does not."""
+        """Return the solver and its answers; if it fails, the first fallback that does not fail."""
         solver = self.solver
         while True:
             try:
                 answers = self.lowering.run(solver, monitor, start, starts)
             except SolverError:
-                following = None if monitor.timed_out else next(others, None)
+                following = None if monitor.timed_out else next(remaining_solvers, None)
                 if following is None:
                     raise
                 solver = following
@@ -302,7 +302,7 @@ class Plan:
                 return solver, [stopped_by(answer, monitor) for answer in answers]
 
     def _run_fallbacks(
-        self, solver: Solver[Any], proof: Proof, monitor: Monitor, others: Iterator[Solver[Any]]
+        self, solver: Solver[Any], proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver[Any]]
     ) -> tuple[Solver[Any], Proof]:
         """Run the other solvers until the gap is proven or the time is over.
 
@@ -314,7 +314,7 @@ class Plan:
             and not monitor.timed_out
             and proof.answer.status not in _DONE
             and not is_proven(proof.certificate, monitor.tol)
-            and (tried := next(others, None)) is not None
+            and (tried := next(remaining_solvers, None)) is not None
         ):
             try:
                 answer = stopped_by(lowering.run(tried, monitor, proof.answer, 1)[0], monitor)
@@ -425,7 +425,7 @@ class Plan:
         """
         _RATIO.check("bound", "ratio", ratio, "leave it out for 0.99")
         check_time_limit(time_limit, "bound")
-        plan, solution = self._known("bound", solution)
+        plan, solution = self._solution_with_plan("bound", solution)
         monitor = Monitor(solution.tol, time_limit=time_limit)
         with self.data.overflow_guard():
             improved = plan._with_better_bound(solution, float(ratio), monitor)
@@ -434,7 +434,7 @@ class Plan:
             self._latest[:] = [improved]
         return improved
 
-    def _known(self, method: str, solution: Solution | None) -> tuple[Plan, Solution]:
+    def _solution_with_plan(self, method: str, solution: Solution | None) -> tuple[Plan, Solution]:
         """Return the given solution, or the latest for None, and its plan, of unchanged samples."""
         _SOLUTION.check(method, "solution", solution, "leave it out for the latest one")
         self.data.check_unchanged()
@@ -578,7 +578,7 @@ class Plan:
         >>> plan.certify_local(plan.solve()).kind
         'strict local'
         """
-        _, solution = self._known("certify_local", solution)
+        _, solution = self._solution_with_plan("certify_local", solution)
         return certify_local(self.model, self.data, solution)
 
     def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
@@ -603,7 +603,7 @@ class Plan:
                 f"verify: expected options of cvxpy.Problem.solve, got {', '.join(answers)}; certify other "
                 f"answers by plan.certify({answers[0]}=...)"
             )
-        plan, solution = self._known("verify", solution)
+        plan, solution = self._solution_with_plan("verify", solution)
         try:
             return plan.lowering.verify(solution, solution.tol, **options)
         except TypeError as error:
@@ -654,7 +654,7 @@ class Plan:
         >>> print(found[0], "-", found[0].holds)
         error, class +1: ≤ 0.2122 - no probability statement
         """
-        plan, solution = self._known("guarantees", solution)
+        plan, solution = self._solution_with_plan("guarantees", solution)
         if isinstance(plan.data, RowData):
             refuse_gathering(plan.data.source, "a bound on the errors of new data")
         return guarantees(self.model, plan.data, solution, X_test, y_test, level)

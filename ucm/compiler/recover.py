@@ -157,8 +157,8 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
         sides = [(math.copysign(1.0, b.weight), b.weight)]
         if b.classes is not None:
             sides = [(1.0, b.weight), (-1.0, -b.weight)]
-        levels = b.domain.mass_multipliers(b.map.rmatvec(-w))
-        for (label, weight), interval in zip(sides, levels, strict=True):
+        intervals = b.domain.mass_multipliers(b.map.rmatvec(-w))
+        for (label, weight), interval in zip(sides, intervals, strict=True):
             theta = _point_between(*interval)
             if theta is not None and weight != 0.0:
                 thresholds[label].append(-theta / weight)
@@ -351,7 +351,7 @@ def _histograms(X: Any, y: Any, normal: Vec, center: float, width: float) -> Vec
     edges = _edges(center, width)
     bins = np.searchsorted(edges, _scores(X, normal))
     classes = (np.maximum(side * np.asarray(y, dtype=np.float64), 0.0) for side in (1.0, -1.0))
-    return np.array([np.bincount(bins, weights, edges.size + 1) for weights in classes])
+    return np.array([np.bincount(bins, weights, edges.size + 1) for weights in classes], dtype=np.float64)
 
 
 def _scores_between(X: Any, y: Any, normal: Vec, low: float, high: float) -> tuple[Vec, Vec]:

@@ -28,7 +28,7 @@ from ucm.compiler.recover import (
     sample_weights,
     summand_points,
 )
-from ucm.compiler.route import choose, named, refusal, table, verdicts
+from ucm.compiler.route import choose, refusal, requested_solvers, table, verdicts
 from ucm.data.bound_data import Data, GramSpace, Space
 from ucm.data.linear_map import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError
@@ -292,7 +292,9 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         """True if a solve may continue with the form for 0 in U."""
         if self.beyond is None or not self.bounded:
             return False
-        if self.requested != "auto" and all(refusal(s, self.unit) for s in named(self.beyond, UnitNorm)):
+        if self.requested != "auto" and all(
+            refusal(s, self.unit) for s in requested_solvers(self.beyond, UnitNorm)
+        ):
             return False
         if self.by_rows and self.data.gram is not None:
             return self.data.gram.fits

@@ -240,7 +240,7 @@ def label(solver: Solver[Any]) -> str:
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 
 
-def named(requested: str | Solver[Any], form: type) -> list[Solver[Any]]:
+def requested_solvers(requested: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """Return the solvers of a name that take a form, in order; of an instance the instance."""
     if requested == "auto":
         return []
@@ -272,7 +272,7 @@ def choose(form: Any, requested: str | Solver[Any]) -> Solver[Any] | None:
     if requested == "auto":
         fitting = (r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form))
         return next(fitting, None)
-    candidates = named(requested, type(form))
+    candidates = requested_solvers(requested, type(form))
     for solver in candidates:
         if refusal(solver, form) is None:
             return solver
