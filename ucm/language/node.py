@@ -483,24 +483,16 @@ def _admits(hint: Any, x: Any) -> bool:
     """Return True if a value has the annotated type; an unknown annotation admits every value."""
     if hint in (float, int):  # whole numbers become floats where both are allowed
         return isinstance(x, float | int) and not isinstance(x, bool)
-    if hint is Any:
-        return True
-    if hint is None:
-        return x is None
     origin, words = get_origin(hint), get_args(hint)
-    if origin is None:
-        return not isinstance(hint, type) or isinstance(x, hint)
     if origin in (Union, UnionType):
         return any(_admits(word, x) for word in words)
     if origin is Literal:
         return x in words
-    if origin is tuple:
-        if not isinstance(x, tuple):
-            return False
-        if words[1:] == (...,):
-            return all(_admits(words[0], item) for item in x)
-        return len(x) == len(words) and all(map(_admits, words, x))
-    return not isinstance(origin, type) or isinstance(x, origin)
+    if origin is tuple and isinstance(x, tuple):
+        items = words[:1] * len(x) if words[1:] == (...,) else words
+        return len(items) == len(x) and all(map(_admits, items, x))
+    kind = origin or hint
+    return kind is Any or not isinstance(kind, type) or isinstance(x, kind)
 
 
 _WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"}
@@ -513,6 +505,8 @@ def _words(hint: Any) -> str:
         if kinds[0] == "float" and kinds[1] in ("Expression", "Param"):
             return "a real number or a Param"
         return " or ".join(map(_words, get_args(hint)))
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(get_args(hint))}"
     if get_origin(hint) is tuple:
         return f"a tuple of {_words(get_args(hint)[0])}"
     name = getattr(hint, "__name__", str(hint))

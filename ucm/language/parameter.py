@@ -125,14 +125,12 @@ class Param(Expression):
     relative: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isidentifier():
+        super().__post_init__()
+        if not self.name.isidentifier():
             raise CompositionError(
                 f"Param: the name must be a Python identifier, got {brief(self.name)}; "
                 'write for example Param("nu", 0.3)'
             )
-        if isinstance(self.value, Real) and self.value != self.value:  # a large int is no float
-            raise CompositionError(f"Param({self.name!r}): expected a number, got nan; write for example 0.3")
-        super().__post_init__()
         if self.relative and not 0.0 <= self.value <= 1.0:
             raise CompositionError(
                 f"Param({self.name!r}): a relative size is a fraction of the admissible interval, in [0, 1], "
@@ -175,7 +173,7 @@ class Range(Node):
 
     Attributes
     ----------
-    what : the name of the scalar in messages, such as "CVaR: beta"
+    name : the name of the scalar in messages, such as "CVaR: beta"
     scalar : the scalar, without ranges of its own
     low, high : the ends
     but : numbers in [low, high] outside of the range
@@ -187,7 +185,7 @@ class Range(Node):
         The value is out of range. A fraction of an admissible interval is not checked.
     """
 
-    what: str
+    name: str
     scalar: Scalar
     low: float
     high: float
@@ -201,10 +199,10 @@ class Range(Node):
         x = as_declared(self.scalar)
         if not self.low <= x <= self.high or x in self.but:
             got = with_value(self.scalar) if isinstance(self.scalar, Expression) else f"{x:.10g}"
-            raise CompositionError(f"{self.what} {self.must}, got {got}; choose another value")
+            raise CompositionError(f"{self.name} {self.must}, got {got}; choose another value")
 
 
-def within(scalar: Any, low: float, high: float, but: tuple[float, ...], what: str, must: str) -> Scalar:
+def within(scalar: Any, low: float, high: float, but: tuple[float, ...], name: str, must: str) -> Scalar:
     """Return the scalar with a range; the other parameters as for `Range`.
 
     Raises
@@ -212,15 +210,15 @@ def within(scalar: Any, low: float, high: float, but: tuple[float, ...], what: s
     CompositionError
         The argument is no scalar, or out of range.
     """
-    number = scalar if isinstance(scalar, Expression) else as_number(scalar, what)
+    number = scalar if isinstance(scalar, Expression) else as_number(scalar, name)
     bare = number.without_ranges() if isinstance(number, Expression) else number
-    return held(number, Range(what, bare, low, high, but, must))
+    return with_range(number, Range(name, bare, low, high, but, must))
 
 
-def held(scalar: Scalar, own: Range) -> Scalar:
+def with_range(scalar: Scalar, limits: Range) -> Scalar:
     """Return the scalar with one more range, which may be about another scalar; a number stays as it is."""
     if isinstance(scalar, Expression):
-        return replace(scalar, ranges=(*scalar.ranges, own))
+        return replace(scalar, ranges=(*scalar.ranges, limits))
     return scalar
 
 
@@ -443,15 +441,15 @@ def is_zero(x: Any) -> bool:
     return as_factor(x) == 0.0
 
 
-def named(scalar: Scalar, what: str) -> str:
+def named(scalar: Scalar, noun: str) -> str:
     """Return `the cap eta = 0.1`, or `the cap 0.1` for a constant."""
     name = f"{scalar.name} = " if isinstance(scalar, Expression) else ""
-    return f"the {what} {name}{as_declared(scalar):.6g}"
+    return f"the {noun} {name}{as_declared(scalar):.6g}"
 
 
-def subject(scalar: Scalar, what: str) -> str:
+def subject(scalar: Scalar, noun: str) -> str:
     """Return the subject of a statement about the range: the name of a scalar, or `the cap`."""
-    return scalar.name if isinstance(scalar, Expression) else f"the {what}"
+    return scalar.name if isinstance(scalar, Expression) else f"the {noun}"
 
 
 # --- the size of a set -----------------------------------------------------------------------------

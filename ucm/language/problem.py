@@ -102,8 +102,8 @@ def _(U: Hull, d: Direction) -> str:
     if isinstance(U.weights, KLBall) and not halves:
         N = LATEX.sub("m", U.samples.subscript(LATEX))
         mean = rf"\frac{{1}}{{{LATEX.scalar(U.weights.alpha)} {N}}}"
-        inner = _sum_over(U.samples, rf"\exp(\frac{{{g}}}{{\tau}})")
-        return rf"\min_{{\tau > 0}} \tau \log({mean} {inner})"
+        total = _sum_over(U.samples, rf"\exp(\frac{{{g}}}{{\tau}})")
+        return rf"\min_{{\tau > 0}} \tau \log({mean} {total})"
     if isinstance(U.weights, CappedSimplex) and not halves:
         # the dual of max sum q_i g_i over 0 <= q <= cap, sum q = 1
         rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))

@@ -173,8 +173,8 @@ def _array(rows: list[Any]) -> Any:
 
 def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[int]) -> Any:
     """Return a CSR matrix, whose parts `Node` compares with each other."""
-    whole = all(type(k) is int and 0 <= k <= _LARGEST for k in (*shape, *indices, *indptr))
-    if not whole or len(shape) != 2 or len(indptr) != shape[0] + 1:  # before a large array is made
+    valid = all(type(k) is int and 0 <= k <= _LARGEST for k in (*shape, *indices, *indptr))
+    if not valid or len(shape) != 2 or len(indptr) != shape[0] + 1:  # before a large array is made
         raise CompositionError(
             "from_json: expected whole numbers from 0 on in the shape, indices and row pointers of a sparse "
             f"matrix, one row pointer more than rows, got the shape {brief(shape)}; write it with "

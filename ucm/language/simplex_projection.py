@@ -1,4 +1,4 @@
-"""Projections on `{0 <= q <= caps, sum q = mass}`, and Jacobians of projections."""
+"""Projections on `{0 <= q <= caps, sum q = total}`, and Jacobians of projections."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ def round_violation(violation: float) -> float:
 
 
 # --- caps ------------------------------------------------------------------------------------------
-def soft_to_mass(v: Vec, mass: float) -> Vec:
-    """Return the nearest point with `||q||_1 <= mass`: a soft threshold. Its level is the root of a piecewise
-    linear function, by Newton's method: Cominetti, Mascarenhas and Silva (2014), A Newton's method for the
-    continuous quadratic knapsack problem."""
+def soft_to_mass(v: Vec, total: float) -> Vec:
+    """Return the nearest point with `||q||_1 <= total`, a soft threshold.
+
+    The threshold is the root of a piecewise linear function, by Newton's method: Cominetti, Mascarenhas and
+    Silva (2014), A Newton's method for the continuous quadratic knapsack problem.
+    """
     size = np.abs(vector(v))
-    if size.sum() <= mass:
+    if size.sum() <= total:
         return vector(v).copy()
-    if mass <= 0.0:
+    if total <= 0.0:
         return np.zeros(size.size)
-    ref, shift = native.threshold(size, np.inf, mass)
+    ref, shift = native.threshold(size, np.inf, total)
     return np.sign(v) * np.maximum((size - ref) - shift, 0.0)
 
 
@@ -49,15 +51,15 @@ def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
     return np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))]), at
 
 
-def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
-    """Return `clip(v - theta, 0, caps)` with the theta at which it has this mass."""
+def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
+    """Return `clip(v - theta, 0, caps)` with the theta at which it has this total."""
     sums, at = kinks(v, caps)
-    k = min(max(int(np.searchsorted(sums, mass)), 1), at.size - 1)
+    k = min(max(int(np.searchsorted(sums, total)), 1), at.size - 1)
     theta = 0.5 * (at[k - 1] + at[k])
     free, full = (v > theta) & (v - caps < theta), v - caps >= theta
     if free.any():  # the linear piece, without the rounding of the sums or of large entries
         v = v - v[free][0]
-        theta = v[free].mean() - (mass - caps[full].sum()) / np.count_nonzero(free)
+        theta = v[free].mean() - (total - caps[full].sum()) / np.count_nonzero(free)
     return np.clip(v - theta, 0.0, caps)
 
 

@@ -236,18 +236,11 @@ class Penalty(Term):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
         names = cls._names
-        unknown = [k for k in kwargs if k not in names]
-        if len(args) > len(names) or unknown:
-            got = unknown[0] if unknown else repr(args[len(names)])
-            takes = f"takes {', '.join(names)}" if names else "takes nothing"
-            if not unknown and not isinstance(args[len(names)], str):
-                raise CompositionError(
-                    f"{cls.__name__}: {takes}, got {got} too; its weight is a factor: write "
-                    f"lam * {cls.__name__}({', '.join(names)})"
-                )
+        if len(args) > len(names) or not kwargs.keys() <= set(names):
+            got = ", ".join([*map(repr, args), *(f"{name}={x!r}" for name, x in kwargs.items())])
             raise CompositionError(
-                f"{cls.__name__}: {takes}, got {got}; a penalty is of w, never of the bias b "
-                "(a shift of the features would change the classifier)"
+                f"{cls.__name__}: takes {', '.join(names) or 'nothing'}, got {got}; its weight is a factor: "
+                f"write lam * {cls.__name__}({', '.join(names)}), a penalty of w, never of the bias b"
             )
         return super().__new__(cls)
 

@@ -17,7 +17,7 @@ from typing import Any
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
-from ucm.language.parameter import Expression, Range, Scalar, held, within
+from ucm.language.parameter import Expression, Range, Scalar, with_range, within
 from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode
@@ -181,7 +181,7 @@ def SpectralRisk(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySe
     total = sum(weights[1:], weights[0])
     one = Range("SpectralRisk: the weights", total, 1.0 - 1e-9, 1.0 + 1e-9, (), "must add up to 1")
     pairs = zip(weights, betas, strict=True)
-    return functools.reduce(operator.add, [held(c, one) * CVaR(samples, beta) for c, beta in pairs])
+    return functools.reduce(operator.add, [with_range(c, one) * CVaR(samples, beta) for c, beta in pairs])
 
 
 def Wasserstein(

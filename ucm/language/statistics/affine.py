@@ -199,7 +199,7 @@ def _vector_term(x: Any) -> VectorNode | None:
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
-        return as_vector(x, "a statistic")
+        return as_vector(x, "a statistic")  # type: ignore[arg-type]
     return None
 
 

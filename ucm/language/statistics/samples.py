@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,8 @@ from ucm.data.maps import SampleMap, centered_map
 from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, brief
-from ucm.language.contracts import FeatureNode
+from ucm.language.contracts import FeatureNode, SampleWeights
 from ucm.language.node import Arithmetic, Node, Notation, RotationInvariant, source
-from ucm.language.sample_weights import SampleWeights
 from ucm.language.statistics.affine import MatrixNode, VectorNode
 
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
@@ -115,7 +114,7 @@ class Samples(SampleNode, RotationInvariant):
     Hull(pos.group('A'))
     """
 
-    kind: str
+    kind: Literal["pos", "neg", "signed"]
     label: Any = None
 
     def __post_init__(self) -> None:
@@ -128,11 +127,6 @@ class Samples(SampleNode, RotationInvariant):
                 "group for each label, as Hull(pos.group('A')) | Hull(pos.group('B'))"
             )
         super().__post_init__()
-        if self.kind not in _SIGN:
-            raise CompositionError(
-                f"Samples: expected one of {', '.join(_SIGN)}, got {brief(self.kind)}; "
-                "use ucm.pos, ucm.neg or ucm.signed"
-            )
 
     def group(self, label: str | float) -> Samples:
         """Return the samples whose group is `label`: of the labels `subgroup` that `ucm.compile` and
