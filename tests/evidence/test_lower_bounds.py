@@ -84,7 +84,7 @@ def test_the_point_of_an_ellipsoid_nearest_to_0_from_inside(n: int) -> None:
         w = w / np.linalg.norm(w)
         assert_allclose(bound, np.linalg.norm(F.T @ w) - c @ w, rtol=1e-6, atol=1e-9)
         assert bound <= (np.linalg.norm(W @ F, axis=1) - W @ c).min() + 1e-12
-    assert nearest_on_ellipsoid(F @ F.T, 3.0 * F @ W[0])[0] == -np.inf
+    assert nearest_on_ellipsoid(np.eye(n), 3.0 * W[0])[0] == -np.inf
 
 
 def affine(X: np.ndarray, y: np.ndarray, eta: float) -> float:

@@ -189,8 +189,9 @@ class PointsAndBalls:
     def completed(self, rule: AffineRule | None) -> LowerBoundProof:
         """Return the rule of the hulls beside those of the balls, block by block."""
         q, V = [v.copy() for v in self.q], [S.copy() for S in self.V]
-        for k, at, rows in self.owner if rule is not None else ():
-            q[k][at], V[k][at] = rule.q[rows], rule.V[rows]
+        if rule is not None:
+            for k, at, rows in self.owner:
+                q[k][at], V[k][at] = rule.q[rows], rule.V[rows]
         return LowerBoundProof("rule", [q], slopes=V)
 
 
