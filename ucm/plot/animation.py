@@ -16,8 +16,7 @@ from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
 from ucm.plot.outline import Frame
 from ucm.plot.path import path_over
-from ucm.plot.plane import feature_names, plane_of
-from ucm.plot.problem import Problem
+from ucm.plot.problem import Problem, feature_names, plane_of
 from ucm.plot.sets import PANELS, SetDisplay
 from ucm.plot.style import Display, palette, pyplot
 

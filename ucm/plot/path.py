@@ -19,7 +19,7 @@ from ucm.evidence.relative_sizes import admissible, intervals_of, resolved
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.plot.plane import feature_names
+from ucm.plot.problem import feature_names
 from ucm.plot.style import LINES, Display, palette
 
 if TYPE_CHECKING:

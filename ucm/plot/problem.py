@@ -1,4 +1,4 @@
-"""The subject of a picture: a declared model, bound samples and its solution."""
+"""The subject of a picture: a declared model, bound samples, its solution, and the plane of the picture."""
 
 from __future__ import annotations
 
@@ -7,16 +7,137 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.bound_data import Data, bind
+from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, brief
 from ucm.evidence.relative_sizes import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.plot.plane import feature_names
+
+_WAYS = (
+    'plane="normal" (w and the direction of largest variance orthogonal to w) or plane=P, a (2, n) array of '
+    "directions"
+)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Two orthonormal directions of R^n with their names.
+
+    Attributes
+    ----------
+    P : (2, n)
+    labels : of the two axes
+    """
+
+    P: NDArray[np.float64]
+    labels: tuple[str, str]
+
+    def contains(self, w: Vec) -> bool:
+        """True if w lies in the plane, so that the hyperplane is a line in the picture."""
+        return float(np.hypot(*(self.P @ w))) >= (1.0 - 1e-6) * float(np.linalg.norm(w))
+
+
+def feature_names(X: Any, names: Any = None) -> list[str] | None:
+    """Return the given names, or those of a data frame; None if the features have no names."""
+    columns = getattr(X, "columns", None) if names is None else names
+    if columns is None or not all(isinstance(c, str) for c in columns):
+        return None
+    return [str(c) for c in columns]
+
+
+def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
+    """Return the plane of the argument `plane`.
+
+    Parameters
+    ----------
+    plane : None, "features", "normal" or (2, n) array
+        None is "features", for samples with two features.
+    w : the normal
+
+    Raises
+    ------
+    ParameterError
+        The number of features is not two and no plane is given; a plane of rank 1, of another shape or not
+        finite; w = 0.
+    """
+    n = data.n
+    if plane is None or (isinstance(plane, str) and plane == "features"):
+        if n != 2:
+            raise ParameterError(
+                f"{who}: a picture has two axes, and the samples have {n} features; "
+                + ("add a feature" if n == 1 else f"give {_WAYS}")
+            )
+        return Plane(np.eye(2), ("$x_1$", "$x_2$") if names is None else (names[0], names[1]))
+    if isinstance(plane, str):
+        if plane != "normal":
+            raise ParameterError(f'{who}: plane is "features", {_WAYS}; got {brief(plane)}')
+        return _normal_plane(data, w, who)
+    try:
+        A = np.asarray(plane, dtype=np.float64)
+    except (TypeError, ValueError):
+        A = np.zeros(0)
+    if A.shape != (2, n) or not np.isfinite(A).all():
+        raise ParameterError(
+            f"{who}: plane is a (2, {n}) array of finite numbers, its rows two directions among the {n} "
+            f"features, got {brief(plane)}"
+        )
+    if np.linalg.matrix_rank(A / np.maximum(np.linalg.norm(A, axis=1, keepdims=True), 1e-300)) < 2:
+        raise ParameterError(
+            f"{who}: the rows of plane span a line and no plane, {brief(plane)}; give two directions that "
+            "are not multiples of each other"
+        )
+    Q, R = np.linalg.qr(A.T)
+    P = (Q * np.sign(np.diag(R))).T
+    return Plane(P, (_direction_name(P[0], names, "$u_1$"), _direction_name(P[1], names, "$u_2$")))
+
+
+def _direction_name(u: Vec, names: list[str] | None, default: str) -> str:
+    """Return the name of the feature whose axis u is, or the default."""
+    support = np.flatnonzero(np.abs(u) > 1e-12)
+    if support.size != 1 or u[support[0]] < 0.0:
+        return default
+    return f"$x_{{{support[0] + 1}}}$" if names is None else names[support[0]]
+
+
+def _normal_plane(data: Data, w: Vec | None, who: str) -> Plane:
+    """Return the plane of w and the direction of largest variance orthogonal to w."""
+    n, m = data.n, data.m
+    if n == 1 or w is None or w.size != n or not np.any(w):
+        raise ParameterError(
+            f'{who}: plane="normal" needs a normal w != 0 among two features or more, got {brief(w)} and {n} '
+            "features; give a (2, n) array"
+        )
+    u = w / np.linalg.norm(w)
+    mean = np.asarray(data.X.mean(axis=0)).ravel()
+
+    def project(v: Vec) -> Vec:
+        return v - (v @ u) * u
+
+    def covariance(v: Vec) -> Vec:
+        """Return the covariance matrix, restricted to the complement of w, times v."""
+        v = project(np.ravel(v))
+        z = np.asarray(data.X @ v).ravel() - float(mean @ v)
+        return project(np.asarray(data.X.T @ z).ravel() - mean * float(z.sum())) / m
+
+    v, note = project(np.random.default_rng(0).standard_normal(n)), ""
+    squares = data.X.multiply(data.X) if hasattr(data.X, "multiply") else data.X**2
+    along_w = float(np.asarray(data.X @ u).ravel().var())
+    remaining = float(squares.sum()) / m - float(mean @ mean) - along_w
+    if n > 2 and remaining > 0.0:
+        options: dict[str, Any] = {"matvec": covariance, "dtype": np.float64}
+        lanczos: dict[str, Any] = {"k": 1, "v0": v, "tol": 1e-4}
+        values, vectors = eigsh(LinearOperator((n, n), **options), **lanczos)
+        v, note = project(vectors[:, 0]), f", {values[0] / remaining:.0%} of the remaining variance"
+    v /= np.linalg.norm(v)
+    v = v if v[np.argmax(np.abs(v))] > 0.0 else -v
+    return Plane(np.vstack([u, v]), ("along $w$", rf"orthogonal to $w${note}"))
+
 
 MAX_SAMPLES = 4000
 """The largest number of samples that a picture shows."""
