@@ -53,7 +53,7 @@ def of_vertices(U: Node) -> bool:
 class _Recorded(SampleMap):
     """Samples that record the directions in which a certificate asks for them."""
 
-    def __init__(self, samples: SampleMap) -> None:
+    def __init__(self, samples: Any) -> None:
         super().__init__(samples.X, samples.s)
         self.directions: list[Vec] = []
 
