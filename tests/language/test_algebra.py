@@ -246,7 +246,7 @@ def test_numpy_matrices_and_sparse_vectors_never_loop_over_entries() -> None:
 def test_samples_have_their_own_operators_only() -> None:
     assert pos.mean.samples is pos and pos.cov.samples is pos
     with pytest.raises(CompositionError, match="expected one of pos, neg, signed, got 'all'"):
-        type(pos)("all")
+        type(pos)("all")  # type: ignore[arg-type]
     assert pos != neg and pos == type(pos)("pos") and hash(pos) == hash(type(pos)("pos"))
 
 

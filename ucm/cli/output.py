@@ -26,7 +26,7 @@ from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
 from ucm.plot import ConvergenceDisplay, SetDisplay
 
-Row = dict[str, Any]
+Row = dict
 
 _FORMATS = {"gap": ".1e", "accuracy": ".1%", "seconds": ".2g"}
 _STYLE = """

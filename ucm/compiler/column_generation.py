@@ -54,7 +54,8 @@ class _Recorded(SampleMap):
     """Samples that record the directions in which a certificate asks for them."""
 
     def __init__(self, samples: Any) -> None:
-        super().__init__(samples.X, samples.s)
+        signs: Any = samples.s
+        super().__init__(samples.X, signs)
         self.directions: list[Vec] = []
 
     def rmatvec(self, w: Vec) -> Vec:
@@ -75,7 +76,7 @@ class ColumnGenerationLowering(DistanceLowering):
     uncounted : passes that no solve has counted
     """
 
-    def __init__(self, model: RobustMargin, moments: Data, requested: str | Solver[Any] = "auto") -> None:
+    def __init__(self, model: RobustMargin, moments: Data, requested: str | Solver = "auto") -> None:
         source: Any = moments.source
         self.model, self.moments, self.requested, self.source = model, moments, requested, source
         self.X: Any = None
@@ -88,7 +89,7 @@ class ColumnGenerationLowering(DistanceLowering):
         self._add(self.source.map_reduce(drawn, (step, step)))
         self.uncounted += 1
 
-    def _add(self, parts: list[Any]) -> None:
+    def _add(self, parts: list) -> None:
         """Add the rows of a pass to the rows in memory."""
         starts = np.cumsum([0, *(part[3] for part in parts)])
         places = np.concatenate([s + p[2] for s, p in zip(starts, parts, strict=False)])

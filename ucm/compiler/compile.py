@@ -72,7 +72,7 @@ def compile(
     y: Any = None,
     *,
     kernel: str | Callable[..., Any] | None = None,
-    solver: str | Solver[Any] = "auto",
+    solver: str | Solver = "auto",
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
     subgroup: Any = None,
@@ -147,9 +147,9 @@ def _compile_within(
     X: Any,
     y: Any,
     kernel: Any,
-    solver: str | Solver[Any],
-    of_samples: dict[str, Any],
-    of_kernel: dict[str, Any],
+    solver: str | Solver,
+    of_samples: dict,
+    of_kernel: dict,
 ) -> Plan:
     """Compile a model; the intervals of its relative sizes have a time limit."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
@@ -166,8 +166,8 @@ def bound(
     X: Any,
     y: Any,
     kernel: Any,
-    of_samples: dict[str, Any],
-    of_kernel: dict[str, Any],
+    of_samples: dict,
+    of_kernel: dict,
 ) -> tuple[Data, Gram | None]:
     """Return the bound samples, in memory or block by block, and the Gram matrix of a kernel or None.
 
@@ -191,7 +191,7 @@ def bound(
     return bound_rows(model, rows, weight, kernel, of_kernel), None
 
 
-def row_features(model: str, rows: RowSource, kernel: Any, options: dict[str, Any]) -> KernelFeatures:
+def row_features(model: str, rows: RowSource, kernel: Any, options: dict) -> KernelFeatures:
     """Return the approximate kernel features of rows, drawn from some of the rows.
 
     Raises
@@ -214,7 +214,7 @@ def bound_rows(
     rows: RowSource,
     class_weight: ClassWeight,
     kernel: Any,
-    options: dict[str, Any],
+    options: dict,
 ) -> Data:
     """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
 
@@ -238,7 +238,7 @@ def bound_rows(
     return data
 
 
-def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
+def with_kernel(kernel: Any, data: Data, options: dict) -> tuple[Data, Gram | None]:
     """Return the samples, and the Gram matrix of the kernel or None.
 
     There is no Gram matrix without a kernel; its entries are computed on demand. Approximate kernel features
@@ -254,7 +254,7 @@ def with_kernel(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data,
     return data.in_features(features_of(kernel, data.X, data.weighing.samples, options)), None
 
 
-def check_no_options(options: dict[str, Any]) -> None:
+def check_no_options(options: dict) -> None:
     """Raise `ParameterError` for options of a kernel if there is no kernel, and for unknown options."""
     if options:
         of_kernel = ", ".join(word for word in options if word in KERNEL_OPTIONS)
@@ -266,7 +266,7 @@ def check_no_options(options: dict[str, Any]) -> None:
         raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
 
 
-def _kernel(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]) -> tuple[Kernel, int]:
+def _kernel(kernel: Any, X: Any, weights: Vec | None, options: dict) -> tuple[Kernel, int]:
     """Return the kernel and the memory limit of the options.
 
     Raises
@@ -284,7 +284,7 @@ def _kernel(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]) -
     return resolved, limit
 
 
-def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]) -> KernelFeatures:
+def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict) -> KernelFeatures:
     """Return the approximate kernel features of the option `kernel_approx` for the samples X.
 
     Raises as `with_kernel` and `ucm.data.kernel_features.approximation`.
@@ -318,7 +318,7 @@ def in_span(model: RobustMargin, data: Data) -> Gram | None:
     return Gram(Kernel("linear"), data.X) if uses_dense_vectors else None
 
 
-def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver[Any]) -> bool:
+def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver) -> bool:
     """True if a solver takes rows of the Gram matrix on demand, in place of coordinates.
 
     Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
@@ -327,7 +327,7 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver
     if requested == "auto":
         if gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
             return False
-        candidates: list[Solver[Any]] = [SMO()]
+        candidates: list[Solver] = [SMO()]
     else:
         candidates = requested_solvers(requested, MinNorm)
     space = data.in_gram_space(gram)
@@ -345,7 +345,7 @@ def plan_of(
     model: RobustMargin | Objective,
     data: Data,
     gram: Gram | None,
-    solver: str | Solver[Any],
+    solver: str | Solver,
     time_limit: float = math.inf,
     began: float | None = None,
 ) -> Plan:
@@ -378,8 +378,8 @@ def plan_of(
 
 
 def _lower_objective(
-    model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
-) -> tuple[Lowering[Any], ...]:
+    model: Objective, data: Data, gram: Gram | None, solver: str | Solver
+) -> tuple[Lowering, ...]:
     """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, then a problem in w.
 
     With a kernel, w has the coordinates of the span of the samples.
@@ -421,9 +421,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     return (loss.p, C, lam, c) if c.all() else None
 
 
-def _lower_set(
-    model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
-) -> DistanceLowering:
+def _lower_set(model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver) -> DistanceLowering:
     """Return the lowering of a set, over features, coordinates of the span, or inner products."""
     if data.approx is not None:
         check_features(model.set)
@@ -454,7 +452,7 @@ def solve(
     y: Any = None,
     *,
     kernel: str | Callable[..., Any] | None = None,
-    solver: str | Solver[Any] = "auto",
+    solver: str | Solver = "auto",
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:

@@ -54,7 +54,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         known: KnownRadius,
         declared: RobustMargin,
         data: Data,
-        requested: str | Solver[Any] = "auto",
+        requested: str | Solver = "auto",
     ) -> None:
         self.model, self.declared, self.data, self.requested = known.model, declared, data, requested
         self.problem, self.known = NormProblem(hulls_by_lam(declared), data), known.w

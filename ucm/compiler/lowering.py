@@ -186,7 +186,7 @@ class Lowering(ABC, Generic[Form]):
     model: Any  # a RobustMargin or an Objective, narrowed below
     data: Data
     form: Form
-    requested: str | Solver[Any]
+    requested: str | Solver
     gram: Gram | None = None
     factor: float = 1.0
     bias_rules: tuple[str, ...] = BIAS_RULES
@@ -216,7 +216,7 @@ class Lowering(ABC, Generic[Form]):
         """Return the lines of `explain(verbose)` about the other form; none by default."""
         return []
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
         """Return the lowering that replaces this lowering, or None, the default.
 
         A plan asks before a solve, with the proof None, and after a solve.
@@ -282,7 +282,7 @@ class Lowering(ABC, Generic[Form]):
         """Compare a solution with the reference problem; `tol` is the relative gap of the solution."""
 
 
-def judge(lowering: Lowering[Any], proof: Proof, solver: str, monitor: Monitor) -> Verdict:
+def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Verdict:
     """Return the status of an answer: the verdict of the lowering, or else by the gap.
 
     Raises

@@ -104,7 +104,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         self,
         model: Objective,
         data: Data,
-        requested: str | Solver[Any] = "auto",
+        requested: str | Solver = "auto",
         bias_rules: tuple[str, ...] = ("auto",),
     ) -> None:
         self.model, self.data, self.requested, self.bias_rules = model, data, requested, bias_rules
@@ -242,7 +242,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         terms: tuple[float, float, float, Vec],
         data: Data,
         gram: Gram | None,
-        requested: str | Solver[Any] = "auto",
+        requested: str | Solver = "auto",
     ) -> None:
         self.model, self.data, self.gram, self.requested = model, data, gram, requested
         p, C, lam, weights = terms

@@ -110,9 +110,7 @@ def _has_hulls_and_moments(model: RobustMargin) -> bool:
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
-def lower_rows(
-    model: RobustMargin | Objective, data: Data, solver: str | Solver[Any]
-) -> Lowering[Any] | None:
+def lower_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver) -> Lowering | None:
     """Return the lowering of a model over rows, after the pass of `statistics_of_rows`.
 
     None if the means and covariances of all rows are all that it needs.
@@ -122,7 +120,7 @@ def lower_rows(
     DataError
         No solver takes so many features.
     """
-    lowering: Lowering[Any]
+    lowering: Lowering
     if isinstance(model, Objective):
         terms: Any = loss_terms(model)
         lowering = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]

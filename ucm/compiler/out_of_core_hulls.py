@@ -143,7 +143,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
 
-    def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver[Any] = "auto") -> None:
+    def __init__(self, model: RobustMargin, rows: RowData, requested: str | Solver = "auto") -> None:
         self.model, self.requested, self.data, self.rows = model, requested, rows, rows
         self.form = row_hulls(model, rows)
         refuse_squares(rows.scale, "hulls of rows")
@@ -258,7 +258,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
             height = form.balls[form.of[c]][0].conjugate(s[mask])
             slack[form.of[c]] += scale[mask] @ height - row_proof.heights[c]
 
-        def build(v: Any) -> list[Any]:
+        def build(v: Any) -> list:
             rows = [v >= 0.0, *(scale[mask] @ v[mask] == weight_sum for mask, weight_sum in left)]
             for k, (loss, _) in enumerate(form.balls):
                 mask = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
@@ -288,7 +288,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
         """The lowering over samples in memory."""
         return DistanceLowering(self.model, self.data)
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
         if proof is None:  # an observer sees the iterations of a solver in memory
             watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
             return self.memory if watched or monitor.max_iter is not None else None

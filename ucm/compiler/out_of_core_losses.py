@@ -44,9 +44,9 @@ class Terms(NamedTuple):
 
     losses: tuple[ConvexLoss, ...]
     subtracted_losses: tuple[ConvexLoss, ...]
-    penalties: tuple[Any, ...]
-    subtracted_penalties: tuple[Any, ...]
-    start: tuple[Any, ...]
+    penalties: tuple
+    subtracted_penalties: tuple
+    start: tuple
 
 
 def loss_terms(model: Objective) -> Terms | None:
@@ -119,7 +119,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         model: Objective,
         terms: Terms,
         data: RowData,
-        requested: str | Solver[Any] = "auto",
+        requested: str | Solver = "auto",
     ) -> None:
         self.model, self.requested, self.bias_rules = model, requested, ("auto",)
         self.data = self.rows = data

@@ -111,10 +111,10 @@ class LazyVector(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return repr(self._found) if self.known else f"LazyVector(size={self.size})"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         return {**vars(self), "_make": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict) -> None:
         vars(self).update(state)
 
 

@@ -60,7 +60,7 @@ class Path(Sequence[Solution]):
     features: tuple[str, ...] | None = None
     over: IntervalPath | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}
 
     def at(self, value: float) -> InterpolatedPoint:
@@ -120,7 +120,7 @@ class Path(Sequence[Solution]):
             return tuple(self.solutions[index])
         return self.solutions[index]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict]:
         """Return one row for each solution: value, objective, proof, features and samples used, cost."""
         return [
             {
@@ -180,7 +180,7 @@ def path(
     between: Sequence[float] | None = None,
     on_empty: str = "raise",
     kernel: str | Callable[..., Any] | None = None,
-    solver: str | Solver[Any] = "auto",
+    solver: str | Solver = "auto",
     progress: Callable[[int, Solution], object] | None = None,
     time_limit: float | None = None,
     **options: Any,
@@ -337,7 +337,7 @@ def solve_in_turn(
     """
     solutions: dict[int, Solution] = {}
     start: Solution | None = None
-    sessions: dict[str, Solver[Any]] = {}
+    sessions: dict[str, Solver] = {}
     for place, value in grid:
         plan = compiled(value)
         if plan is None:
@@ -358,7 +358,7 @@ def solve_in_turn(
 
 
 def _over_all(
-    model: RobustMargin | Objective, X: Any, y: Any, name: str, options: dict[str, Any], eps: float | None,
+    model: RobustMargin | Objective, X: Any, y: Any, name: str, options: dict, eps: float | None,
     between: Any, progress: Callable[[int, Solution], object] | None, time_limit: TimeLimit | None,
 ) -> tuple[Data, IntervalPath]:  # fmt: skip
     """Return the samples and the path over an interval, once its options are known to be valid."""
@@ -383,7 +383,7 @@ def _over_all(
 
 
 def _grid(
-    model: RobustMargin | Objective, options: dict[str, Any], n_values: int | None
+    model: RobustMargin | Objective, options: dict, n_values: int | None
 ) -> tuple[list[str], list[float]]:
     """Return the parameter among the options, taken out of them, and its values; none with `n_values`."""
     params = model.params()

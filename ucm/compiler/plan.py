@@ -92,10 +92,10 @@ class Plan:
     declared_values : the declared parameters that the data convert, as lam to a radius
     """
 
-    lowering: Lowering[Any]
-    solver: Solver[Any]
+    lowering: Lowering
+    solver: Solver
     setup_time: float = 0.0
-    alternatives: tuple[Lowering[Any], ...] = ()
+    alternatives: tuple[Lowering, ...] = ()
     declared_values: Mapping[str, float] = field(default_factory=dict)
     _latest: list[Solution] = field(default_factory=list, init=False, compare=False)
 
@@ -181,7 +181,7 @@ class Plan:
         trace: int | None = None,
         warm_start: Solution | None = None,
         n_starts: int = 1,
-        callback: Callable[[dict[str, Any]], object] | None = None,
+        callback: Callable[[dict], object] | None = None,
         verbose: bool = False,
         bias_rule: str = "auto",
         bound: bool = True,
@@ -286,8 +286,8 @@ class Plan:
             return self._solution(self.solver.name, proof, Monitor(tol), "auto")
 
     def _run_solver(
-        self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver[Any]]
-    ) -> tuple[Solver[Any], list[Answer]]:
+        self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver]
+    ) -> tuple[Solver, list[Answer]]:
         """Return the solver and its answers; if it fails, the first fallback that does not fail."""
         solver = self.solver
         while True:
@@ -302,8 +302,8 @@ class Plan:
                 return solver, [stopped_by(answer, monitor) for answer in answers]
 
     def _run_fallbacks(
-        self, solver: Solver[Any], proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver[Any]]
-    ) -> tuple[Solver[Any], Proof]:
+        self, solver: Solver, proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver]
+    ) -> tuple[Solver, Proof]:
         """Run the other solvers until the gap is proven or the time is over.
 
         Each solver starts from the best answer. Return the solver of the best proof, and the proof.
@@ -662,7 +662,7 @@ class Plan:
     @classmethod
     def of(
         cls,
-        lowerings: tuple[Lowering[Any], ...],
+        lowerings: tuple[Lowering, ...],
         began: float,
         declared_values: Mapping[str, float] | None = None,
     ) -> Plan:

@@ -43,7 +43,7 @@ def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
     return weights
 
 
-def _matrix_chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _matrix_chains(node: Node, chain: tuple = ()) -> Iterator[tuple[str, tuple]]:
     """Yield for every leaf of samples its kind and the matrices above the leaf, outermost first."""
     if isinstance(node, Samples):
         yield node.kind, chain
@@ -198,7 +198,7 @@ def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, 
 
 def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
     """Return the class points from the summands and their contributions to the sum."""
-    point: dict[str, Any] = {}
+    point: dict = {}
     for leaf, x in summands:
         kinds = kinds_of(leaf)
         if len(kinds) > 1 or kinds == {"signed"}:

@@ -205,8 +205,8 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         self,
         model: RobustMargin,
         data: Data,
-        requested: str | Solver[Any] = "auto",
-        beyond: str | Solver[Any] | None = "auto",
+        requested: str | Solver = "auto",
+        beyond: str | Solver | None = "auto",
     ) -> None:
         self.model, self.data, self.requested, self.beyond = model, data, requested, beyond
         self.image = self.form = minimum_norm(model, data)
@@ -308,7 +308,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         further = SphereLowering(self, self.regime.floor)
         return [f"0 in U    {further.problem}", *further.describe_other(solver, verbose)]
 
-    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+    def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
         if self.beyond is None:
             return None
         floor = None

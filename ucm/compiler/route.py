@@ -121,7 +121,7 @@ class Route:
     afterwards : True for the forms that the solver takes as a fallback
     """
 
-    solver: Solver[Any]
+    solver: Solver
     purpose: str
     automatic: Callable[[Any], bool] = _always
     fallback: str | None = "clarabel"
@@ -234,13 +234,13 @@ _WORDS = {
 }
 
 
-def label(solver: Solver[Any]) -> str:
+def label(solver: Solver) -> str:
     """Return the name of a solver with the name of its inner solver."""
     inside = solver.inner if isinstance(solver, DCA | OutOfCoreActiveSet) else None
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 
 
-def requested_solvers(requested: str | Solver[Any], form: type) -> list[Solver[Any]]:
+def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
     """Return the solvers of a name that take a form, in order; of an instance the instance."""
     if requested == "auto":
         return []
@@ -249,7 +249,7 @@ def requested_solvers(requested: str | Solver[Any], form: type) -> list[Solver[A
     return [r.solver for r in ROUTES if r.solver.name == requested and form in r.solver.takes]
 
 
-def refusal(solver: Solver[Any], form: Any) -> str | None:
+def refusal(solver: Solver, form: Any) -> str | None:
     """Return the reason for which a solver does not take the form; None if it does."""
     rows = isinstance(form, MinNorm) and isinstance(form.space, GramSpace)
     if rows and not isinstance(solver, NearestPoint):
@@ -257,7 +257,7 @@ def refusal(solver: Solver[Any], form: Any) -> str | None:
     return solver.refuse(form)
 
 
-def choose(form: Any, requested: str | Solver[Any]) -> Solver[Any] | None:
+def choose(form: Any, requested: str | Solver) -> Solver | None:
     """Return the solver of a form: the first row of `ROUTES` that fits, or the solver asked for.
 
     None if the solver asked for takes another form, or no row is automatic.
@@ -286,7 +286,7 @@ def choose(form: Any, requested: str | Solver[Any]) -> Solver[Any] | None:
     return None
 
 
-def fallbacks(form: Any, chosen: Solver[Any], requested: str | Solver[Any]) -> Iterator[Solver[Any]]:
+def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
     """Yield the solvers that continue one after another from an answer without proof.
 
     A solver asked for by name has none. A fallback that does not take the form is left out.
@@ -301,7 +301,7 @@ def fallbacks(form: Any, chosen: Solver[Any], requested: str | Solver[Any]) -> I
             yield row.solver
 
 
-def fallback_names(form: Any, chosen: Solver[Any], requested: str | Solver[Any]) -> list[str]:
+def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[str]:
     """Return the names of all fallbacks, in order.
 
     A method with an inner solver has the fallback of the inner solver, whoever asked for the method.
@@ -312,7 +312,7 @@ def fallback_names(form: Any, chosen: Solver[Any], requested: str | Solver[Any])
     return [solver.name for solver in fallbacks(form, chosen, requested)]
 
 
-def _dca_around(form: DifferenceOfConvex, requested: str | Solver[Any]) -> Solver[Any] | None:
+def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | None:
     """Return DCA with the solver of the convex part inside."""
     dca = requested if isinstance(requested, DCA) else DCA()
     if requested == "dca" or isinstance(requested, DCA):
@@ -336,7 +336,7 @@ def check_asked(requested: Any) -> None:
         raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(requested)}')
 
 
-def unknown(requested: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:
+def unknown(requested: str | Solver, forms: Sequence[Any]) -> ParameterError | SolverError:
     """Return the error for a solver without a row for any of the forms."""
     if isinstance(requested, Solver):
         takes = " or ".join(_WORDS.get(form, form.__name__) for form in requested.takes)
@@ -363,7 +363,7 @@ def routes(form: Any) -> tuple[Route, ...]:
     return _BY_FORM.get(kind, ())
 
 
-def verdicts(form: Any, requested: str | Solver[Any], chosen: Solver[Any] | None) -> list[tuple[str, str]]:
+def verdicts(form: Any, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
     """Return (name, "chosen", "possible" or the reason against it) for the rows of a form."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
         requested = requested.inner or "auto" if isinstance(requested, DCA) else requested

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.columns import RowColumns
@@ -93,7 +92,7 @@ class _MappedFile:
         self.path, self.offset, self.by_rows = Path(str(X.filename)), X.offset, X.flags.c_contiguous
         self.shape, self.dtype = X.shape, X.dtype
 
-    def _read(self, first: int, count: int) -> NDArray[Any]:
+    def _read(self, first: int, count: int) -> np.ndarray:
         """Return entries in the order of the file."""
         start = self.offset + first * self.dtype.itemsize
         entries = np.fromfile(self.path, self.dtype, count, offset=start)
@@ -104,7 +103,7 @@ class _MappedFile:
             )
         return entries
 
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
+    def __getitem__(self, rows: slice) -> np.ndarray:
         start, end, _ = rows.indices(self.shape[0])
         if self.by_rows:
             width = math.prod(self.shape[1:])
@@ -157,7 +156,7 @@ class ArrayRows(FileRows):
         X = self.X[start:end]
         yield X if sparse.issparse(X) else np.asarray(X), self.beside.at(start, end)
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> np.ndarray:
         y = self.beside.label
         parts = [np.unique(np.asarray(y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0)

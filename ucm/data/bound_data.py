@@ -186,7 +186,7 @@ class Data:
         gram: Gram | None = None,
         space: Space | None = None,
         seal: Fingerprint | None = None,
-        groups: NDArray[Any] | None = None,
+        groups: np.ndarray | None = None,
         source: RowSource | None = None,
         moments: Mapping[tuple[str, Any], Moments] | None = None,
     ) -> None:

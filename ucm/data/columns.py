@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.row_metadata import tagged
 from ucm.data.validation import SAID, vector
@@ -28,8 +27,8 @@ class Features(NamedTuple):
     drop : names of columns that are no features
     """
 
-    columns: tuple[Any, ...] | None = None
-    drop: tuple[Any, ...] = ()
+    columns: tuple | None = None
+    drop: tuple = ()
 
     @classmethod
     def of(cls, columns: Any, drop: Any) -> Features:
@@ -93,14 +92,14 @@ class RowColumns(NamedTuple):
         """Return the entries of the rows from start to end."""
         return RowColumns(*(None if v is None else np.asarray(v[start:end]) for v in self))
 
-    def at(self, start: int, end: int) -> NDArray[Any]:
+    def at(self, start: int, end: int) -> np.ndarray:
         """Return the entries of the rows from start to end as one array."""
         return tagged(*self.parts(start, end))
 
 
 def chosen(
     kinds: Mapping[Any, str | None], beside: RowColumns, choice: Features = EVERY
-) -> tuple[list[Any], RowColumns]:
+) -> tuple[list, RowColumns]:
     """Return the features of a table, and `beside` with the name of the column of labels.
 
     Parameters
@@ -183,6 +182,6 @@ def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
         )
 
 
-def listed(names: list[Any]) -> str:
+def listed(names: list) -> str:
     """Return the first ten names, for a message."""
     return ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")

@@ -17,7 +17,6 @@ from itertools import accumulate, repeat
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
@@ -49,9 +48,9 @@ def _read_block(
     X: Any,
     *beside: Any,
     n: int,
-    columns: list[Any] | None,
+    columns: list | None,
     names: Mapping[str, str],
-) -> tuple[Any, NDArray[Any]]:
+) -> tuple[Any, np.ndarray]:
     """Return the samples of a block, and their labels, weights and groups.
 
     Parameters
@@ -85,7 +84,7 @@ def _entries(name: str, v: Any, m: int) -> Any:
     return vector(name, np.asarray(v), m)
 
 
-def _table(X: Any) -> NDArray[Any]:
+def _table(X: Any) -> np.ndarray:
     """Return a part of a frame as an array; a missing entry is NaN."""
     kinds = set(X.dtypes)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
@@ -110,7 +109,7 @@ def _call(*call: Any) -> Any:
     return call
 
 
-def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list[Any], list[Any]]:
+def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list, list]:
     """Return the states of the parts of a block after a pass, and the results.
 
     Parameters
@@ -123,7 +122,7 @@ def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list[Any
     return over_parts(_cut(X, y, rows), function, message, states)
 
 
-def _merged(parts: list[list[Any]], merge: Merge) -> list[Any]:
+def _merged(parts: list[list], merge: Merge) -> list:
     results = [result for part in parts for result in part]
     return [reduced(results, merge)] if results else []
 
@@ -201,7 +200,7 @@ class DaskRows(BlockSource):
             states.update(enumerate(after))
         return reduced((result for part in results for result in part), merge)
 
-    def _gathered(self, tasks: list[Any]) -> list[Any]:
+    def _gathered(self, tasks: list) -> list:
         """Return the results of tasks.
 
         Raises
@@ -253,7 +252,7 @@ def _dask_errors() -> Iterator[None]:
 # --- from collections --------------------------------------------------------------------------
 def lazy_blocks(
     X: Any, beside: RowColumns, choice: Features = EVERY
-) -> tuple[list[Any], int, tuple[int | None, ...], list[str] | None]:
+) -> tuple[list, int, tuple[int | None, ...], list[str] | None]:
     """Return the blocks of an array or a frame of Dask, delayed: samples, labels, weights and groups.
 
     With them come the number of features, the rows of every block or None where they are unknown, and the
@@ -338,7 +337,7 @@ def frame_kinds(X: Any) -> dict[Any, str | None]:
     }
 
 
-def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
+def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list:
     """Return the labels, weights or groups of every block."""
     if y is None:
         return [None] * len(rows)

@@ -51,7 +51,7 @@ class EffectiveWeights:
             return self.samples
         return self.scatter(np.ones(self.nonzero.size) if self.samples is None else self.samples)
 
-    def scatter(self, v: NDArray[Any] | None) -> Any:
+    def scatter(self, v: np.ndarray | None) -> Any:
         """Return an entry for every given sample: 0 for a sample of weight 0."""
         if v is None or self.nonzero is None:
             return v

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ucm.data.columns import LABELS, listed, refuse_unnamed
 from ucm.errors import DataError
 
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict = {".gz": gzip.open, ".bz2": bz2.open}
 _PAIR = re.compile(r"\d+:[^,;]+")
 
 
@@ -224,7 +224,7 @@ def _label_column(
 
 def _labels(
     path: Path, rows: list[tuple[int, list[str]]], numbers: NDArray[np.float64], where: int
-) -> NDArray[Any]:
+) -> np.ndarray:
     """Return the labels as numbers, or as strings if one of them is no number."""
     for line, cells in rows:
         if not cells[where]:

@@ -324,7 +324,7 @@ def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | N
         NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups; squares of the
         entries that overflow.
     """
-    labels: list[Any] = [None]
+    labels: list = [None]
     labels += dict.fromkeys(label for _, label in (factors.model_groups if factors else ()))
     keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))
     all_rows = source.map_reduce(_moments, factors, keys, merge=_merge)

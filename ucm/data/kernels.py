@@ -20,7 +20,7 @@ KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size", "kernel_approx")
 MEGABYTE = 1 << 20
 _LARGE = 1e300  # an integer above it may be no float
-_DEFAULTS: dict[str, Any] = {"gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 200.0}
+_DEFAULTS: dict = {"gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 200.0}
 _WANTED = {
     "gamma": OptionSpec(
         '"scale", "auto" or a positive number',

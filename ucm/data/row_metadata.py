@@ -18,7 +18,7 @@ from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import DataError
 
 
-def tagged(y: Any, weight: Any = None, group: Any = None) -> NDArray[Any]:
+def tagged(y: Any, weight: Any = None, group: Any = None) -> np.ndarray:
     """Return labels, weights and groups as one structured array; labels alone stay as they are."""
     columns = {"label": y, "weight": weight, "group": group}
     fields = {name: np.asarray(v) for name, v in columns.items() if v is not None}
@@ -35,7 +35,7 @@ def _field(y: Any, name: str) -> Any:
     return y[name] if name in (y.dtype.names or ()) else None
 
 
-def label_in(y: Any) -> NDArray[Any]:
+def label_in(y: Any) -> np.ndarray:
     """Return the labels of rows."""
     labels = _field(y, "label")
     return np.asarray(y) if labels is None else labels
@@ -63,7 +63,7 @@ def no_members(kind: str, label: Any, among: str = "") -> DataError:
     )
 
 
-def members(groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[np.intp]) -> NDArray[np.intp]:
+def members(groups: np.ndarray | None, kind: str, label: Any, among: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the indices of the samples of a group and a kind, `pos`, `neg` or `signed`.
 
     Raises
@@ -93,7 +93,7 @@ def members(groups: NDArray[Any] | None, kind: str, label: Any, among: NDArray[n
     return rows
 
 
-def members_in(group: NDArray[Any], label: Any) -> NDArray[np.bool_]:
+def members_in(group: np.ndarray, label: Any) -> NDArray[np.bool_]:
     """Return the mask of the rows of a group."""
     if isinstance(label, str) != (group.dtype.kind in "UT") and group.dtype != object:
         return np.zeros(group.size, dtype=bool)

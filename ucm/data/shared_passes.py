@@ -17,7 +17,7 @@ T = TypeVar("T")
 _SLOT = "slot"  # the key in the states of a computation under which its number stands
 _AT_ONCE = 10  # computations that wait for each other: each holds its own rows in memory
 
-_Call = tuple[int, Function, tuple[Any, ...], int | None]
+_Call = tuple[int, Function, tuple, int | None]
 """The place of a computation in the pass, its function and message, and the number under which a block keeps
 its state; None for a function without state."""
 
@@ -48,7 +48,7 @@ def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Cal
     return after, [[results[k]] for k in range(len(calls))]
 
 
-def _merged(a: list[Any], b: list[Any], merges: Sequence[Merge | None]) -> list[Any]:
+def _merged(a: list, b: list, merges: Sequence[Merge | None]) -> list:
     return [x + y if merge is None else [merge(x[0], y[0])] for x, y, merge in zip(a, b, merges, strict=True)]
 
 
@@ -57,10 +57,10 @@ class _PassRequest:
     """A pass that a computation waits for, and its result."""
 
     function: Function
-    message: tuple[Any, ...]
+    message: tuple
     merge: Merge | None
     states: dict[Any, Any] | None
-    result: Future[Any] = field(default_factory=Future)
+    result: Future = field(default_factory=Future)
 
 
 class SharedPasses(View):

@@ -89,12 +89,12 @@ class RowSource(ABC):
             The rows cannot be read, or have changed.
         """
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> np.ndarray:
         """Return the different labels, sorted."""
         labels = self.map_reduce(_distinct, merge=np.union1d)
         return np.empty(0) if labels is None else labels
 
-    def gather(self) -> tuple[Any, NDArray[Any]]:
+    def gather(self) -> tuple[Any, np.ndarray]:
         """Return all samples and labels in memory, float64 or CSR: for models that need all samples.
 
         Weights and groups (`tags`) are not returned: give `sample_weight` and `subgroup` again.
@@ -178,7 +178,7 @@ class RowSource(ABC):
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
 
 
-def _distinct(X: Matrix, y: Any) -> NDArray[Any]:
+def _distinct(X: Matrix, y: Any) -> np.ndarray:
     return np.unique(label_in(y))
 
 
@@ -186,7 +186,7 @@ def _copied(X: Matrix, y: Any) -> tuple[Any, Any]:
     return as_double(X), label_in(y)
 
 
-def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
+def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, np.ndarray]:
     """Return the samples and labels of several blocks as one."""
     tables = [X for X, _ in parts]
     if any(sparse.issparse(X) for X in tables):
@@ -208,9 +208,9 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
 def over_parts(
     parts: Iterable[tuple[Any, Any]],
     function: Function,
-    message: tuple[Any, ...],
+    message: tuple,
     before: Sequence[Any] | None,
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list, list]:
     """Call a function on the parts of a block; return their states and results.
 
     Parameters
@@ -271,9 +271,9 @@ class BlockSource(RowSource):
         states: dict[int, Any] | None = None,
     ) -> Any:
         self.check()
-        after: dict[int, list[Any]] = {}
+        after: dict[int, list] = {}
 
-        def work(block: int) -> list[Any]:
+        def work(block: int) -> list:
             before = None if states is None else states.get(block, ())
             after[block], results = over_parts(self.read(block), function, message, before)
             return results
@@ -284,14 +284,14 @@ class BlockSource(RowSource):
             states.update(after)
         return found
 
-    def _in_order(self, work: Callable[[int], list[Any]]) -> Iterator[list[Any]]:
+    def _in_order(self, work: Callable[[int], list]) -> Iterator[list]:
         """Yield the results of all blocks; a few are computed ahead on other threads."""
         threads = self.threads or min(_THREADS, processors())
         if threads == 1 or self.blocks == 1:
             yield from map(work, range(self.blocks))
             return
         with ThreadPoolExecutor(threads) as pool:
-            ahead: deque[Any] = deque()
+            ahead: deque = deque()
             for block in range(self.blocks):
                 ahead.append(pool.submit(work, block))
                 if len(ahead) > 4 * threads:
@@ -335,11 +335,11 @@ class View(RowSource):
     def map_reduce(self, function: Function, *message: Any, **options: Any) -> Any:
         return self.inner.map_reduce(Changed(function, self.change), *message, **options)
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> np.ndarray:
         return self.inner.labels()
 
 
-def _fold_of_rows(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+def _fold_of_rows(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray[np.intp]:
     """Return the fold of every row of a block: the rows of a label in turn, from a random fold on, whose seed
     is the first row."""
     labels, folds = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
@@ -351,11 +351,11 @@ def _fold_of_rows(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArr
     return folds
 
 
-def _fold_sizes(X: Matrix, y: Any, count: int, classes: NDArray[Any]) -> NDArray[np.intp]:
+def _fold_sizes(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray[np.intp]:
     return np.bincount(_fold_of_rows(X, y, count, classes), minlength=count)
 
 
-def _of_fold(X: Matrix, y: Any, count: int, classes: NDArray[Any], fold: int, held: bool) -> tuple[Any, Any]:
+def _of_fold(X: Matrix, y: Any, count: int, classes: np.ndarray, fold: int, held: bool) -> tuple[Any, Any]:
     """Return the rows of a fold if it is held out, else all others."""
     rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
@@ -390,7 +390,7 @@ class Labelled(View):
         plus, minus = (x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative))
         return f"{plus!r} against {'the rest' if minus is None else repr(minus)}: "
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> np.ndarray:
         return np.array([-1.0, 1.0])
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.array_rows import FileRows, library, opened
 from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
@@ -82,7 +81,7 @@ class TableRows(FileRows):
                 f"as it is, got an error ({error}); mend it, or write it anew"
             ) from error
 
-    def labels(self) -> NDArray[Any]:
+    def labels(self) -> np.ndarray:
         name = self.names.get("label")
         if name is None:
             return np.unique(self.beside.label)
@@ -103,13 +102,13 @@ def _kinds(schema: Any) -> dict[str, str | None]:
     }
 
 
-def _features(batch: Any, names: list[str]) -> NDArray[Any]:
+def _features(batch: Any, names: list[str]) -> np.ndarray:
     """Return the features of a batch; a missing entry is NaN."""
     columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
     return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in columns])
 
 
-def _column(found: Any, field: str, name: str) -> NDArray[Any]:
+def _column(found: Any, field: str, name: str) -> np.ndarray:
     """Return the labels, weights or groups in a column of a batch."""
     if found.null_count:
         raise no_entry(field, f" in column {name!r}")

@@ -289,7 +289,7 @@ class Fingerprint:
             )
 
 
-def _sum(part: NDArray[Any]) -> tuple[int, int]:
+def _sum(part: np.ndarray) -> tuple[int, int]:
     flat: Any = part.reshape(-1)
     return native.checksum(flat.view(np.int32 if flat.itemsize == 4 else np.int64))
 
@@ -351,7 +351,7 @@ def no_entry(name: str, where: str = "") -> DataError:
     )
 
 
-def signs_of(y: NDArray[Any], pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]]:
+def signs_of(y: np.ndarray, pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]]:
     """Return labels of two classes as -1 and +1, and the labels that stand for these. Raises as
     `classes_of`."""
     if pos_label is None and y.dtype.kind in "biuf":
@@ -364,9 +364,7 @@ def signs_of(y: NDArray[Any], pos_label: Any = None) -> tuple[Vec, tuple[Any, An
     return np.where(index == 1, 1.0, -1.0), (negative, positive)
 
 
-def classes_of(
-    y: NDArray[Any], pos_label: Any = None, several: bool = False
-) -> tuple[list[Any], NDArray[np.intp]]:
+def classes_of(y: np.ndarray, pos_label: Any = None, several: bool = False) -> tuple[list, NDArray[np.intp]]:
     """Return the labels of the classes in order, and the index of every sample's label among them.
 
     Parameters
@@ -439,7 +437,7 @@ def read_weights(sample_weight: Any, m: int) -> Vec | None:
     return None if (weights == 1.0).all() else weights
 
 
-def read_groups(subgroup: Any, m: int) -> NDArray[Any]:
+def read_groups(subgroup: Any, m: int) -> np.ndarray:
     """Validate the group of each of m samples.
 
     Raises
@@ -457,7 +455,7 @@ def _bad_weight(c: Vec) -> Defect | None:
     return _defect("sample_weight", int(rows[0]), float(c[rows[0]])) if rows.size else None
 
 
-def _bad_group(group: NDArray[Any]) -> Defect | None:
+def _bad_group(group: np.ndarray) -> Defect | None:
     if group.dtype.kind not in "biufUTO" and group.size:
         return _defect("subgroup", 0, group[:1].tolist()[0])
     if group.dtype.kind in "fO":

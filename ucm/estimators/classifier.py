@@ -188,14 +188,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    classes_: NDArray[Any]
+    classes_: np.ndarray
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
     dual_coef_: NDArray[np.float64]
     support_: NDArray[np.intp]
     expansion_: Expansion
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: np.ndarray
     dual_gap_: float
     # for two classes one object, for more classes a list
     n_iter_: Any
@@ -253,7 +253,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model = default_model(self.kernel) if self.model is None else self.model
         return model if isinstance(model, Objective) else as_model(model, type(self).__name__)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict:
         """Return the parameters by name; with `deep`, `model__<name>` for every `Param` of the model."""
         params = super().get_params(deep=deep)
         if deep and isinstance(self.model, Node):
@@ -388,7 +388,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             self.coef_ = np.array([normal_in_features(model, s, n, self.read_as) for s in solutions])
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         """Return the state without the training data, which every task of a grid search would copy."""
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "plan_"}
@@ -460,7 +460,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             np.add(products, self.intercept_, out=scores[rows])
         return scores
 
-    def predict(self, X: Any, out: str | Path | None = None) -> NDArray[Any]:
+    def predict(self, X: Any, out: str | Path | None = None) -> np.ndarray:
         """Return the label of every row of X, (m,).
 
         Parameters

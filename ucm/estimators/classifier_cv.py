@@ -112,8 +112,8 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
     'optimal'
     """
 
-    classes_: NDArray[Any]
-    cv_results_: dict[str, Any]
+    classes_: np.ndarray
+    cv_results_: dict
     best_index_: int
     best_score_: float
     best_params_: dict[str, float]
@@ -222,7 +222,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         values: NDArray[np.float64],
         scores: NDArray[np.float64],
         order: list[int],
-        fit_arguments: tuple[Any, ...],
+        fit_arguments: tuple,
     ) -> None:
         """Choose by the (values, folds) scores, and fit the model with the best value to all samples."""
         mean = scores.mean(axis=1)
@@ -267,7 +267,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         bound_problems = (bind(**problems.arguments(pair), square=square) for pair in problems.pairs)
         return [in_its_space(*with_kernel(kernel, data, options)) for data in bound_problems]
 
-    def _scorer(self, classes: NDArray[Any], clf: Classifier) -> Callable[..., NDArray[np.float64]]:
+    def _scorer(self, classes: np.ndarray, clf: Classifier) -> Callable[..., NDArray[np.float64]]:
         """A function of the decision values (test, problems, values) of a fold that returns the scores."""
         scheme, shape = clf.multi_class, clf.decision_function_shape
         if self.scoring in (None, "accuracy"):
@@ -307,7 +307,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """Return the label of every row of X by `best_estimator_`."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
@@ -326,7 +326,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
 class _HeldOutScores(ClassifierMixin, BaseEstimator):
     """Decision values of held-out samples in the form that a scorer accepts."""
 
-    def __init__(self, scores: Any, classes: NDArray[Any], scheme: str, shape: str) -> None:
+    def __init__(self, scores: Any, classes: np.ndarray, scheme: str, shape: str) -> None:
         self.scores, self.classes, self.scheme, self.shape = scores, classes, scheme, shape
         self.classes_ = classes
 
@@ -340,5 +340,5 @@ class _HeldOutScores(ClassifierMixin, BaseEstimator):
             return self.scores
         return one_vs_one_scores(self.scores, self.classes.size)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         return answers(self.scores[:, :, None], self.classes, self.scheme)[:, 0]

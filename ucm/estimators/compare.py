@@ -94,7 +94,7 @@ class Compared:
     gap: float | None
     features: float | None
     samples: float | None
-    chosen: tuple[dict[str, Any], ...]
+    chosen: tuple[dict, ...]
     fractions: tuple[dict[str, float], ...]
     edges: dict[str, int]
     failures: dict[int, str]
@@ -169,7 +169,7 @@ class Comparison(Sequence[Compared]):
     def __getitem__(self, index: Any) -> Any:
         return self.compared[index]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict]:
         """One row for each model: name, score and its error, seconds, proof, what it uses, remark."""
         columns = (*_FORMATS, "parameters", "difference", "p_value", "remark")
         return [
@@ -326,7 +326,7 @@ def compare(
         fold = _fold_of_rows
     else:
         X, y, index = _samples(X, y)
-        tags: dict[str, Any] = {"sample_weight": read_weights(sample_weight, index.size)}
+        tags: dict = {"sample_weight": read_weights(sample_weight, index.size)}
         if subgroup is not None:
             tags["subgroup"] = read_groups(subgroup, index.size).astype(object)
         folds = folds_of(cv, y, index, "compare", tags["sample_weight"])
@@ -427,7 +427,7 @@ def _warn_of_scales(estimators: Mapping[str, Any], X: Any) -> None:
 
 def _tuned(
     estimators: Mapping[str, Any], X: Any, index: Any, tags: Mapping[str, Any], scoring: Any, n_values: int
-) -> dict[str, Any]:  # fmt: skip
+) -> dict:  # fmt: skip
     """Return the estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
     known_tags = {name: v[rows] for name, v in tags.items() if v is not None}
@@ -450,7 +450,7 @@ def _tuned(
     return tuned
 
 
-def _estimators(models: Any) -> dict[str, Any]:
+def _estimators(models: Any) -> dict:
     """Return the estimators by their names, which are made up for a list."""
     pairs = []
     if isinstance(models, Mapping):
@@ -462,7 +462,7 @@ def _estimators(models: Any) -> dict[str, Any]:
             f"compare: expected a list of models or a dict {{name: model}}, got {brief(models)}; write for "
             "example [ucm.models.nu_svm(0.3), ucm.models.mm_fda(0.1)]"
         )
-    estimators: dict[str, Any] = {}
+    estimators: dict = {}
     for name, model in pairs:
         estimator = _estimator(model)
         base = _name_of(model) if name is None else str(name)
@@ -512,7 +512,7 @@ class _Fold(NamedTuple):
     gap: float | None
     features: int | None
     samples: int | None
-    chosen: dict[str, Any]
+    chosen: dict
     fractions: dict[str, float]
     edges: tuple[str, ...]
     failure: str = ""
@@ -526,7 +526,7 @@ def _fold(
     fit_arguments, weights = {n: v for n, v in tags.items() if v is not None}, {}
     if "sample_weight" in fit_arguments and (scoring is None or hasattr(scorer, "_score_func")):
         weights = {"sample_weight": fit_arguments["sample_weight"][test]}
-    options: dict[str, Any] = {"error_score": "raise", "return_estimator": True}
+    options: dict = {"error_score": "raise", "return_estimator": True}
     result = cross_validate(
         estimator,
         X,

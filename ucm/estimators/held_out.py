@@ -164,7 +164,7 @@ def _by_row(X: Any, W: Scores) -> Scores:
     return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
 
 
-def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list[Any]]:
+def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list]:
     """Yield the moments of each class of the training part of every fold."""
     m, classes = samples.index.size, range(samples.classes.size)
 

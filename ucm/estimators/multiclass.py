@@ -34,7 +34,7 @@ class Pair:
     rows: NDArray[np.intp]
     signs: NDArray[np.int8]
 
-    def prefix(self, classes: NDArray[Any]) -> str:
+    def prefix(self, classes: np.ndarray) -> str:
         """Return the prefix of messages about this problem; "" for two classes."""
         if classes.size == 2:
             return ""
@@ -100,7 +100,7 @@ class Problems:
         """Return the indices of the classes on the negative side."""
         return _against(pair.positive, pair.negative, self._samples.classes.size)
 
-    def arguments(self, pair: Pair) -> dict[str, Any]:
+    def arguments(self, pair: Pair) -> dict:
         """Return the samples of a problem, as arguments of `ucm.compile`.
 
         The rest has the mean class weight of its samples.

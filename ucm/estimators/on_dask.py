@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
@@ -127,7 +126,7 @@ def right_rows(X: Any, y: Any, classifier: Any) -> Vec:
     return np.array([float(c @ correct), float(c.sum())])
 
 
-def weights_and_labels(y: Any) -> tuple[Vec, NDArray[Any]]:
+def weights_and_labels(y: Any) -> tuple[Vec, np.ndarray]:
     """Return the weights of the rows of a block, 1 without weights, and their labels."""
     c, y = weight_in(y), label_in(y)
     return np.ones(y.size) if c is None else c, y

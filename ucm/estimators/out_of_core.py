@@ -36,8 +36,8 @@ from ucm.native.functions import blas_threads
 
 
 def fit_rows(
-    classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict[str, Any]
-) -> tuple[RowSource, NDArray[Any], list[Plan], list[Solution]]:
+    classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict
+) -> tuple[RowSource, np.ndarray, list[Plan], list[Solution]]:
     """Return the source, the labels, and the plans and solutions of the two-class problems.
 
     Raises
@@ -76,7 +76,7 @@ def refuse_in_memory(classifier: Any, source: RowSource, who: str) -> None:
         refuse_gathering(source, f"{who} with read_as")
 
 
-def problems_of(source: RowSource, classes: NDArray[Any], classifier: Any) -> Iterator[tuple[Labelled, Any]]:
+def problems_of(source: RowSource, classes: np.ndarray, classifier: Any) -> Iterator[tuple[Labelled, Any]]:
     """Yield the two-class problems with the weights of both sides, in the order of `pairs_of`."""
     weight = classifier.class_weight
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
@@ -91,7 +91,7 @@ def problems_of(source: RowSource, classes: NDArray[Any], classifier: Any) -> It
         yield Labelled(source, classes[i], other, m), pair_factors(i, j, factors, counts)
 
 
-def _class_sums(X: Any, y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+def _class_sums(X: Any, y: Any, classes: np.ndarray) -> NDArray[np.float64]:
     """Return by class the number of rows of a block, and their weight."""
     c, y = weights_and_labels(y)
     return np.array([[np.sum(y == label), c[y == label].sum()] for label in classes]).T
@@ -105,7 +105,7 @@ def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
 
 def scored(
     source: RowSource, W: NDArray[np.float64], names: Sequence[str] | None
-) -> tuple[NDArray[np.float64], NDArray[Any]]:
+) -> tuple[NDArray[np.float64], np.ndarray]:
     """Return `X W'` and the labels, computed block by block.
 
     Parameters
@@ -151,7 +151,7 @@ def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
 
 
 def write_scores(
-    out: str | Path, labels: NDArray[Any], scores: NDArray[np.float64], classes: NDArray[Any]
+    out: str | Path, labels: np.ndarray, scores: NDArray[np.float64], classes: np.ndarray
 ) -> None:
     """Write labels and decision values to a file of Parquet.
 
@@ -195,7 +195,7 @@ def scores_of_rows(
     classifier: Any,
     model: RobustMargin | Objective,
     source: RowSource,
-    classes: NDArray[Any],
+    classes: np.ndarray,
     name: str,
     values: Vec,
     cv: Any,
@@ -261,8 +261,8 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
 
 
 def _problems(
-    classifier: Any, train: RowSource, classes: NDArray[Any]
-) -> tuple[Any, dict[str, Any], list[tuple[Labelled, Any]]]:
+    classifier: Any, train: RowSource, classes: np.ndarray
+) -> tuple[Any, dict, list[tuple[Labelled, Any]]]:
     """Return the kernel, its options, and the two-class problems of a training part."""
     _, options = kernel_options(classifier, train, None)
     kernel = options.pop("kernel")
@@ -312,7 +312,7 @@ def _hits(
     return np.array([c @ right, np.full(W.shape[1], c.sum())])
 
 
-def answers(S: Any, classes: NDArray[Any], scheme: str) -> NDArray[Any]:
+def answers(S: Any, classes: np.ndarray, scheme: str) -> np.ndarray:
     """Return (test, values) labels from (test, problems, values) decision values."""
     if classes.size == 2:
         return classes[(S[:, 0] > 0.0).astype(np.intp)]

@@ -70,7 +70,7 @@ def data_errors(where: str) -> Iterator[None]:
         ) from error
 
 
-def labels_of(y: NDArray[Any], pos_label: Any = None) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def labels_of(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, NDArray[np.intp]]:
     """Return the labels in order, `pos_label` last, and the index of every sample's label among them.
 
     Raises
@@ -98,10 +98,10 @@ class Samples:
 
     X: Any
     y: Any
-    classes: NDArray[Any]
+    classes: np.ndarray
     index: NDArray[np.intp]
     weights: Vec | None
-    groups: NDArray[Any] | None
+    groups: np.ndarray | None
 
 
 def samples_of(
@@ -206,7 +206,7 @@ def with_bias(
     return replace(solution, b=b, bias_rule=rule_name, rho=rho)
 
 
-def counted(weights: Vec | None, classes: NDArray[Any], index: NDArray[np.intp]) -> Vec:
+def counted(weights: Vec | None, classes: np.ndarray, index: NDArray[np.intp]) -> Vec:
     """Return the sum of the sample weights of every class.
 
     Raises
@@ -227,7 +227,7 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def folds_of(
-    cv: Any, y: NDArray[Any], index: NDArray[np.intp], who: str, weights: Vec | None = None
+    cv: Any, y: np.ndarray, index: NDArray[np.intp], who: str, weights: Vec | None = None
 ) -> list[Fold]:
     """Return the folds (train, test) as indices.
 
@@ -305,7 +305,7 @@ def check_options(classifier: Any) -> None:
         spec.check("Classifier", name, getattr(classifier, name), remedy)
 
 
-def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel | None, dict[str, Any]]:
+def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel | None, dict]:
     """Return the kernel or None, and the kernel options of `compile`.
 
     gamma and approximate features come from all samples of the fit. Without a kernel, or with approximate
@@ -331,7 +331,7 @@ def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel
     return kernel, {"kernel": classifier.kernel, **settled}
 
 
-def solve_options(classifier: Any, began: float) -> dict[str, Any]:
+def solve_options(classifier: Any, began: float) -> dict:
     """Return the options of `Plan.solve` for a fit that began at this time."""
     return {
         "tol": classifier.tol,

@@ -166,7 +166,7 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
     """Return the blocks of the lowered set nearest to q, by Newton's method; None if it does not apply."""
     order = sum(c.offset.size for c in image.couplings)
     entries = sum(B.entries for c in image.couplings for _, B in c.terms)
-    blocks: list[Any] = list(image.blocks)
+    blocks: list = list(image.blocks)
     if not 0 < order <= _ORDER or entries > _ENTRIES:
         return None
     if not all(isinstance(b.domain, SemiSmooth) for b in blocks):

@@ -239,7 +239,7 @@ class CvxpyResult(NamedTuple):
     point: Vec | None = None
 
 
-def solved(problem: cp.Problem, options: dict[str, Any], variable: cp.Variable | None = None) -> CvxpyResult:
+def solved(problem: cp.Problem, options: dict, variable: cp.Variable | None = None) -> CvxpyResult:
     """Solve a problem, by Clarabel to tight tolerances if it can reach them, else to its own.
 
     Parameters

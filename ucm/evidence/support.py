@@ -273,7 +273,7 @@ def _height(heights: SupportFunction, d: Any) -> Any:
     return height
 
 
-def _in_cones(c: Any) -> list[Any]:
+def _in_cones(c: Any) -> list:
     """Return a constraint without power cones, which `suppfunc` does not take."""
     if type(c).__name__ != "PowCone3D":
         return [_plain(c)]

@@ -29,7 +29,7 @@ from ucm.language.contracts import Splits
 from ucm.language.robust import RobustMargin
 from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
 
-_SOLVERS: tuple[Solver[Any], ...] = (
+_SOLVERS: tuple[Solver, ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
 )  # fmt: skip
 _WIDTH = 1e-6  # relative distance of both proofs

@@ -74,7 +74,7 @@ class Answer:
     witness: LowerBoundProof | None = None
     rows: Any = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         return {**vars(self), "rows": None}
 
     def ended(self, status: str, message: str) -> Answer:

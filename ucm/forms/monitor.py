@@ -75,7 +75,7 @@ class Monitor:
 
     tol: float = 1e-6
     max_iter: int | None = None
-    callback: Callable[[dict[str, Any]], object] | None = None
+    callback: Callable[[dict], object] | None = None
     verbose: bool = False
     time_limit: float | None = None
     factor: float = 1.0
@@ -92,7 +92,7 @@ class Monitor:
     interrupted: bool = False
     fallbacks: dict[str, str] = field(default_factory=dict)
     iterations: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     bound: bool = True
 
@@ -206,7 +206,7 @@ class Monitor:
         iteration: int,
         objective: float,
         gap: float,
-        more: Callable[[], dict[str, Any]] | None = None,
+        more: Callable[[], dict] | None = None,
     ) -> bool:
         """Record an iteration, with a trace also its details `more()`.
 

@@ -176,7 +176,7 @@ class Solution:
     status: str
     message: str
     stats: Stats
-    history: list[dict[str, Any]]
+    history: list[dict]
     bias_rule: str = "none"
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
@@ -190,7 +190,7 @@ class Solution:
     rho: float | None = None
     tol: float = 1e-6
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         return {**vars(self), "plan": None, "make_summand_points": None}
 
     @functools.cached_property

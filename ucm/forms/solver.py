@@ -76,7 +76,7 @@ class Session(Solver[Form]):
         The solver without a state, whose forms and name these are.
     """
 
-    def __init__(self, solver: Solver[Any]) -> None:
+    def __init__(self, solver: Solver) -> None:
         self.solver = solver
         vars(self).update(name=solver.name, takes=solver.takes)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +81,7 @@ class UnitNorm:
         units = np.eye(self.image.n) if self.basis is None else self.basis.T
         return np.array([F.rmatvec(e) for e in units]).T
 
-    def trace_record(self, v: Vec) -> dict[str, Any]:
+    def trace_record(self, v: Vec) -> dict:
         """Return the record of a point in a trace."""
         return {"w": self.lift(v)}
 

@@ -267,7 +267,7 @@ class Node(metaclass=Kind):
                 f"{type(self).__name__}: a declaration nested {depth} deep, above {_DEEPEST}; "
                 "combine in pairs, (A & B) & (C & D), not one after the other"
             )
-        params: dict[str, Any] = {}
+        params: dict = {}
         for x in below:
             for name, p in x._params.items():
                 if params.setdefault(name, p) != p:
@@ -284,7 +284,7 @@ class Node(metaclass=Kind):
         return f"{notation.word(type(self).__name__)}({', '.join(scalars)})"
 
     # --- structure -------------------------------------------------------------------------
-    def operands(self) -> tuple[Any, ...]:
+    def operands(self) -> tuple:
         """Return the values of the fields, in order."""
         return tuple(getattr(self, name) for name in self._compared)
 
@@ -385,10 +385,10 @@ class Node(metaclass=Kind):
             object.__setattr__(self, "_hash", key)
         return self._hash  # type: ignore[return-value]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict:
         return {name: getattr(self, name) for name in self._names}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict) -> None:
         for name, x in state.items():
             object.__setattr__(self, name, x)
         self.__post_init__()
@@ -459,7 +459,7 @@ class RotationInvariant(Node):
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
-def _rules(cls: type[Node]) -> list[tuple[Any, ...]]:
+def _rules(cls: type[Node]) -> list[tuple]:
     """Return for each field its name, the type of its numbers, its annotation, classes whose instances the
     annotation admits, its converter and its check."""
     try:
@@ -521,7 +521,7 @@ def _remedy(hint: Any) -> str:
     return f"; write for example {example}" if example else "; give one"
 
 
-def _among(items: tuple[Any, ...]) -> Iterator[Node]:
+def _among(items: tuple) -> Iterator[Node]:
     for x in items:
         if isinstance(x, Node):
             yield x

@@ -63,7 +63,7 @@ class TermMultiple(Term, RotationInvariant):
         """Return the value of the factor."""
         return value(self.factor)
 
-    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def split(self) -> tuple[tuple, tuple]:
         """Return the multiples of both sides of the split of the term."""
         added, subtracted = self.term.split()
         return tuple(multiplied(self.factor, t) for t in added), tuple(
@@ -80,9 +80,9 @@ class TermMultiple(Term, RotationInvariant):
 class TermSum(Term, RotationInvariant):
     """A sum of terms, written with `+`."""
 
-    terms: tuple[Any, ...]
+    terms: tuple
 
-    def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def split(self) -> tuple[tuple, tuple]:
         parts = [term.split() for term in self.terms]
         return tuple(t for plus, _ in parts for t in plus), tuple(t for _, minus in parts for t in minus)
 
@@ -397,7 +397,7 @@ _MULTIPLES: dict[type[Term], type[TermMultiple]] = {
 }
 
 
-def summed(kind: type[TermSum], terms: list[Any]) -> Any:
+def summed(kind: type[TermSum], terms: list) -> Any:
     """Return one sum of the terms, nested sums flattened; None without terms."""
     flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
@@ -409,7 +409,7 @@ def _sum(a: Any, b: Any) -> Any:
         return b if is_zero(a) else a
     if isinstance(b, UncertaintySet | RobustMargin):
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
-    parts: list[Any] = []
+    parts: list = []
     for term in (a, b):
         if not isinstance(term, Term):
             raise CompositionError(

@@ -471,7 +471,7 @@ class Size:
     declared: Scalar
     derived: Callable[[float], float] = float
     inverse: Callable[[float], float] = float
-    key: tuple[Any, ...] = ()
+    key: tuple = ()
     times: int = 1
 
     @property

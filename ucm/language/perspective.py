@@ -107,7 +107,7 @@ def _conic(
 
 def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
     """Return the constraints `image in K`, the cones in the order of CVXPY."""
-    constraints: list[Any] = []
+    constraints: list = []
     ends = np.cumsum([0, dims.zero, dims.nonneg])
     if dims.zero:
         constraints.append(image[: ends[1]] == 0)

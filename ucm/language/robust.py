@@ -18,7 +18,7 @@ def dual_exponent(p: float) -> float:
     return 1.0 if p == math.inf else p / (p - 1.0)
 
 
-class RobustMargin(Arithmetic[Any]):
+class RobustMargin(Arithmetic):
     """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`; a set alone means p = 2.
 
     If 0 is not in U, the model is convex, and its value is minus the distance from 0 to U in the q-norm,

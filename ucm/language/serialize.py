@@ -132,7 +132,7 @@ def _decode(x: Any) -> Any:
     )
 
 
-def _node(name: str, entries: dict[str, Any]) -> Node:
+def _node(name: str, entries: dict) -> Node:
     """Return a node of the class of this name; all modules of the language are imported if it is unknown."""
     cls = registered(name)
     if cls is None:
@@ -161,7 +161,7 @@ def _function(name: str, module: str) -> FunctionType:
     return function
 
 
-def _array(rows: list[Any]) -> Any:
+def _array(rows: list) -> Any:
     """Return an array of numbers, and of nothing that converts to a number."""
     array = np.array(rows, dtype=np.float64)
     if not all(type(x) in (int, float) for x in np.array(rows, dtype=object).ravel()):

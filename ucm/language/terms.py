@@ -36,7 +36,7 @@ _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inver
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 
-class Term(Arithmetic[Any]):
+class Term(Arithmetic):
     """A loss, a penalty or an objective: it is multiplied by positive numbers, and added."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:

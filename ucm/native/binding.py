@@ -62,13 +62,13 @@ _ffi, _loaded, _parameters = _load()
 
 
 @functools.cache
-def structure(name: str) -> np.dtype[Any]:
+def structure(name: str) -> np.dtype:
     """The layout of a structure of `declarations.h`: an array of shape () and this type is one that C and the
     caller share. Pointers are addresses, see `point`."""
     return _layout(_ffi.typeof(name))
 
 
-def _layout(kind: Any) -> np.dtype[Any]:
+def _layout(kind: Any) -> np.dtype:
     if kind.kind == "struct":
         names, fields = zip(*kind.fields, strict=True)
         return np.dtype(

@@ -186,22 +186,22 @@ KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 """`exp(-gamma |a - b|^2)` from inner products, or from differences: the second loses less to rounding."""
 
 
-def exponentials(x: NDArray[Any]) -> NDArray[Any]:
+def exponentials(x: np.ndarray) -> np.ndarray:
     """exp of every entry, as kernels take it: float32 in [-87.3, 88.3], float64 in [-708, 0]."""
     out = np.empty_like(x)
     (library.exp_float_of if x.dtype == np.float32 else library.exp_double_of)(x.size, x, out)
     return out
 
 
-def rbf_values(G: NDArray[Any], a: NDArray[Any], b: NDArray[Any], gamma: float) -> None:
+def rbf_values(G: np.ndarray, a: np.ndarray, b: np.ndarray, gamma: float) -> None:
     """`exp(-gamma |x_i - z_j|^2)` in place of the (rows, columns) inner products G; a, b are the
     squares."""
     library.rbf_values(*G.shape, G, a, b, gamma)
 
 
 def kernel_sums(
-    kind: int, degree: int, gamma: float, coef0: float, a: NDArray[Any], own: NDArray[Any],
-    c: NDArray[np.float64], x: NDArray[Any], squares: NDArray[Any], start: int, out: NDArray[np.float64],
+    kind: int, degree: int, gamma: float, coef0: float, a: np.ndarray, own: np.ndarray,
+    c: NDArray[np.float64], x: np.ndarray, squares: np.ndarray, start: int, out: NDArray[np.float64],
 ) -> None:  # fmt: skip
     """`out_j += sum_i c_i k(a_i, x_(start + j))`.
 
@@ -254,7 +254,7 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
-def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager[Any]:
+def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
     """Take one BLAS thread for products and systems of an order below 500: with more, the threads of a
     busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1).
     Products with fewer `entries` than that have one thread anyway."""

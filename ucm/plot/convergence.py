@@ -122,7 +122,7 @@ class ConvergenceDisplay(Display):
     @classmethod
     def from_model(
         cls, model: Any, X: Any, y: Any, *,
-        solvers: Mapping[str, str | Solver[Any]] | Sequence[str | Solver[Any]],
+        solvers: Mapping[str, str | Solver] | Sequence[str | Solver],
         tol: float = 1e-6, x: str = "passes", ax: Any = None, **options: Any,
     ) -> ConvergenceDisplay:  # fmt: skip
         """Solve one problem by several solvers, and draw their gaps.
@@ -204,7 +204,7 @@ class ConvergenceDisplay(Display):
         return "proven relative gap" + (" (or distance)" if self.distances else "")
 
 
-def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict[str, Any]]]:
+def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict]]:
     """Return the records of each start of a solution, with the work since its first record."""
     parts = [list(part) for _, part in itertools.groupby(s.history, lambda r: r.get("start"))]
     if len(parts) < 2:

@@ -292,7 +292,7 @@ def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
 
 
 # --- values ----------------------------------------------------------------------------------------
-def path_over(model: Any, X: Any, y: Any, count: int, options: dict[str, Any], who: str) -> Path:
+def path_over(model: Any, X: Any, y: Any, count: int, options: dict, who: str) -> Path:
     """Call `ucm.path` with the options, which name a parameter with its values, or with `count` values.
 
     Raises

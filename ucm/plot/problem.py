@@ -130,8 +130,8 @@ def _normal_plane(data: Data, w: Vec | None, who: str) -> Plane:
     along_w = float(np.asarray(data.X @ u).ravel().var())
     remaining = float(squares.sum()) / m - float(mean @ mean) - along_w
     if n > 2 and remaining > 0.0:
-        options: dict[str, Any] = {"matvec": covariance, "dtype": np.float64}
-        lanczos: dict[str, Any] = {"k": 1, "v0": v, "tol": 1e-4}
+        options: dict = {"matvec": covariance, "dtype": np.float64}
+        lanczos: dict = {"k": 1, "v0": v, "tol": 1e-4}
         values, vectors = eigsh(LinearOperator((n, n), **options), **lanczos)
         v, note = project(vectors[:, 0]), f", {values[0] / remaining:.0%} of the remaining variance"
     v /= np.linalg.norm(v)

@@ -205,7 +205,7 @@ class SetDisplay(Display):
             for panel, a in zip(chosen, axes):
                 self.draw(a, panel)
             if ax is None:
-                style: dict[str, Any] = {"family": "monospace", "fontsize": 10, "ha": "left"}
+                style: dict = {"family": "monospace", "fontsize": 10, "ha": "left"}
                 text = _shortened(self.declared)
                 self.figure_.suptitle(text, x=0.02, color=palette(axes[0]).soft, **style)
         return self

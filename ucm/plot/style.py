@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MARKS = {1: "o", -1: "s"}
 """The markers of the two classes, which differ without colours too."""
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.5, 1)), (0, (9, 2)))
+LINES: tuple = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.5, 1)), (0, (9, 2)))
 """The dashes of several curves in one picture."""
 
 _STYLE = {
@@ -110,7 +110,7 @@ def canvas() -> Iterator[None]:
     from matplotlib.colors import to_rgba
 
     plt.draw_if_interactive()  # loads the backend, which may set `interactive`; the context would reset it
-    style: dict[str, Any] = {**_STYLE, "savefig.transparent": False, "savefig.facecolor": "auto"}
+    style: dict = {**_STYLE, "savefig.transparent": False, "savefig.facecolor": "auto"}
     ground: Any = to_rgba(plt.rcParams["axes.facecolor"])
     if ground[3] < 1.0:
         ground = (1.0, 1.0, 1.0, 1.0) if luminance(plt.rcParams["text.color"]) < 0.5 else (0.1, 0.1, 0.1, 1.0)

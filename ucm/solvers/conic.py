@@ -54,7 +54,7 @@ class Conic(Solver[MinNorm | Composite]):
         vars(self).update(name=name.lower(), backend=name.upper(), options=options)
 
     backend: str
-    options: dict[str, Any]
+    options: dict
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Conic) and vars(self) == vars(other)
@@ -75,7 +75,7 @@ class Conic(Solver[MinNorm | Composite]):
             return "it has no cone for powers, which losses may need"
         return None if form.norm in (1.0, 2.0, np.inf) else "it has no cone for this norm"
 
-    def session(self, form: MinNorm | Composite) -> Solver[Any]:
+    def session(self, form: MinNorm | Composite) -> Solver:
         return self if isinstance(form, MinNorm) else _CvxpySession(self)
 
     def solve(self, form: MinNorm | Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
@@ -149,7 +149,7 @@ class _CvxpySession(Session[Composite]):
         self.conic = conic
         self.form: Composite | None = None
 
-    def _problem(self, form: Composite) -> tuple[Any, ...]:
+    def _problem(self, form: Composite) -> tuple:
         import cvxpy as cp
 
         known = self.form

@@ -103,7 +103,7 @@ class HiGHS(Solver[MinNorm | Composite]):
             return "it takes the norms of l1 and l infinity as the only convex penalty"
         return None
 
-    def session(self, form: MinNorm | Composite) -> Solver[Any]:
+    def session(self, form: MinNorm | Composite) -> Solver:
         return self if isinstance(form, MinNorm) else self._generation(form)
 
     def _generation(self, form: Composite) -> _Generation:
@@ -129,7 +129,7 @@ class _Generation(Session[Composite]):
 
     def __init__(
         self,
-        solver: Solver[Any],
+        solver: Solver,
         form: Composite,
         features: int | None,
         rough: Solver[Composite] | None = None,

@@ -176,7 +176,7 @@ def _each(side: Any, count: int) -> Vec:
     return np.array(np.broadcast_to(side, count), dtype=np.float64)
 
 
-def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple[Any, ...]:
+def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple:
     """Return the number of entries, row starts, indices and entries of the sum of matrices A_k put into
     the columns at_k."""
     if len(terms) == 1 and isinstance(terms[0][1], np.ndarray):
@@ -218,7 +218,7 @@ def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **
 _CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
 
 
-def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: dict[str, Any]) -> None:
+def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: dict) -> None:
     """Solve within the time limit, which includes the seconds that CVXPY takes to write the program."""
     for variable in problem.variables():  # of the problem before
         variable.value = None
@@ -236,7 +236,7 @@ def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:
     return monitor.timed_out and problem.status not in ("optimal", "infeasible", "unbounded")
 
 
-def accuracy(solver: str, tol: float) -> dict[str, Any]:
+def accuracy(solver: str, tol: float) -> dict:
     """Return the options of a solver that set its accuracy; none for an unknown solver."""
     names = {
         "CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
@@ -284,8 +284,8 @@ class Blocks:
         center = (form.center if basis is None else basis.T @ form.center) / self.scale
         self.x: Any = center
         sizes = np.abs(center)
-        self.q: list[Any] = []
-        self.constraints: list[Any] = []
+        self.q: list = []
+        self.constraints: list = []
         for b in form.blocks:
             d = b.map.shape[1]
             v: Any = cp.Variable(d) / (d if b.samples is not None else 1)
@@ -299,7 +299,7 @@ class Blocks:
             self.x = self.x + A @ v
             self.constraints += b.domain.cvxpy(v, number)
         self.sizes = np.maximum(sizes, _LEAST)
-        self.meets: list[Any] = []
+        self.meets: list = []
         for c, unit in zip(form.couplings, self.units, strict=True):
             terms = (B.matrix() @ self.q[k] for k, B in c.terms)
             self.meets.append(sum(terms, start=cp.Constant(c.offset)) / unit == 0)

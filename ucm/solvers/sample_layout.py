@@ -55,7 +55,7 @@ class SampleTables(ABC):
     center: Vec | None = None
     joint: bool = True
 
-    def __init__(self, tables: list[Any], caps: Vec, masses: Vec, factors: Vec, stored: int) -> None:
+    def __init__(self, tables: list, caps: Vec, masses: Vec, factors: Vec, stored: int) -> None:
         self.tables = [_table(X) for X in tables]
         self.caps, self.masses = caps, masses
         self.sizes = np.array([X.shape[0] for X in tables])

@@ -44,7 +44,7 @@ class _Case(Checker):
             if np.isfinite(top):
                 yield g, top, q
 
-    def reaches(self, law: str, x: Any, constraints: list[Any], count: int = 2) -> None:
+    def reaches(self, law: str, x: Any, constraints: list, count: int = 2) -> None:
         """Check that programs over x, whose first entries are q, have the support as their values."""
         for g, top, _ in self.directions(count):
             self.equal(law, optimum(cp.Maximize(g @ x[: self.dim]), constraints), top, 1e-5)

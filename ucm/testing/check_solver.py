@@ -38,7 +38,7 @@ from ucm.testing.checker import Checker
 _CLARABEL = 1e-7  # relative error of the answer of Clarabel
 
 
-def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> None:
+def check_solver(solver: Solver, seed: int = 0, *, tol: float = 1e-6) -> None:
     """Check a solver on the forms of small declared models, whose optimum Clarabel finds from the
     declaration.
 
@@ -97,7 +97,7 @@ class _Trial:
     """
 
     label: str
-    lowering: Lowering[Any]
+    lowering: Lowering
     case: str = "apart"
 
     @property
@@ -254,7 +254,7 @@ def _check_contract(judge: Checker, solver: Any) -> list[type]:
     return forms
 
 
-def _refusal(judge: Checker, solver: Solver[Any], form: Any) -> str | None:
+def _refusal(judge: Checker, solver: Solver, form: Any) -> str | None:
     try:
         why = solver.refuse(form)
     except Exception as error:
@@ -265,7 +265,7 @@ def _refusal(judge: Checker, solver: Solver[Any], form: Any) -> str | None:
 
 
 def _run(
-    judge: Checker, solver: Solver[Any], trial: _Trial, start: Answer | None = None, **options: Any
+    judge: Checker, solver: Solver, trial: _Trial, start: Answer | None = None, **options: Any
 ) -> tuple[Answer, Monitor]:
     """Run the solver once and judge the answer."""
     monitor, lowering = Monitor(judge.tol, **options), trial.lowering
@@ -291,7 +291,7 @@ def _run(
     return answer, monitor
 
 
-def _check_trial(judge: Checker, solver: Solver[Any], trial: _Trial, rng: np.random.Generator) -> None:
+def _check_trial(judge: Checker, solver: Solver, trial: _Trial, rng: np.random.Generator) -> None:
     run = functools.partial(_run, judge, solver, trial)
     answer, monitor = run()
     trial.judge(judge, answer)
@@ -307,7 +307,7 @@ def _check_trial(judge: Checker, solver: Solver[Any], trial: _Trial, rng: np.ran
     short, monitor = run(max_iter=1)
     if len(monitor.history) > 1:  # an external program may report once, at its end
         judge.at_most("`max_iter=1` stops it", monitor.history[-1]["iteration"], 1)
-    records: list[Any] = []
+    records: list = []
     stopped, _ = run(callback=lambda record: records.append(record) is None)
     judge.at_most("it stops where the callback answers True", len(records), 1)
     late, monitor = run(time_limit=1e-9)

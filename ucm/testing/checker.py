@@ -140,6 +140,6 @@ def check_program(
         judge.fail("CVXPY sees it convex, and DPP", program)
 
 
-def optimum(sense: Any, constraints: list[Any]) -> float:
+def optimum(sense: Any, constraints: list) -> float:
     """Return the value of `cvxpy.Maximize(...)` or `Minimize(...)` under constraints, by Clarabel."""
     return float(cp.Problem(sense, constraints).solve(solver=cp.CLARABEL))

@@ -97,7 +97,7 @@ class ConvexCombination(BoundDomain):
                 operand[o.place] = g
         return operand
 
-    def coefficients(self, q: Any) -> list[Any]:
+    def coefficients(self, q: Any) -> list:
         """Return t_g of each operand, from an array or a CVXPY expression q."""
         return [o.coefficient(q) for o in self.operands]
 
@@ -164,7 +164,7 @@ class ConvexCombination(BoundDomain):
             return None
         columns = self.dim + sum(P.lower.size - p.size for _, p, P in domains)
         unit: Any = sparse.eye_array(columns, format="csr")
-        t: list[Any] = [
+        t: list = [
             unit[[o.place]] / o.unit
             if o.unit
             else sparse.csr_array(unit[o.parts[0].where].sum(axis=0).reshape(1, -1))

@@ -295,7 +295,7 @@ def _number(name: str, field: str, x: Any, low: float, high: float, interval: st
     return within(x, low, high, but, f"{name}: {field}", f"must lie in {interval}")
 
 
-def _sequence(field: str, values: Any) -> list[Any]:
+def _sequence(field: str, values: Any) -> list:
     try:
         items = list(values)
     except TypeError:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
@@ -21,7 +18,7 @@ from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 
-def _samples(given: SampleNode | NDArray[Any] | list[Any], where: str) -> SampleNode:
+def _samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
     """Return samples unchanged, and an array as `Points`."""
     if isinstance(given, np.ndarray | list) or sparse.issparse(given):
         return Points(given)
@@ -98,7 +95,7 @@ class Hull(DomainImage, RotationInvariant):
 
 
 def ReducedHull(
-    samples: SampleNode | NDArray[Any] | list[Any],
+    samples: SampleNode | np.ndarray | list,
     eta: Scalar | None = None,
     nu: Scalar | None = None,
 ) -> Hull:

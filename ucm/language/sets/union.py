@@ -73,7 +73,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
     sets: tuple[UncertaintySet, ...]
 
-    def __init__(self, *given: Any, sets: tuple[Any, ...] = ()) -> None:
+    def __init__(self, *given: Any, sets: tuple = ()) -> None:
         found: list[UncertaintySet] = []
         if len(given) == 1 and isinstance(given[0], list | tuple):
             given = tuple(given[0])

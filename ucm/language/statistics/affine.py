@@ -44,7 +44,7 @@ from ucm.language.parameter import (
 )
 
 
-class Statistic(Arithmetic[Any], FeatureNode):
+class Statistic(Arithmetic, FeatureNode):
     """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""
 
     @abstractmethod
@@ -209,7 +209,7 @@ def offset(center: VectorNode, term: str, notation: Notation) -> str:
 
 
 def as_vector(
-    x: VectorNode | NDArray[Any] | Sequence[float] | Literal[0], where: str = "a vector"
+    x: VectorNode | np.ndarray | Sequence[float] | Literal[0], where: str = "a vector"
 ) -> VectorNode:
     """Return a statistic, an array, or 0 as a vector of feature space."""
     if isinstance(x, VectorNode):
@@ -303,9 +303,7 @@ def check_semidefinite(entries: Any, name: str) -> None:
         )
 
 
-def as_matrix(
-    x: MatrixNode | NDArray[Any] | Sequence[Sequence[float]], where: str = "a matrix"
-) -> MatrixNode:
+def as_matrix(x: MatrixNode | np.ndarray | Sequence[Sequence[float]], where: str = "a matrix") -> MatrixNode:
     """Return a covariance or an array as a positive semidefinite matrix."""
     if isinstance(x, MatrixNode):
         return x

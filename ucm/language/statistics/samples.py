@@ -22,7 +22,7 @@ from ucm.language.statistics.affine import MatrixNode, VectorNode
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
-class SampleNode(Arithmetic[Any], FeatureNode):
+class SampleNode(Arithmetic, FeatureNode):
     """Vectors that hulls, means and covariances are made of.
 
     Attributes

@@ -133,7 +133,7 @@ class _Sides(SampleTables):
         super().__init__(tables, np.array(caps), np.array(masses), factors, form.stored)
         self.center = form.center / self.unit if form.center.any() else None
 
-    def _in_span(self, tables: list[Any], monitor: Monitor) -> tuple[list[Any], float]:
+    def _in_span(self, tables: list, monitor: Monitor) -> tuple[list, float]:
         """Return the samples in coordinates of their span, and the unit of these."""
         unit = max(largest(X) for X in tables) or 1.0
         if 1e-100 < unit < 1e100:
@@ -343,10 +343,10 @@ class _CapsInTurn(Session[MinNorm]):
         return Answer(q, w / length if length > 0.0 else None).after(chain.ended, message)
 
 
-def _without_caps(form: MinNorm) -> tuple[Any, ...]:
+def _without_caps(form: MinNorm) -> tuple:
     """Return what a problem is made of but for its caps: the centre; samples, factor and masses of blocks."""
 
-    def of(b: Block) -> tuple[Any, ...]:
+    def of(b: Block) -> tuple:
         X, factor = _samples(b.map) or (None, 0.0)
         return id(X), factor, [g.mass for g in b.groups or ()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -153,5 +153,5 @@ def _apart(form: MinNorm) -> MinNorm:
     return replace(form, blocks=tuple(blocks), couplings=tuple(couplings))
 
 
-def _trace_record(q: list[Vec], x: Vec) -> dict[str, Any]:
+def _trace_record(q: list[Vec], x: Vec) -> dict:
     return {"q": [v.copy() for v in q], "x": x.copy()}

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -315,7 +315,7 @@ class _Run:
         return self._report(k, at, norm, self._gap(at, norm))
 
     def _report(self, k: int, at: _Iterate, norm: float, gap: float) -> bool:
-        def more() -> dict[str, Any]:
+        def more() -> dict:
             passes, counts, spent = self.monitor.passes, dict(self.f.counts), dict(self.f.spent)
             residual = self._residual(at)
             self.monitor.passes, self.f.counts, self.f.spent = passes, dict(counts), dict(spent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -118,7 +118,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 best, end = other, other_end
         return replace(best.answer, **end)
 
-    def _descend(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict[str, Any]]:
+    def _descend(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict]:
         """Run DCA from one start to a critical point; return it, and changed fields of its answer."""
         point, end = self._critical(at, session, monitor)
         jumps = _separable(point.form) and self.stop == "gap"
@@ -133,7 +133,7 @@ class DCA(Solver[DifferenceOfConvex]):
         monitor.end_start(point.height)
         return point, end
 
-    def _critical(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict[str, Any]]:
+    def _critical(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict]:
         exact = max(1e-12, min(monitor.tol, 1e-10))
         limit = monitor.limit(self.max_outer)
         for _ in range(limit):
@@ -224,7 +224,7 @@ class _Iterate:
             count //= 2
         return best if best.height < (1.0 - _WORTH) * self.height else None
 
-    def trace_record(self) -> dict[str, Any]:
+    def trace_record(self) -> dict:
         return {"w": self.w.copy(), "b": self.b}
 
 

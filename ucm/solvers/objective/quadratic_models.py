@@ -102,7 +102,7 @@ def boxed_columns(
     _run(arrays, numbers, timed_out)
 
 
-def _run(arrays: dict[str, Any], numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
+def _run(arrays: dict, numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
     """Call the compiled function until it is done or the time is over."""
     state: Any = np.zeros((), structure("quadratic_t"))
     for name, number in numbers.items():

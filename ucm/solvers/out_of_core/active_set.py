@@ -136,7 +136,7 @@ def _sums(
 
 
 def _total(parts: list[PassSums]) -> PassSums:
-    sums: list[Any] = [np.sum(values, axis=0) for values in zip(*parts, strict=True)]
+    sums: list = [np.sum(values, axis=0) for values in zip(*parts, strict=True)]
     return PassSums(*sums)._replace(nearest=min(part.nearest for part in parts))
 
 
@@ -155,7 +155,7 @@ class ActiveSet:
     places (block, row)."""
 
     def __init__(self) -> None:
-        self.X: list[Any] = [None, None]
+        self.X: list = [None, None]
         self.p = [np.empty(0), np.empty(0)]
         self.c = [np.empty(0), np.empty(0)]
         self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
@@ -201,7 +201,7 @@ class ActiveSet:
         return gathered([(T, sign * c) for T, sign, c in classes if T is not None])
 
 
-def stacked(tables: list[Any]) -> Any:
+def stacked(tables: list) -> Any:
     """Return the rows in double precision, C-contiguous or CSR."""
     if sparse.issparse(tables[0]):
         return as_double(sparse.csr_matrix(sparse.vstack(tables, format="csr")))
@@ -260,7 +260,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     solved: bool
     settled = True
 
-    def __init__(self, form: Form, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
+    def __init__(self, form: Form, monitor: Monitor, inner: Solver, budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
 
     @abstractmethod

@@ -49,7 +49,7 @@ _GAIN = 1e-12  # relative decrease that counts as rounding
 _SIGNS = (1.0, -1.0)
 
 
-def refuse_losses(inner: Solver[Any], form: RowLosses) -> str | None:
+def refuse_losses(inner: Solver, form: RowLosses) -> str | None:
     """Return the reason for which the losses of a form have no active set, or None."""
     if not form.kinked:
         return "it takes the hinge or the ramp loss"
@@ -83,7 +83,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
     initial_size = 0
     solved = True
 
-    def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
+    def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         self.loss, self.caps, tail, self.less = form.sides()
         self.kink, self.end = self.loss.offset, -np.inf if tail is None else tail.offset

@@ -43,7 +43,7 @@ _STEPS = 60  # at one width
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
 
 
-def refuse_hulls(inner: Solver[Any], form: RowHulls) -> str | None:
+def refuse_hulls(inner: Solver, form: RowHulls) -> str | None:
     """Return the reason for which the hulls of a form have no active set, or None."""
     if not form.capped:
         return "it takes weights of rows below caps"
@@ -56,7 +56,7 @@ def refuse_hulls(inner: Solver[Any], form: RowHulls) -> str | None:
 
 
 def _problem(
-    tables: list[Any],
+    tables: list,
     weights: list[Vec],
     factors: Any,
     caps: Any,
@@ -89,7 +89,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
     solved = False
     restarts = 0
 
-    def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver[Any], budget: int) -> None:
+    def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
         self.caps, self.exact = np.array(form.scales), 0.3 * monitor.tol
 
@@ -143,7 +143,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.reach = self.reach_of(X, [np.abs(a - t) for a, t in zip(scores, self.theta, strict=True)])
         self.widest = self.reach.copy()
 
-    def _direction(self, tables: list[Any], weights: list[Vec], caps: Vec) -> Vec:
+    def _direction(self, tables: list, weights: list[Vec], caps: Vec) -> Vec:
         """Return w of the hulls of the sample, of smaller hulls if 0 lies in these, and the first axis if 0
         lies in the smallest."""
         form = self.form
@@ -167,7 +167,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         return np.eye(1, form.n)[0]
 
     def _thresholds(
-        self, tables: list[Any], weights: list[Vec], caps: Vec, weight_sums: Any
+        self, tables: list, weights: list[Vec], caps: Vec, weight_sums: Any
     ) -> tuple[list[Vec], Vec]:
         """Return by class the scores `f_c w'x`, and the thresholds of the weights that minimise w'x."""
         scores = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ucm.data.options import COUNT, OptionSpec, check_fields
 from ucm.forms.answer import Answer
@@ -36,7 +36,7 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
         The largest number of bytes of the active set.
     """
 
-    inner: Solver[Any]
+    inner: Solver
     budget: int = 1 << 28
     name: ClassVar[str] = "out-of-core"
 
@@ -49,7 +49,7 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
         return refuse_losses(self.inner, form)
 
     def solve(self, form: RowHulls | RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
-        run: ActiveSetRun[Any]
+        run: ActiveSetRun
         if isinstance(form, RowHulls):
             run = HullsRun(form, monitor, self.inner, self.budget)
         else:

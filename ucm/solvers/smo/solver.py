@@ -152,7 +152,7 @@ def _state(problem: Pairs, u: Vec, F: Vec, gap: float, scale: float) -> PairUpda
     return PairUpdates(problem, u, F, value, store)
 
 
-Record = Callable[[Vec], dict[str, Any]]
+Record = Callable[[Vec], dict]
 
 
 def descend(
@@ -255,7 +255,7 @@ class SMO(NearestPoint):
         def zero(u: Vec, value: float, gap: float) -> bool:
             return hulls.negligible(weights(u), -value, gap, floor)
 
-        def record(u: Vec) -> dict[str, Any]:
+        def record(u: Vec) -> dict:
             return {"q": hulls.blocks(form, weights(u))}
 
         if start is None:
@@ -295,5 +295,5 @@ class SMO(NearestPoint):
         return problem.lifted(free, problem.gram.sums(*_support(problem.coefficients(u)), single=True))
 
 
-def _slopes(u: Vec) -> dict[str, Any]:
+def _slopes(u: Vec) -> dict:
     return {"slopes": np.abs(u)}

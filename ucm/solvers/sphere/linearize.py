@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -85,5 +85,5 @@ class Linearize(UnitSolver):
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
 
 
-def _trace_record(answer: Answer) -> dict[str, Any]:
+def _trace_record(answer: Answer) -> dict:
     return {"w": answer.plane[0].copy()}
