@@ -205,10 +205,11 @@ def test_a_parameter_at_the_border_of_the_admissible() -> None:
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     sol = plan.solve()
                 assert np.isfinite(sol.w).all()
-                # the nudge moves 0 to 2e-9 from the boundary: rounding decides on which side a solver sees it
+                # The nudge moves 0 to 2e-9 from the boundary. Rounding decides on which side a solver sees it,
+                # and whether it ends at its accuracy or at its limit of iterations.
                 near = sol.certificate.gap < 1e-8 * sol.size
                 assert sol.status in ("optimal", "zero_in_set") or (
-                    sol.status in ("stationary", "converged") and near
+                    sol.status in ("stationary", "converged", "max_iter") and near
                 )
                 assert abs(sol.objective) < 1e-8 or sol.status == "optimal"
 
