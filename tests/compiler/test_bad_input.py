@@ -205,7 +205,7 @@ def test_a_parameter_at_the_border_of_the_admissible() -> None:
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     sol = plan.solve()
                 assert np.isfinite(sol.w).all()
-                # The nudge moves 0 to 2e-9 from the boundary. Rounding decides on which side a solver sees it,
+                # The nudge moves 0 to 2e-9 from the boundary. Rounding decides on which side a solver is,
                 # and whether it ends at its accuracy or at its limit of iterations.
                 near = sol.certificate.gap < 1e-8 * sol.size
                 assert sol.status in ("optimal", "zero_in_set") or (

@@ -78,7 +78,7 @@ def test_bad_grids_are_refused() -> None:
         ucm.path(model, X, y, nu=[0.3], warm_start=None)
     with pytest.raises(EmptySetError, match="nu must be at most"):
         ucm.path(model, X, y, nu=[0.3, 0.99])
-    with pytest.raises(CompositionError, match="expected a real number or a Param, got nan"):
+    with pytest.raises(CompositionError, match=r"Param\('nu'\): expected a number, got nan"):
         ucm.path(model, X, y, nu=[np.nan])
 
 

@@ -125,6 +125,8 @@ class Param(Expression):
     relative: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.value, float) and math.isnan(self.value):  # the check of fields names no parameter
+            raise CompositionError(f"Param({self.name!r}): expected a number, got nan; write for example 0.3")
         super().__post_init__()
         if not self.name.isidentifier():
             raise CompositionError(
