@@ -316,6 +316,14 @@ def test_factors_of_the_loss_of_a_ball_are_no_size() -> None:
         assert found and all("factor of the loss" in interval.how for interval in found.values())
 
 
+def test_a_parameter_beside_an_intersection_keeps_its_own_interval() -> None:
+    meet = ucm.Ball(pos.mean, 1.0) & ucm.Hull(pos)
+    X, y = ucm.datasets.load("wine")
+    (found,) = ucm.admissible(meet - ucm.ReducedHull(neg, nu=Param("nu", 0.6)), X, y).values()
+    assert found.lower == 0.0
+    assert found.upper == pytest.approx(2.0 * np.mean(y < 0))
+
+
 def test_intersections_that_never_meet() -> None:
     X, y = load("iris")
     apart = ucm.Ball([50.0, 0.0], Param("r", 0.5)) & ucm.Point([0.0, 0.0])

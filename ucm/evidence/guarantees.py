@@ -222,13 +222,14 @@ def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -
     if data.weighing.samples is not None:
         return
     X, b, p, m = data.X, solution.b, loss.p, data.m
-    scores = solution.decision(X) - b
     if solution.expansion is not None and solution.coefficients is not None:
+        scores = solution.decision(X) - b
         kernel = solution.expansion.kernel
         square = float(solution.coefficients @ scores)
         squares = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
         r = math.sqrt(float(np.max(squares)))
-    else:
+    else:  # with approximate features of a kernel, X holds these
+        scores = np.asarray(X @ solution.w)
         square = float(solution.w @ solution.w)
         r = math.sqrt(float(np.max((abs(X) ** 2).sum(axis=1))))
     length, reach = math.hypot(math.sqrt(square), b / r if r else 0.0), math.sqrt(2.0) * r

@@ -374,14 +374,17 @@ def _smallest_by_program(
     model: RobustMargin, data: Data, name: str, grows: bool, present: float, time_limit: float
 ) -> tuple[float, str]:
     """Return the smallest size at which the operands of every intersection meet, which only a program can
-    tell, and how it is known; 0 and "" without intersections."""
+    tell, and how it is known; 0 and "" without intersections that depend on the parameter."""
     least, how = 0.0, ""
     for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
-        end, how = _program(replace(model, set=U), data, name, False, time_limit)
+        end, how_end = _program(replace(model, set=U), data, name, False, time_limit)
         if end is None:
             raise EmptySetError(
                 f"admissible: U is empty for every {name}, whatever its size; change another parameter"
             )
+        if name not in U.params():
+            continue
+        how = how_end
         # interior points stop at a positive size; a size below their accuracy is 0
         size = as_size(grows, end)
         least = max(least, size if size > _ACCURACY * present else 0.0)

@@ -19,6 +19,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Numbers
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.combination import Combination, is_number, times
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
@@ -42,8 +43,9 @@ class SupportValue(NamedTuple):
 class SupportFunction:
     """The support function of a declared set over bound samples.
 
-    A set that knows no maximiser, as an intersection or a sum with one, is one conic program, written once:
-    its multipliers split the direction among the operands, which proves the bound.
+    The support of a sum is the sum of the supports. A set that knows no maximiser, as an intersection, is one
+    conic program, written once. Its multipliers split the direction among the operands, which proves the
+    bound.
 
     Parameters
     ----------
@@ -57,9 +59,23 @@ class SupportFunction:
     def __call__(self, d: Vec) -> SupportValue:
         """Return the support in the direction d."""
         height, x = self.U.support(self.data, d, {})
-        if x is None:
-            return self._solved(d)
-        return SupportValue(height, x if np.isfinite(height) else None, 0.0)
+        if x is not None:
+            return SupportValue(height, x if np.isfinite(height) else None, 0.0)
+        return self._of_sum(d) if self._summands else self._solved(d)
+
+    @functools.cached_property
+    def _summands(self) -> list[tuple[Any, SupportFunction]]:
+        """The factors of a sum, numbers or matrices, and the support functions of the sets."""
+        terms = self.U.terms() if isinstance(self.U, Combination) else ()
+        return [(L, SupportFunction(V, self.data)) for V, L in terms]
+
+    def _of_sum(self, d: Vec) -> SupportValue:
+        values = [heights(times(L if is_number(L) else L.T, d)) for L, heights in self._summands]
+        points = [times(L, v.point) for (L, _), v in zip(self._summands, values) if v.point is not None]
+        height = sum(v.value for v in values)
+        if len(points) < len(values):
+            return SupportValue(height, None, 0.0)
+        return SupportValue(height, sum(points[1:], start=points[0]), sum(v.error for v in values))
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:

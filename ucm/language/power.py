@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
-from scipy.optimize import brentq
 
 from ucm.data.linear_map import Vec
 
@@ -14,6 +10,7 @@ _SQUARABLE = 1e300
 _EPS = float(np.finfo(float).eps)
 _NORMAL = float(np.finfo(float).tiny)  # the least number of full precision
 _NEWTON = 200  # steps of one equation, whose iterates descend until rounding stops them
+_STEPS = 300  # of the multiplier
 
 
 def power_root(u: Vec, c: Vec | float, e: float) -> Vec:
@@ -66,24 +63,55 @@ def project_power(u: Vec, p: float) -> tuple[Vec, Vec, Vec]:
     """Return the q nearest to `u >= 0` with `sum q^p = 1`, 1 < p < inf, u outside; w, dq of a change of
     `u - lam normal`; and `normal = q^(p-1)`.
 
-    The equations are `q + lam q^(p-1) = u`. Brent's method finds log(lam): lam is at most the dual norm of u,
-    where `q <= (u / lam)^(1/(p-1))` has norm 1. The function
-    `1 - 2 / (1 + sum q^p)` is bounded.
+    The equations are `q + lam q^(p-1) = u`. As `(sum q^p)^(-1/2)` is nearly linear in lam, Newton's method
+    is applied to that, in a bracket.
     """
-
-    def excess(log_lam: float) -> float:
-        return 1.0 - 2.0 / (1.0 + float((power_root(u, math.exp(log_lam), p - 1.0) ** p).sum()))
-
-    q, w, top = u, np.ones(u.size), float(u.max(initial=0.0))
-    with np.errstate(all="ignore"):
-        low = math.log(_EPS * _EPS * top)  # a smaller lam changes u by far less than rounding
-        if excess(low) > 0.0:
-            dual = p / (p - 1.0)
-            high = math.log(top) + math.log(float(((u / top) ** dual).sum())) / dual + 1.0
-            root: Any = brentq(excess, low, high, xtol=1e-15, rtol=np.float64(1e-15))
-            lam = math.exp(root)
-            q = power_root(u, lam, p - 1.0)
-            smooth = q ** abs(p - 2.0)
-            slope = lam * (p - 1.0)
-            w = 1.0 / (1.0 + slope * smooth) if p >= 2.0 else smooth / (smooth + slope)
+    q, w = u, np.ones(u.size)
+    low, high, above, below, before = 0.0, np.inf, np.nan, np.nan, np.inf
+    beyond = q  # the entries at low
+    lam = float(u.max(initial=0.0))
+    least = _EPS * _EPS * lam  # below it a change of u is far below rounding
+    for _ in range(_STEPS if u.size else 0):
+        q, w, total, slope = _at_multiplier(lam, u, p)
+        excess = total - 1.0
+        if abs(excess) <= 8.0 * _EPS * p:
+            break
+        if low == 0.0 and excess < 0.0 and lam <= least:  # u is on the sphere but for rounding
+            q = u
+            break
+        if excess > 0.0:
+            low, above, beyond = lam, excess, q
+        else:
+            high, below = lam, excess
+        step = 2.0 * total * (np.sqrt(total) - 1.0) / (p * slope) if slope > 0.0 else np.inf
+        after = lam + step
+        within_factor = lam <= 64.0 * after and after <= 64.0 * lam
+        if low < after < high and abs(step) <= 0.5 * before and within_factor:
+            before = abs(step)
+        else:
+            after = 0.0625 * lam if low == 0.0 else np.sqrt(low) * np.sqrt(high)
+            after = 16.0 * lam if high == np.inf else after
+            before = np.inf
+        if not low < after < high:  # low and high are neighbours, and lam is one of them
+            if lam == low:
+                q, w, _, _ = _at_multiplier(high, u, p)
+            part = -below / (above - below)
+            q = part * beyond + (1.0 - part) * q
+            break
+        lam = float(after)
     return q, w, q ** (p - 1.0)
+
+
+def _at_multiplier(lam: float, u: Vec, p: float) -> tuple[Vec, Vec, float, float]:
+    """Return q at lam, w, `sum q^p`, and its slope over p in -lam."""
+    q, k = power_root(u, lam, p - 1.0), lam * (p - 1.0)
+    with np.errstate(all="ignore"):
+        if p >= 2.0:
+            second = q ** (p - 2.0)
+            first = second * q
+            w = 1.0 / (1.0 + k * second)
+        else:
+            smooth = q ** (2.0 - p)
+            first = np.where(q > 0.0, q / smooth, 0.0)
+            w = smooth / (smooth + k)
+    return q, w, float((first * q).sum()), float((w * first * first).sum())
