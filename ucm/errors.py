@@ -119,8 +119,8 @@ def unknown_attribute(module: str, name: str, known: list[str]) -> AttributeErro
 
 def did_you_mean(got: Iterable[str], known: list[str]) -> str:
     """Return `; did you mean nu?` with the most similar known names; "" if none is similar."""
-    near = dict.fromkeys(option for name in got for option in _nearest(name, known))
-    return f"; did you mean {', '.join(near)}?" if near else ""
+    suggestions = dict.fromkeys(option for name in got for option in _nearest(name, known))
+    return f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
 
 
 def _nearest(name: str, known: list[str]) -> list[str]:

@@ -89,17 +89,17 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     DataError
         The model names groups and there are none, or in a way without a route over rows.
     """
-    named = groups_in(model)
-    if named and "group" not in rows.tags:
-        kind, label = named[0]
+    groups = groups_in(model)
+    if groups and "group" not in rows.tags:
+        kind, label = groups[0]
         members(None, kind, label, np.zeros(0, dtype=np.intp))
     if not rows.tags:
         return None
     if isinstance(model, Objective):
-        return loss_factors(terms.losses, named) if named else Factors()
+        return loss_factors(terms.losses, groups) if groups else Factors()
     if of_statistics(model.set):
-        return Factors(model_groups=named)
-    factors = hull_factors(named)
+        return Factors(model_groups=groups)
+    factors = hull_factors(groups)
     if factors is None:
         refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
     return factors

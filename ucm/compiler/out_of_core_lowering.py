@@ -90,8 +90,8 @@ class LazyVector(NDArrayOperatorsMixin):
             if self._make is None:
                 raise AttributeError("the rows of these weights were left out of the pickle")
             self._found, self._make = self._make(), None
-        found = self._found if dtype is None else self._found.astype(dtype, copy=False)
-        return found.copy() if copy else found
+        values = self._found if dtype is None else self._found.astype(dtype, copy=False)
+        return values.copy() if copy else values
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         plain = [np.asarray(x) if isinstance(x, LazyVector) else x for x in inputs]

@@ -278,11 +278,11 @@ class BlockSource(RowSource):
             after[block], results = over_parts(self.read(block), function, message, before)
             return results
 
-        found = reduced((result for part in self._in_order(work) for result in part), merge)
+        reduction = reduced((result for part in self._in_order(work) for result in part), merge)
         self.check()
         if states is not None:  # at the end, as an interrupted pass changes nothing
             states.update(after)
-        return found
+        return reduction
 
     def _in_order(self, work: Callable[[int], list]) -> Iterator[list]:
         """Yield the results of all blocks; a few are computed ahead on other threads."""

@@ -154,8 +154,8 @@ def checked(answer: Any, expected: Expected, solver: str) -> Answer:
             _refuse(solver, "a ucm.forms.answer.LowerBoundProof or None", brief(answer.witness))
         points = answer.witness.points
         lists.extend(("a point of the witness", blocks, expected.q or ()) for blocks in points)
-    named = (("w", answer.w, expected.w), ("slopes", answer.slopes, expected.slopes))
-    vectors = [(name, v, size) for name, v, size in named if v is not None and size is not None]
+    expectations = (("w", answer.w, expected.w), ("slopes", answer.slopes, expected.slopes))
+    vectors = [(name, v, size) for name, v, size in expectations if v is not None and size is not None]
     for name, blocks, sizes in lists:
         if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
             got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)

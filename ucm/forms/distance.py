@@ -173,10 +173,10 @@ class MinNorm:
         """
         columns: list[Vec] = []
         for _ in range(_ROUNDS):
-            found = self._endless(w)
-            if not found:
+            directions = self._endless(w)
+            if not directions:
                 return w if columns else None
-            columns += found
+            columns += directions
             Z = np.linalg.qr(np.array(columns).T)[0]
             w = w - Z @ (Z.T @ w)
             w = w - Z @ (Z.T @ w)  # to rounding
@@ -184,7 +184,7 @@ class MinNorm:
 
     def _endless(self, w: Vec) -> list[Vec]:
         """Return the columns of weights that are unbounded against w, rounding errors left out."""
-        found = []
+        images = []
         for b in self.blocks:
             g, d = -b.map.rmatvec(w), b.map.shape[1]
             if d > _MOST or np.isfinite(b.domain.support(g)[0]):
@@ -195,8 +195,8 @@ class MinNorm:
                 e[j] = g[j]
                 if b.domain.support(e)[0] == np.inf:
                     e[j] = 1.0
-                    found.append(b.map.matvec(e))
-        return found
+                    images.append(b.map.matvec(e))
+        return images
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
         """Return `[A_k; weights_j B_jk]` for one block: features above, couplings below."""

@@ -136,17 +136,17 @@ class SumOfHulls:
     def face(self, w: Vec, scores: Vec | None = None) -> Face:
         """Return the face of U with the largest `-w'x`."""
         s = self.scores(w) if scores is None else scores
-        tied = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
+        tolerance = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         value = -float(self.center @ w)
         weight = np.zeros(s.size)
-        index, group, rest = [], [], []
+        index, group, remainders = [], [], []
         for g, mass in enumerate(self.masses):
             a, b = self.bounds[g], self.bounds[g + 1]
             u, cap = s[a:b], self.caps[a:b]
             theta = native.fill_to_mass(u, cap, mass)[2][1]
             sure = u > theta
             value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
-            inside = np.abs(u - theta) <= tied
+            inside = np.abs(u - theta) <= tolerance
             at, above = np.flatnonzero(inside), sure & ~inside
             weight[a:b][above] = cap[above]
             full = float(cap[at].sum())
@@ -155,15 +155,15 @@ class SumOfHulls:
                 weight[a + at] = cap[at] * (left / full)
             elif left > _WHOLE * mass:
                 index.append(a + at)
-                group.append(np.full(at.size, len(rest), dtype=np.int64))
-                rest.append(left)
+                group.append(np.full(at.size, len(remainders), dtype=np.int64))
+                remainders.append(left)
         used = np.flatnonzero(weight)
         return Face(
             value,
             self.center + weight[used] @ self.points[used],
             np.concatenate([np.zeros(0, dtype=np.intp), *index]),
             np.concatenate([np.zeros(0, dtype=np.int64), *group]),
-            np.array(rest),
+            np.array(remainders),
             weight,
         )
 
@@ -203,19 +203,19 @@ class SumOfHulls:
         Barbero, Takeda and Lopez (2015), equation (29); ties are ordered by the scores of d.
         """
         s, move = self.scores(w), self.scores(d)
-        near = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
+        tolerance = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         still = _TIED * max(float(np.abs(move).max(initial=0.0)), 1e-300)
         first = np.inf
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
             u, v, cap = s[rows], move[rows], self.caps[rows]
             theta = native.fill_to_mass(u, cap, mass)[2][1]
-            at = np.abs(u - theta) <= near
-            left = mass - float(cap[u > theta + near].sum())
-            room = min(left, float(cap[at].sum()))
-            speed = native.fill_to_mass(v[at], cap[at], room)[2][1]
-            lower = (u < theta - near) & (v > speed + still)
-            upper = (u > theta + near) & (v < speed - still)
+            at = np.abs(u - theta) <= tolerance
+            left = mass - float(cap[u > theta + tolerance].sum())
+            filled = min(left, float(cap[at].sum()))
+            speed = native.fill_to_mass(v[at], cap[at], filled)[2][1]
+            lower = (u < theta - tolerance) & (v > speed + still)
+            upper = (u > theta + tolerance) & (v < speed - still)
             meets = lower | upper
             if meets.any():
                 first = min(first, float(((theta - u[meets]) / (v[meets] - speed)).min()))
@@ -282,8 +282,8 @@ def min_norm_point(
     monitor = monitor or Monitor()
     q = np.zeros(caps.size)
     for g, mass in enumerate(rest):
-        mine = group == g
-        q[mine] = caps[mine] * (mass / caps[mine].sum())
+        members = group == g
+        q[members] = caps[members] * (mass / caps[members].sum())
     if q.size == 0 or q.size > _PAIRS:
         return q, fixed + points.T @ q
     K = np.ascontiguousarray(points @ points.T)
@@ -324,12 +324,12 @@ def _refined(
         d = np.zeros(q.size)
         d[b] = step[0]
         np.subtract.at(d, a, step[0])
-        room = np.full(q.size, np.inf)
+        steps = np.full(q.size, np.inf)
         down, up = d < 0.0, d > 0.0
-        room[down] = -q[down] / d[down]
-        room[up] = (caps[up] - q[up]) / d[up]
-        k = int(np.argmin(room))
-        t = min(1.0, float(room[k]))
+        steps[down] = -q[down] / d[down]
+        steps[up] = (caps[up] - q[up]) / d[up]
+        k = int(np.argmin(steps))
+        t = min(1.0, float(steps[k]))
         new = np.clip(q + t * d, 0.0, caps)
         if t < 1.0:
             new[k] = 0.0 if d[k] < 0.0 else caps[k]

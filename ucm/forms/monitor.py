@@ -230,8 +230,8 @@ class Monitor:
             if len(self.history) == 1:
                 print(_HEADER)
             print(f"{iteration:9d}  {objective:16.9g}  {gap:12.3e}  {self.passes:9.1f}  {self.seconds:8.3f}")
-        asked = self.callback is not None and self.callback(record) is True
-        return asked or self.timed_out
+        stop_requested = self.callback is not None and self.callback(record) is True
+        return stop_requested or self.timed_out
 
     def _thin(self, iteration: int) -> None:
         """Remove the last record of this start if the trace does not include its iteration."""

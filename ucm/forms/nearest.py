@@ -126,11 +126,11 @@ class KernelHulls:
         """
         gaps = np.empty(self.mass.size)
         for g, mass in enumerate(self.mass):
-            own = np.flatnonzero(self.group == g)
-            own = own[np.argsort(F[own], kind="stable")]
-            before = np.cumsum(self.cap[own]) - self.cap[own]
-            extreme = np.clip(mass - before, 0.0, self.cap[own])
-            gaps[g] = max(float((a[own] - extreme) @ F[own]), 0.0)
+            members = np.flatnonzero(self.group == g)
+            members = members[np.argsort(F[members], kind="stable")]
+            before = np.cumsum(self.cap[members]) - self.cap[members]
+            extreme = np.clip(mass - before, 0.0, self.cap[members])
+            gaps[g] = max(float((a[members] - extreme) @ F[members]), 0.0)
         return gaps
 
     @property
@@ -149,8 +149,8 @@ class KernelHulls:
             return False
         size = np.sqrt(self.square)
         for g, row in enumerate(self.points(a)):
-            own = self.group == g
-            size += np.sqrt(max(float(a[own] @ row[own]), 0.0))
+            members = self.group == g
+            size += np.sqrt(max(float(a[members] @ row[members]), 0.0))
         return 0.5 * least * size >= W
 
     def blocks(self, form: MinNorm, a: Vec) -> list[Vec]:
@@ -168,8 +168,8 @@ def _factors(b: Block) -> Vec:
 
 def _constraints(b: Block) -> list[tuple[Any, float, Any]] | None:
     """Return entries, mass and bounds of every hull of a block; None for another block."""
-    found = b.domain.groups
-    return None if found is None else [(g.entries, g.mass, g.most) for g in found]
+    groups = b.domain.groups
+    return None if groups is None else [(g.entries, g.mass, g.most) for g in groups]
 
 
 class NearestPoint(Solver[MinNorm]):

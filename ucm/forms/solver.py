@@ -34,9 +34,9 @@ class Solver(ABC, Generic[Form]):
         super().__init_subclass__()
         for base in vars(cls).get("__orig_bases__", ()):
             origin, forms = get_origin(base), get_args(base)
-            named = get_args(forms[0]) or (forms[0],)
+            arguments = get_args(forms[0]) or (forms[0],)
             if isinstance(origin, type) and issubclass(origin, Solver):
-                cls.takes = tuple(form for form in named if isinstance(form, type)) or cls.takes
+                cls.takes = tuple(form for form in arguments if isinstance(form, type)) or cls.takes
 
     @abstractmethod
     def refuse(self, form: Form) -> str | None:

@@ -120,8 +120,8 @@ class UnitNorm:
     def highest(self, v: Vec) -> tuple[float, list[Vec]]:
         """Return f without the couplings, and the blocks of a point x with `-w'x = f`."""
         w = self.lift(v)
-        found = self.image.supports([-u for u in self.image.rmatvec(w)])
-        return -float(self.image.center @ w) + sum(h for h, _ in found), [q for _, q in found]
+        supports = self.image.supports([-u for u in self.image.rmatvec(w)])
+        return -float(self.image.center @ w) + sum(h for h, _ in supports), [q for _, q in supports]
 
     def normal(self, v: Vec) -> Vec:
         """Return an element of the subdifferential of `||w||_p` at `||w||_p = 1`, in the coordinates v."""
@@ -207,7 +207,7 @@ class UnitNorm:
         rows = [self.hulls.points[face.index], *(f * k for k in kinks)]
         caps = [self.hulls.caps[face.index], *(np.ones(k.shape[0]) for k in kinks)]
         group = [face.group, *(np.full(k.shape[0], first + j) for j, k in enumerate(kinks))]
-        shares, rest = min_norm_point(
+        shares, residual = min_norm_point(
             face.fixed + f * base,
             np.concatenate(rows),
             np.concatenate(caps),
@@ -218,7 +218,7 @@ class UnitNorm:
         for points in kinks:
             normal += shares[k : k + points.shape[0]] @ points
             k += points.shape[0]
-        return float(np.linalg.norm(rest)), face.weights(shares[: face.index.size]), normal
+        return float(np.linalg.norm(residual)), face.weights(shares[: face.index.size]), normal
 
 
 class UnitSolver(Solver[UnitNorm]):

@@ -36,10 +36,10 @@ def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
     first = np.max(np.sqrt(b) / r[:, None] - e, axis=1)  # where one term alone is r^2
     u = np.maximum(least, np.maximum(first, np.sqrt(b.sum()) / r - e.max()))
     for _ in range(_STEPS):
-        near = 1.0 / (u[:, None] + e)
-        square = (near * near) @ b
+        inverses = 1.0 / (u[:, None] + e)
+        square = (inverses * inverses) @ b
         size = np.sqrt(square)
-        step = (size / r - 1.0) * square / ((near * near * near) @ b)
+        step = (size / r - 1.0) * square / ((inverses * inverses * inverses) @ b)
         step[size <= r] = 0.0  # the root, or `least`
         u = u + step
         if np.all(step <= 1e-15 * np.abs(u)):

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module("ucm.native.functions"), name)
-    globals()[name] = found
-    return found
+    function = getattr(importlib.import_module("ucm.native.functions"), name)
+    globals()[name] = function
+    return function

@@ -37,25 +37,25 @@ _TYPES = {
 
 def _load() -> tuple[Any, Any, dict[str, tuple[tuple[str, str], ...]]]:
     try:
-        made = importlib.import_module("ucm.native._declarations")
+        declarations = importlib.import_module("ucm.native._declarations")
     except ModuleNotFoundError as error:
         if error.name != "ucm.native._declarations":
             raise
         raise ImportError(f"the C library of ucm is not built: {_BUILD}") from None
     try:
-        loaded = made.ffi.dlopen(str(_FILE))
-        built_from = made.ffi.string(loaded.built_from()).decode()
+        loaded = declarations.ffi.dlopen(str(_FILE))
+        built_from = declarations.ffi.string(loaded.built_from()).decode()
     except (OSError, AttributeError) as error:
         raise ImportError(
             f"{_FILE} does not load on this machine ({platform.system()} {platform.machine()}): it was built"
-            f" for {made.TARGET}. Install ucm here again: `pip install --force-reinstall --no-deps ucm`, or"
-            f" {_BUILD}. The loader says: {error}"
+            f" for {declarations.TARGET}. Install ucm here again:"
+            f" `pip install --force-reinstall --no-deps ucm`, or {_BUILD}. The loader says: {error}"
         ) from None
     files = sorted([*_HERE.glob("*.c"), *_HERE.glob("*.h")])  # none in an installed wheel
     text = "\0".join(f"{f.name}\n{f.read_text(encoding='utf-8')}" for f in files)
     if files and built_from != sha256(text.encode()).hexdigest()[:16]:
         raise ImportError(f"the C sources of ucm differ from those the library was built from: {_BUILD}")
-    return made.ffi, loaded, made.PARAMETERS
+    return declarations.ffi, loaded, declarations.PARAMETERS
 
 
 _ffi, _loaded, _parameters = _load()

@@ -63,10 +63,10 @@ def fill_to_mass(g: Vector, caps: float | Vector, mass: float) -> tuple[Vector, 
     caps is one number, which may be inf, or one for each entry. The upper end of the interval is the entry at
     which the caps from the largest entry down reach the mass.
     """
-    each, q, found = isinstance(caps, np.ndarray), np.empty(g.size), np.empty(3)
-    own: Any = caps if each else np.array([caps])
-    library.fill_to_mass(g.size, g, each, own, mass, q, found, np.empty(2 * g.size))
-    height, low, high = found.tolist()
+    each, q, results = isinstance(caps, np.ndarray), np.empty(g.size), np.empty(3)
+    upper: Any = caps if each else np.array([caps])
+    library.fill_to_mass(g.size, g, each, upper, mass, q, results, np.empty(2 * g.size))
+    height, low, high = results.tolist()
     return q, height, (low, high)
 
 
@@ -86,11 +86,11 @@ def project_ball_simplex(
     t and, for each class, tau with `q = t (v - tau)_+`. t = 0 is the uniform vector, t = inf the entries
     equal to the largest, t = nan says that the squares of v overflow or vanish.
     """
-    found = np.empty(3)
+    results = np.empty(3)
     library.project_ball_simplex(
-        v.size, v, classes.size, classes, radius, limit, out, found, np.empty(2 * v.size)
+        v.size, v, classes.size, classes, radius, limit, out, results, np.empty(2 * v.size)
     )
-    t, pos, neg = found.tolist()
+    t, pos, neg = results.tolist()
     return t, pos, neg
 
 
@@ -110,9 +110,9 @@ def project_entropy(
     -------
     lam, theta of each class, and 1 where the residuals are rounding (else out has no meaning)
     """
-    found = np.empty(4)
-    library.project_entropy(v.size, v, classes.size, classes, radius, least, lam, out, found)
-    lam, pos, neg, good = found.tolist()
+    results = np.empty(4)
+    library.project_entropy(v.size, v, classes.size, classes, radius, least, lam, out, results)
+    lam, pos, neg, good = results.tolist()
     return lam, pos, neg, good
 
 
@@ -121,9 +121,9 @@ def support_entropy(
 ) -> tuple[float, float, float]:
     """The maximiser of <g, q> on that set: lam and, for each class, theta with
     `lam (log(N q) + 1) = g - theta`. Parameters as of `project_entropy`."""
-    found = np.empty(3)
-    library.support_entropy(g.size, g, classes.size, classes, radius, least, out, found)
-    lam, pos, neg = found.tolist()
+    results = np.empty(3)
+    library.support_entropy(g.size, g, classes.size, classes, radius, least, out, results)
+    lam, pos, neg = results.tolist()
     return lam, pos, neg
 
 
@@ -238,10 +238,10 @@ def add_outer(
 def checksum(words: Ints | NDArray[np.int32]) -> tuple[int, int]:
     """A number that another order or another content of the words changes, and the bits of the largest
     absolute value, the words read as numbers of double precision."""
-    found = np.empty(2, dtype=np.int64)
+    results = np.empty(2, dtype=np.int64)
     function = library.checksum_short if words.itemsize == 4 else library.checksum_long
-    function(words.size, words, found)
-    total, top = found.tolist()
+    function(words.size, words, results)
+    total, top = results.tolist()
     return total, top
 
 

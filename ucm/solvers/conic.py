@@ -152,8 +152,8 @@ class _CvxpySession(Session[Composite]):
     def _problem(self, form: Composite) -> tuple:
         import cvxpy as cp
 
-        known = self.form
-        if known is None or known.penalties != form.penalties or not known.same_terms(form):
+        previous = self.form
+        if previous is None or previous.penalties != form.penalties or not previous.same_terms(form):
             # every feature of size one, and an objective of its own size
             top = abs(form.X).max(axis=0)
             top = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()

@@ -92,14 +92,14 @@ class HiGHS(Solver[MinNorm | Composite]):
         if isinstance(form, MinNorm):
             if form.norm not in (1.0, math.inf):
                 return "it takes the norms 1 and inf of x (inf and 1 of w)"
-            others = (b.domain for b in form.blocks if polyhedron(b) is None)
-            return next((f"{domain!r} is no polyhedron" for domain in others), None)
-        a, c, s, others = form.norms
+            domains = (b.domain for b in form.blocks if polyhedron(b) is None)
+            return next((f"{domain!r} is no polyhedron" for domain in domains), None)
+        a, c, s, domains = form.norms
         if s > 0.0 and form.n > _LARGEST:
             return f"with l infinity it takes at most {_LARGEST} features, got {form.n}"
         if len(form.losses) != 1 or form.losses[0].slope() is None:
             return "it takes one piecewise linear loss (Hinge, Ramp)"
-        if c > 0.0 or others or a + s == 0.0:
+        if c > 0.0 or domains or a + s == 0.0:
             return "it takes the norms of l1 and l infinity as the only convex penalty"
         return None
 
@@ -188,9 +188,9 @@ class _Generation(Session[Composite]):
         """Return the first program, or the answer where the rough point proves to be one."""
         everything = np.arange(form.m)
         if self.rough is not None:
-            own = self.monitor.child(self.monitor.tol)
-            point = self.rough.solve(form, own)
-            self.monitor.count_work(own)
+            sub_monitor = self.monitor.child(self.monitor.tol)
+            point = self.rough.solve(form, sub_monitor)
+            self.monitor.count_work(sub_monitor)
             if point.status in ("converged", "interrupted"):
                 return point
             self._near(point)
@@ -229,8 +229,8 @@ class _Generation(Session[Composite]):
         while True:
             before = self.program.passes
             answer = self.program.solve(a, s, linear[self.features], bias)
-            share = self.features.size * self.samples.size / max(1, form.m * form.n)
-            self.monitor.passes += share * (self.program.passes - before) + 0.5
+            fraction = self.features.size * self.samples.size / max(1, form.m * form.n)
+            self.monitor.passes += fraction * (self.program.passes - before) + 0.5
             if answer.status != "converged" or answer.slopes is None:
                 return answer
             self.alpha[self.samples] = answer.slopes

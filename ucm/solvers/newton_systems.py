@@ -45,10 +45,10 @@ def conjugate_gradients(
     precondition : v to an approximation of `H^-1 v`
     """
     d, residual, count = np.zeros_like(g), g, 0
-    wanted = accuracy * float(np.linalg.norm(g))
+    target = accuracy * float(np.linalg.norm(g))
     z = precondition(residual)
     p, height = z, float(residual @ z)
-    while count < most and float(np.linalg.norm(residual)) > wanted and not timed_out():
+    while count < most and float(np.linalg.norm(residual)) > target and not timed_out():
         Hp = times(p)
         count += 1
         t = height / float(p @ Hp)
@@ -94,14 +94,14 @@ class Formed(Systems):
         H, work = np.diag(ridge), 0.0
         for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
             work += A.squares * np.count_nonzero(jacobian.d) / max(1, jacobian.d.size)
-            own = factor * A.weighted_gram(jacobian.d)
+            product = factor * A.weighted_gram(jacobian.d)
             if jacobian.U.shape[1]:
                 AU = A.matmat(jacobian.U)
                 work += float(A.entries) * jacobian.U.shape[1]
-                own += factor * (AU @ jacobian.S @ AU.T)
+                product += factor * (AU @ jacobian.S @ AU.T)
             for above, a in places:
                 for left, b in places:
-                    H[above, left] += own if a * b == 1.0 else (a * b) * own
+                    H[above, left] += product if a * b == 1.0 else (a * b) * product
         return NewtonDirection(-ridge_solve(H, g), 0.0, 0.5 * work / self.stored)
 
 
@@ -157,12 +157,12 @@ class ConjugateGradients(Systems):
         curves: list[Vec] = []
 
         def times(v: Vec) -> Vec:
-            bent = curve(v)
+            product = curve(v)
             if len(tried) < self.kept:
                 length = float(np.linalg.norm(v))
                 tried.append(v / length)
-                curves.append(bent / length)
-            return v + size * bent
+                curves.append(product / length)
+            return v + size * product
 
         d, count = conjugate_gradients(
             times, -root * g, self.accuracy, self.most, self.timed_out,

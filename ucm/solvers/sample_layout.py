@@ -101,10 +101,10 @@ class SampleTables(ABC):
 
     def levels(self, least: int) -> list[int]:
         """Return the strides of the levels, from all samples to the coarsest, of at least `least` samples."""
-        found = [1]
-        while self._can_skip(_STRIDE * found[-1], least):
-            found.append(_STRIDE * found[-1])
-        return found
+        strides = [1]
+        while self._can_skip(_STRIDE * strides[-1], least):
+            strides.append(_STRIDE * strides[-1])
+        return strides
 
     def _can_skip(self, stride: int, least: int) -> bool:
         """Return True if every `stride`-th sample is enough for a level."""
@@ -204,8 +204,8 @@ class FeatureLevel:
     def cap_at(self, caps: Vec) -> None:
         """Set the caps, each at least so large that the weights of its class have a point beyond rounding."""
         mass = self.masses
-        whole = np.isfinite(mass)
-        least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=whole)
+        limited = np.isfinite(mass)
+        least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=limited)
         self.caps[:] = np.minimum(np.maximum(caps, least), mass)
         if self.hulls.row_caps is not None:
             parts = np.split(self.hulls.row_caps, self.hulls.sizes[:1])
@@ -325,16 +325,16 @@ class FeatureLevel:
         """
         log = np.empty((min(most, _LIMIT), 3))
         before = self["systems"], self["forming"]
-        done: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
+        count: int = library.solve_hulls(self.state, len(log), log, _BUDGET)
         monitor.systems += int(self["systems"] - before[0])
         monitor.hessian_passes += self.share * (self["forming"] - before[1])
-        return log[:done].tolist()
+        return log[:count].tolist()
 
     def begin_at(self, scores: Vec) -> None:
         """Set theta and sigma of a first level, by the mean and the spread of its scores."""
-        caps, masses = self.caps, self.masses
+        caps, totals = self.caps, self.masses
         self.thetas[:] = np.add.reduceat(scores, self.starts) / self.sizes
-        cap = min(caps.max(), 2.0 * (masses / self.sizes).max())
+        cap = min(caps.max(), 2.0 * (totals / self.sizes).max())
         size = float(np.linalg.norm(scores - scores.mean())) / scores.size**0.5
         spread = size or float(np.abs(scores).max()) or 1.0
         self["sigma"] = _SHARP * cap / max(spread, 1e-280)
@@ -352,9 +352,9 @@ class FeatureLevel:
 
     def weights(self) -> list[Vec]:
         """Return the weights p of both classes, in the order of the samples."""
-        found = []
+        blocks = []
         for lo, hi in self.bounds:
             q = np.empty(hi - lo)
             q[self.tags[lo:hi] >> 1] = self.V[1, lo:hi]
-            found.append(q)
-        return found
+            blocks.append(q)
+        return blocks

@@ -176,10 +176,10 @@ class _Run:
         """Return the answer at x and s."""
         products = self.form.rmatvec(x)
         self.monitor.passes += self.form.pass_cost() / 2
-        point, gap, done = self.assess(x, s, products)
+        point, gap, proven = self.assess(x, s, products)
         size = self.unit * self.form.space.norm(point)
         self.monitor.report(self.monitor.iterations + 1, -size, gap)
-        return self.answer if done or not self.monitor.timed_out else self.answer.interrupted()
+        return self.answer if proven or not self.monitor.timed_out else self.answer.interrupted()
 
     def assess(self, x: Vec, s: Vec, products: Sequence[Vec]) -> tuple[Vec, float, bool]:
         """Return the point of the blocks `q_k = -s_k A_k'x`, its relative gap, and True if this is reached.
@@ -230,9 +230,9 @@ class _Run:
             spectra = [Spectrum.of(gram[:j, :j]) for gram in S]
             y, s = _nearest(spectra, V[:j] @ form.center, self.radii, s, monitor)
             x = y @ V[:j]
-            point, gap, done = self.assess(x, s, [y @ rows[:j] for rows in W])
+            point, gap, proven = self.assess(x, s, [y @ rows[:j] for rows in W])
             stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
-            if done:
+            if proven:
                 return self.answer
             if stop:
                 return self.answer.interrupted()
@@ -258,8 +258,8 @@ def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: 
         return x, all_s
     parts = [S[k] for k in used]
     if len(used) == 1:
-        X, found = one_ball(parts[0], c, radii[used])
-        x, all_s[used[0]] = X[:, 0], found[0]
+        X, multipliers = one_ball(parts[0], c, radii[used])
+        x, all_s[used[0]] = X[:, 0], multipliers[0]
     else:
         first = None if s is None or not np.all(s[used] > 0.0) else s[used]
         x, all_s[used] = several(parts, c, radii[used], first, monitor)
@@ -331,9 +331,9 @@ def _newton(
     g, x, factor = at(s)
     for _ in range(100):
         sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
-        met = s * sizes / radii
-        free = (s < most) | (met > 1.0)
-        if np.all(np.abs(met[free] - 1.0) <= 1e-13) or monitor.timed_out:
+        ratios = s * sizes / radii
+        free = (s < most) | (ratios > 1.0)
+        if np.all(np.abs(ratios[free] - 1.0) <= 1e-13) or monitor.timed_out:
             break
         Sx = np.column_stack([T @ x for T in S])
         slope = 0.5 * (radii**2 - (s * sizes) ** 2)

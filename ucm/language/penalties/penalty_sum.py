@@ -68,8 +68,8 @@ class CombinedPenalty:
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
         """(lower, upper) of B; None if B is the point 0."""
-        a, _, _, others = self.norms
-        boxes = [box for R in others if (box := R.box()) is not None]
+        a, _, _, remaining = self.norms
+        boxes = [box for R in remaining if (box := R.box()) is not None]
         if not boxes:
             return (-a, a) if a > 0.0 else None
         return sum((low for low, _ in boxes), -a), sum((up for _, up in boxes), a)
@@ -77,9 +77,9 @@ class CombinedPenalty:
     @functools.cached_property
     def _unboxed(self) -> tuple[ProximalPenalty, ...]:
         """The terms that have neither a box nor the form of L2."""
-        _, _, s, others = self.norms
+        _, _, s, remaining = self.norms
         largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
-        return (*largest, *(R for R in others if R.box() is None))
+        return (*largest, *(R for R in remaining if R.box() is None))
 
     @functools.cached_property
     def _single(self) -> ProximalPenalty | None:
@@ -132,8 +132,8 @@ class CombinedPenalty:
     @property
     def square(self) -> float | None:
         """c if the sum is `c ||w||_2^2`; else None."""
-        a, c, s, others = self.norms
-        return c if c > 0.0 and not (a or s or others) else None
+        a, c, s, remaining = self.norms
+        return c if c > 0.0 and not (a or s or remaining) else None
 
     def value(self, w: Vec) -> float:
         """Return `R(w)`."""

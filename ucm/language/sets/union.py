@@ -74,18 +74,18 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
     sets: tuple[UncertaintySet, ...]
 
     def __init__(self, *given: Any, sets: tuple = ()) -> None:
-        found: list[UncertaintySet] = []
+        operands: list[UncertaintySet] = []
         if len(given) == 1 and isinstance(given[0], list | tuple):
             given = tuple(given[0])
         for x in (*given, *sets):
             U = OPERATORS["set"](x, "|")
-            found += U.sets if isinstance(U, ConvexUnion) else [U]
-        if len(found) < 2:
-            got = repr(found[0]) if found else "none"
+            operands += U.sets if isinstance(U, ConvexUnion) else [U]
+        if len(operands) < 2:
+            got = repr(operands[0]) if operands else "none"
             raise CompositionError(
                 f"ConvexUnion: expected two sets or more, got {got}; write ConvexUnion(A, B), or A | B"
             )
-        object.__setattr__(self, "sets", tuple(found))
+        object.__setattr__(self, "sets", tuple(operands))
         self.__post_init__()
 
     def infeasibility_reason(self, data: Data) -> str | None:

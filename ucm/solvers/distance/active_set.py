@@ -80,14 +80,14 @@ class ActiveSet(Solver[MinNorm]):
         hulls = _Sides(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best
             if start is None:
-                rest = hulls.levels(self.coarse)
-                level = FeatureLevel(hulls, rest.pop())
+                finer = hulls.levels(self.coarse)
+                level = FeatureLevel(hulls, finer.pop())
                 hulls.begin(level)
             else:
-                rest, level = [], FeatureLevel(hulls, 1)
-                near = None if start.w is None else hulls.inward(start.w)
-                level.begin_near(hulls.joined(start.q), near)
-            level, ended = hulls.descend(level, rest, monitor)
+                finer, level = [], FeatureLevel(hulls, 1)
+                direction = None if start.w is None else hulls.inward(start.w)
+                level.begin_near(hulls.joined(start.q), direction)
+            level, ended = hulls.descend(level, finer, monitor)
             return self._answer(hulls, level, ended)
 
     def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
@@ -112,16 +112,16 @@ class _Sides(SampleTables):
 
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.form = form
-        caps, masses = [], []
+        caps, totals = [], []
         self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
         self.declared: list[float] = []  # factors in front of its samples
         tables = []
         for k, b in enumerate(form.blocks):
-            found = _samples(b.map)
-            X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
+            samples = _samples(b.map)
+            X, factor = samples if samples is not None else (np.empty((0, 0)), 0.0)
             for g, sign in zip(b.groups or (), (1.0, -1.0), strict=False):
                 caps.append(g.most)
-                masses.append(g.mass)
+                totals.append(g.mass)
                 tables.append(X if b.classes is None else X[g.entries])
                 self.places.append((k, g.entries))
                 self.declared.append(factor * sign)
@@ -130,7 +130,7 @@ class _Sides(SampleTables):
         if form.n > sum(X.shape[0] for X in tables):
             tables, unit = self._in_span(tables, monitor)
         factors = unit * np.array(self.declared)
-        super().__init__(tables, np.array(caps), np.array(masses), factors, form.stored)
+        super().__init__(tables, np.array(caps), np.array(totals), factors, form.stored)
         self.center = form.center / self.unit if form.center.any() else None
 
     def _in_span(self, tables: list, monitor: Monitor) -> tuple[list, float]:
@@ -209,10 +209,10 @@ class HullChain:
         """Solve at the first caps; return w with the length of the nearest point."""
         hulls = self.hulls
         with blas_threads(0, hulls.entries):
-            rest = hulls.levels(coarse)
-            level = FeatureLevel(hulls, rest.pop())
+            finer = hulls.levels(coarse)
+            level = FeatureLevel(hulls, finer.pop())
             hulls.begin(level)
-            level, self.ended = hulls.descend(level, rest, self.monitor)
+            level, self.ended = hulls.descend(level, finer, self.monitor)
             self.level = level = level if level.stride == 1 else level.refined(1)
         level.caps[:], self.largest = self.caps, level["largest"]
         return self._found(self._scores())
@@ -247,10 +247,10 @@ class HullChain:
                 level.verify = 1.0
                 self.ended = level.run(monitor, monitor.tol)
                 found = self._scores()
-            outer, steps = monitor.iterations, level["systems"] - before
-            if outer > _OUTER or steps < _FEW * outer:
+            iterations, steps = monitor.iterations, level["systems"] - before
+            if iterations > _OUTER or steps < _FEW * iterations:
                 self.off = max(self.off * _NARROW, _NARROWEST)
-            elif steps > _MANY * outer:
+            elif steps > _MANY * iterations:
                 self.off = min(self.off * _WIDE, 1.0)
             scores -= found
             self.far = _FAR * float(np.sqrt(scores @ scores / scores.size))
@@ -258,9 +258,9 @@ class HullChain:
 
     def _expected(self, c: float) -> tuple[Vec, Vec]:
         """Return w and the scores at c by linear extrapolation from the nearest two known solutions."""
-        near = sorted(self.known, key=lambda each: abs(each[0] - c))
-        c1, w1, a1 = near[0]
-        for c0, w0, a0 in near[1:2]:
+        nearest = sorted(self.known, key=lambda each: abs(each[0] - c))
+        c1, w1, a1 = nearest[0]
+        for c0, w0, a0 in nearest[1:2]:
             t = (c - c1) / (c1 - c0)
             if abs(t) <= _AHEAD:
                 return w1 + t * (w1 - w0), a1 + t * (a1 - a0)
@@ -275,11 +275,11 @@ class HullChain:
 
     def _scores(self) -> Vec:
         """Return the scores of w, in the order of the samples."""
-        level, found = self.level, np.empty(self.level.V.shape[1])
+        level, scores = self.level, np.empty(self.level.V.shape[1])
         for X, (lo, hi), factor in zip(self.hulls.tables, level.bounds, self.hulls.factors):
-            found[lo:hi] = X @ (factor * level.w)
+            scores[lo:hi] = X @ (factor * level.w)
         self.monitor.passes += 0.5 * self.hulls.share
-        return found
+        return scores
 
     def _gap(self, scores: Vec) -> float:
         """Return the relative gap that the scores prove at theta."""
@@ -297,8 +297,8 @@ class HullChain:
 
     def _found(self, scores: Vec) -> Vec:
         level, hulls, c = self.level, self.hulls, self.c
-        others = [each for each in self.known if each[0] != c]
-        self.known = [*others[-2:], (c, c * level.w, c * scores)]
+        older = [each for each in self.known if each[0] != c]
+        self.known = [*older[-2:], (c, c * level.w, c * scores)]
         w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
         return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
 

@@ -94,29 +94,29 @@ class Hulls:
 
     def rule(self, q: Vec, V: Mat) -> AffineRule:
         """Return the feasible rule near (q, V), with b as near to 0 as possible, and its bound."""
-        room = q * (self.caps - q)
-        total = self.sums(room)
+        slack = q * (self.caps - q)
+        total = self.sums(slack)
         if not (total > 0.0).all():
             return AffineRule(q, 0.0 * V, -math.inf)
-        share = room / total[self.group]
-        q = q + share * (self.masses - self.sums(q))[self.group]
-        room = np.minimum(q, self.caps - q)
-        if not (room > 0.0).all():
+        portion = slack / total[self.group]
+        q = q + portion * (self.masses - self.sums(q))[self.group]
+        slack = np.minimum(q, self.caps - q)
+        if not (slack > 0.0).all():
             return AffineRule(q, 0.0 * V, -math.inf)
         rows = np.hstack([self.points, self.member])
-        weights = room * room
-        wanted = np.concatenate([-self._b(q), np.zeros(self.masses.size)])
-        y = np.linalg.lstsq((rows * weights[:, None]).T @ rows, wanted, rcond=1e-13)[0]
+        weights = slack * slack
+        target = np.concatenate([-self._b(q), np.zeros(self.masses.size)])
+        y = np.linalg.lstsq((rows * weights[:, None]).T @ rows, target, rcond=1e-13)[0]
         d = weights * (rows @ y)
-        far = float((np.abs(d) / room).max())
+        far = float((np.abs(d) / slack).max())
         if far > 0.0:
             q = q + min(1.0, _BALANCED / far) * d
-        room = np.minimum(q, self.caps - q)
-        share = room / self.sums(room)[self.group]
+        slack = np.minimum(q, self.caps - q)
+        portion = slack / self.sums(slack)[self.group]
         for _ in range(_TRIMMED):  # each row within its room, then the sums
-            V = V * np.minimum(1.0, room / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
-            V = V - share[:, None] * self.sums(V)[self.group]
-        over = float((np.linalg.norm(V, axis=1) / room).max())
+            V = V * np.minimum(1.0, slack / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
+            V = V - portion[:, None] * self.sums(V)[self.group]
+        over = float((np.linalg.norm(V, axis=1) / slack).max())
         V = V * min(1.0, _INSIDE / max(over, 1e-300))
         M = self.points.T @ V + self.fixed
         return AffineRule(q, V, nearest_on_ellipsoid(M @ M.T, self._b(q))[0])
@@ -131,9 +131,9 @@ def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
     root, size = np.sqrt(4.0 + x * x), np.abs(x)
     small = (2.0 + 4.0 / (root + size)) / (2.0 * (root + 2.0))
     p = np.where(x > 0.0, 1.0 - small, small)
-    rest = np.where(x > 0.0, small, 1.0 - small)
-    curve = caps * caps / (mu * (1.0 / p**2 + 1.0 / rest**2))
-    return p * caps, curve, mu * float((x * p + np.log(p * rest)).sum())
+    complement = np.where(x > 0.0, small, 1.0 - small)
+    curve = caps * caps / (mu * (1.0 / p**2 + 1.0 / complement**2))
+    return p * caps, curve, mu * float((x * p + np.log(p * complement)).sum())
 
 
 @dataclass
@@ -159,7 +159,7 @@ class PointsAndBalls:
         """Return the parts; couplings are left out."""
         r, image = form.rank, form.image
         center, centers = form.lower(image.center), image.centers()
-        owner, points, caps, masses = [], [np.zeros((0, r))], [], []
+        owner, points, caps, totals = [], [np.zeros((0, r))], [], []
         size, fixed, slopes = 0, np.zeros((r, r)), []
         for k, block in enumerate(image.blocks):
             F, parts = form.block_matrix(k), rooms(block)
@@ -174,15 +174,15 @@ class PointsAndBalls:
                 owner.append((k, at, size + np.arange(at.size)))
                 points.append(F[at])
                 caps.append(most)
-                masses.append(mass)
+                totals.append(mass)
                 size += at.size
         hulls = None
-        if masses:
+        if totals:
             rows = np.concatenate(points)
             scale = float(max(np.abs(A).max(initial=0.0) for A in (rows, center, fixed))) or 1.0
             starts = np.cumsum([len(p) for p in points]).astype(np.int64)
             hulls = Hulls(
-                center / scale, rows / scale, np.concatenate(caps), starts, np.array(masses), fixed / scale
+                center / scale, rows / scale, np.concatenate(caps), starts, np.array(totals), fixed / scale
             )
         return cls(hulls, owner, centers, slopes)
 
@@ -287,13 +287,13 @@ def _centred(
             break
         t = 1.0
         while t > 1e-6:
-            found = at(y + t * d)
-            if found[0] <= value - 0.1 * t * gain:
+            trial = at(y + t * d)
+            if trial[0] <= value - 0.1 * t * gain:
                 break
             t *= 0.5
         else:
             break
-        y, (value, up, down) = y + t * d, found
+        y, (value, up, down) = y + t * d, trial
     return y, up[0], down[0]
 
 
@@ -306,8 +306,8 @@ def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
     rule = None
     if parts.hulls is not None:
         quick = majorised(parts.hulls, monitor)
-        found = (quick, best_rule(parts.hulls, quick, monitor))
-        rule = max(filter(None, found), key=lambda rule: rule.bound, default=None)
+        rules = (quick, best_rule(parts.hulls, quick, monitor))
+        rule = max(filter(None, rules), key=lambda rule: rule.bound, default=None)
     return parts.completed(rule)
 
 

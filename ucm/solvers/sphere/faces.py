@@ -81,17 +81,17 @@ class Faces(UnitSolver):
         for g in form.vertices():
             if not monitor.may_continue:
                 return answer.ended("max_iter", f"{monitor.iterations} faces searched; raise max_iter")
-            found = reach(g)
+            point = reach(g)
             monitor.passes += 1.0
-            if found is None and monitor.timed_out:
+            if point is None and monitor.timed_out:
                 return answer.interrupted()
-            if found is None:
+            if point is None:
                 return answer.ended("max_iter", "the program of a face had no answer; scale the features")
-            points.append(found.q)
+            points.append(point.q)
             # a face may end with a bound before its own minimum is known
-            height = found.s if form.image.couplings else form.height(form.unit(found.v))
+            height = point.s if form.image.couplings else form.height(form.unit(point.v))
             if height < best:
-                best, answer = height, found.answer(form)
+                best, answer = height, point.answer(form)
             if monitor.report(monitor.iterations + 1, best, float("nan")):
                 return answer.interrupted()
         answer.witness = LowerBoundProof("vertices", points)
@@ -144,10 +144,10 @@ class Cuts:
         """
         program = self._program()
         program.face(g)
-        near, low = self._begin(g), -np.inf
-        height = self._support(near)
+        best, low = self._begin(g), -np.inf
+        height = self._support(best)
         program.cut(self.points[-1][None])
-        found = None
+        cut = None
         for step in range(1, _MOST * (g.size + 1)):
             if self.monitor.timed_out:
                 return None
@@ -155,47 +155,47 @@ class Cuts:
             if solved is None:
                 break
             low, v, shares = solved
-            found = (low, near, shares)
+            cut = (low, best, shares)
             if low >= self.best - max(self.share * self.best, self.flat):
                 break
             way = 1.0 if step % _OUTWARD == 0 else _INWARD
-            tried = near + way * (v - near)
+            tried = best + way * (v - best)
             tried /= float(tried @ g)
             above = self._support(tried)
             if not self.bounded:
                 break
             if above < height:
-                near, height = tried, above
-                found = (low, near, shares)
+                best, height = tried, above
+                cut = (low, best, shares)
             program.cut(self.points[-1][None])
             if way == 1.0 and above <= low + self.flat:
                 break  # the program is f itself there
-        if found is None or not self.bounded:
+        if cut is None or not self.bounded:
             return None
-        low, near, shares = found
+        low, best, shares = cut
         used = np.flatnonzero(shares > 0.0)
         total = float(shares[used].sum())
         q = [
             np.sum([shares[k] / total * self.blocks[k][j] for k in used], axis=0)
             for j in range(len(self.blocks[0]))
         ]
-        return RayPoint(low, near, q, [])
+        return RayPoint(low, best, q, [])
 
     def _program(self) -> _Program:
         """Return the program of the points; a new one if the points are too many, or far larger than f."""
-        kept = _KEPT * (self.box.size + 1)
+        limit = _KEPT * (self.box.size + 1)
         scale = max(self.best, self.flat)
-        if self.last is None or len(self.points) > 2 * kept or self.last.scale > 100.0 * scale:
-            self.points, self.blocks = self.points[-kept:], self.blocks[-kept:]
+        if self.last is None or len(self.points) > 2 * limit or self.last.scale > 100.0 * scale:
+            self.points, self.blocks = self.points[-limit:], self.blocks[-limit:]
             self.last = _Program(self.unit, scale, self.box, self.monitor)
             self.last.cut(np.array(self.points))
         return self.last
 
     def _begin(self, g: Vec) -> Vec:
         """Return the best v so far, where it lies on this face; else the vector along g."""
-        along = float(self.v @ g)
-        if along > 0.0:
-            v = self.v / along
+        length = float(self.v @ g)
+        if length > 0.0:
+            v = self.v / length
             if (np.abs(v) <= self.box * (1.0 + 1e-9)).all():
                 return v
         return g / float(g @ g)
@@ -223,9 +223,9 @@ class _Program:
 
     def face(self, g: Vec) -> None:
         """Set the equation `<g, v> = 1`."""
-        along = g * (self.scale / self.unit)
-        length = float(np.abs(along).max())
-        self.program.row(0, along / length, 1.0 / length)
+        row = g * (self.scale / self.unit)
+        length = float(np.abs(row).max())
+        self.program.row(0, row / length, 1.0 / length)
 
     def cut(self, points: NDArray[np.float64]) -> None:
         """Add the inequalities `t + <x_k, v> >= 0`."""
@@ -235,8 +235,8 @@ class _Program:
 
     def solve(self) -> tuple[float, Vec, Vec] | None:
         """Return the bound, v and the multipliers of the points; None if HiGHS has no optimum."""
-        found = self.program.solve()
-        if found.status != "optimal":
+        solution = self.program.solve()
+        if solution.status != "optimal":
             return None
-        u, t = found.x[:-1], float(found.x[-1])
-        return self.scale * t, self.scale * u / self.unit, np.maximum(found.dual[1:], 0.0)
+        u, t = solution.x[:-1], float(solution.x[-1])
+        return self.scale * t, self.scale * u / self.unit, np.maximum(solution.dual[1:], 0.0)

@@ -83,15 +83,15 @@ class Facets(UnitSolver):
                 return inner.answer().ended("converged", "the points of U are too flat for Qhull")
             if monitor.report(monitor.iterations + 1, inner.best, inner.best - float(far.min())):
                 return inner.answer().interrupted()
-            near = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
+            candidates = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
             most = min(max(_TOGETHER[0], len(inner.points) // 4), _TOGETHER[1])
-            near = near[np.argsort(far[near])]
-            if near.size > most:
-                near = near[_apart(normals[near], most)]
-            if len(inner.points) + near.size > self.max_points:
+            candidates = candidates[np.argsort(far[candidates])]
+            if candidates.size > most:
+                candidates = candidates[_apart(normals[candidates], most)]
+            if len(inner.points) + candidates.size > self.max_points:
                 why = f"more than {self.max_points} points; raise max_points"
                 return inner.answer().ended("max_iter", why)
-            if not inner.pushed(normals[near], far[near]):
+            if not inner.pushed(normals[candidates], far[candidates]):
                 return inner.answer()
         answer = inner.answer()
         return answer.ended("max_iter", f"{limit} rounds; raise max_iter") if limit else answer
@@ -103,11 +103,11 @@ def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     Facets with nearly parallel normals lead to the same point of U, or to near ones.
     """
     units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
-    left, kept = np.ones(len(units), dtype=bool), []
-    while left.any() and len(kept) < most:
-        kept.append(int(np.argmax(left)))
-        left &= units @ units[kept[-1]] <= _PARALLEL
-    return np.array(kept)
+    left, chosen = np.ones(len(units), dtype=bool), []
+    while left.any() and len(chosen) < most:
+        chosen.append(int(np.argmax(left)))
+        left &= units @ units[chosen[-1]] <= _PARALLEL
+    return np.array(chosen)
 
 
 class _Polytope:
@@ -177,8 +177,8 @@ class _Polytope:
             lengths = np.ones(len(equations))
         far = -equations[:, -1] / lengths
         few = np.argsort(far)[:_SEVERAL]
-        _, kept = np.unique(equations[few], axis=0, return_index=True)
-        return equations[few[kept], :-1], far[few[kept]]
+        _, first = np.unique(equations[few], axis=0, return_index=True)
+        return equations[few[first], :-1], far[few[first]]
 
     def pushed(self, normals: NDArray[np.float64], far: Vec) -> bool:
         """Push out facets; return True if any of them moved."""

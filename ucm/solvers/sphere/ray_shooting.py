@@ -40,8 +40,8 @@ class PolyhedralRay:
     """
 
     def __init__(self, hulls: SumOfHulls, monitor: Monitor) -> None:
-        fixed, points, caps, rest = hulls.center, hulls.points, hulls.caps, hulls.masses
-        group = np.repeat(np.arange(rest.size), np.diff(hulls.bounds))
+        fixed, points, caps, totals = hulls.center, hulls.points, hulls.caps, hulls.masses
+        group = np.repeat(np.arange(totals.size), np.diff(hulls.bounds))
         self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0)
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
@@ -49,23 +49,23 @@ class PolyhedralRay:
         q = self.program.columns(caps.size, 0.0, caps)
         s = self.program.columns(1, -np.inf, np.inf, -1.0)
         self.s = int(s[0])
-        along = (s, np.ones((fixed.size, 1)))
+        column = (s, np.ones((fixed.size, 1)))
         center = -fixed / self.unit
-        self.program.rows([(q, (points / self.unit).T), along], center, center)
-        member = sparse.coo_array((np.ones(caps.size), (group, q)), shape=(rest.size, caps.size))
-        self.program.rows([(q, member)], rest, rest)
+        self.program.rows([(q, (points / self.unit).T), column], center, center)
+        member = sparse.coo_array((np.ones(caps.size), (group, q)), shape=(totals.size, caps.size))
+        self.program.rows([(q, member)], totals, totals)
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
         """Return (s, w, q) for the largest s with `-s g` in the set; None if no multiple of g is in it."""
-        along = g / self.unit
-        scale = 1.0 / float(np.abs(along).max())  # s is no larger than this: columns of size one
-        self.program.column(self.s, scale * along)
-        found = self.program.solve()
-        if found.status != "optimal":
+        column = g / self.unit
+        scale = 1.0 / float(np.abs(column).max())  # s is no larger than this: columns of size one
+        self.program.column(self.s, scale * column)
+        solution = self.program.solve()
+        if solution.status != "optimal":
             return None
-        w = found.dual[: g.size] / self.unit
+        w = solution.dual[: g.size] / self.unit
         slope = float(w @ g)
-        return None if slope == 0.0 else (scale * float(found.x[-1]), w / slope, found.x[:-1])
+        return None if slope == 0.0 else (scale * float(solution.x[-1]), w / slope, solution.x[:-1])
 
 
 class RayPoint(NamedTuple):
@@ -146,8 +146,8 @@ def _polyhedral(hulls: SumOfHulls, monitor: Monitor) -> Reach:
     program = PolyhedralRay(hulls, monitor)
 
     def reach(g: Vec) -> RayPoint | None:
-        found = program.reach(g)
-        return None if found is None else RayPoint(found[0], found[1], hulls.blocks(found[2]), [])
+        point = program.reach(g)
+        return None if point is None else RayPoint(point[0], point[1], hulls.blocks(point[2]), [])
 
     return reach
 
@@ -158,8 +158,8 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
     s, g = cp.Variable(), cp.Parameter(form.rank)
     blocks = Blocks(form.image, form.basis)
     # every coordinate in units of its own
-    along = cp.multiply(1.0 / blocks.sizes, blocks.x) + s * g == 0
-    problem = cp.Problem(cp.Maximize(s), [along, *blocks.constraints])
+    equation = cp.multiply(1.0 / blocks.sizes, blocks.x) + s * g == 0
+    problem = cp.Problem(cp.Maximize(s), [equation, *blocks.constraints])
 
     def reach(normal: Vec) -> RayPoint | None:
         g.value = normal / blocks.sizes
@@ -173,7 +173,7 @@ def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
                 break
         else:
             return None
-        w = numbers(along.dual_value) / blocks.sizes
+        w = numbers(equation.dual_value) / blocks.sizes
         slope = float(w @ normal)
         if slope == 0.0:
             return None
