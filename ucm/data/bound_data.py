@@ -433,7 +433,8 @@ class Data:
 
     @contextlib.contextmanager
     def overflow_guard(self) -> Iterator[None]:
-        """Turn errors from powers of very large or small entries into `SolverError`; hide warnings."""
+        """Turn errors from powers of very large or small entries into `SolverError`, and hide warnings; no
+        effect on entries of ordinary size."""
         if 1e-100 < self.scale < 1e100:
             yield
             return

@@ -31,7 +31,7 @@ class EffectiveWeights:
     classes : factors of class +1 and of class -1
     samples : (m,) weights of the samples, positive; None where all are 1
     nonzero : indices of the samples of positive weight; None for all
-    n_input : number of samples, samples of weight 0 included; 0 without weights
+    n_input : number of samples, samples of weight 0 included
     """
 
     classes: tuple[float, float] = (1.0, 1.0)
@@ -137,7 +137,7 @@ def signed_factors(
 def sample_weights_of(
     y: Vec, weights: Vec | None, class_weight: Any, labels: tuple[Any, Any]
 ) -> EffectiveWeights:
-    """Return the weights of samples with the signs y, without samples of weight 0.
+    """Combine sample and class weights into `EffectiveWeights`, which leave out samples of weight 0.
 
     Parameters
     ----------

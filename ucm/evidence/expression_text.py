@@ -20,7 +20,6 @@ _SYMBOLS = {
     "power": "**", "less_equal": "<=", "greater_equal": ">=", "less": "<", "greater": ">", "equal": "==",
 }  # fmt: skip
 """The symbol of each ufunc."""
-_PROMOTIONS = ("Promote", "broadcast_to")
 _NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "subtract": "0"}
 
 

@@ -6,8 +6,8 @@ domains and `B q + o = 0` the couplings, the member of the lowered set nearest t
 
     psi(mu) = sum_k max over p in D_k of { <B_k' mu, p> - ||p - q_k||^2 / (2 s_k) } + <o, mu>,
 
-by semismooth Newton steps: its gradient is `B p + o`. Whether the point found lies in the declared set, the
-definition of the set says, not the lowering.
+by semismooth Newton steps: its gradient is `B p + o`. Membership of the point is
+then checked by the definition of the set, not by the lowering.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of their maps
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
-_MET, _SMALL = 1e-16, 1e-13  # of the terms of a coupling: no rounding is left, nothing but rounding
+_MET, _SMALL = 1e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
 _PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
 
 Moved = tuple[list[Vec], Vec, float]

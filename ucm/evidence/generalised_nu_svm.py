@@ -11,8 +11,9 @@ q are weights of sum 1/2 on this class. They bound the optimum from below:
 The optimum is minus the least `h(q) + lam ||Z q||`, Z of columns `y_i x_i`. By Lemma 5 an optimal q is the
 nearest point of the hull whose weights have `h <= h(q)`: `radius_from_lambda` computes this radius. With a
 multiplier mu the bound `||w|| <= lam` is the ridge `mu ||w||^2 / 2`, and `mu w = Z q`: mu is a scalar root.
-Where mu is 0, 0 lies on the boundary of that hull and the bound is inactive: w is not 0, as the paper says
-for every lam beyond some lam_max, but equal for all of these, and the problem is solved without a ridge.
+Where mu is 0, 0 lies on the boundary of that hull and the bound is inactive. The paper says w = 0 for every
+lam beyond some lam_max; in fact w is the same nonzero vector for all these lam, from the problem without a
+ridge.
 """
 
 from __future__ import annotations
@@ -251,7 +252,7 @@ class KnownRadius:
 
     Attributes
     ----------
-    model : with radii, `Param`s of this name, in place of every lam
+    model : with radii, `Param`s, in place of every lam
     active : True if `||w|| = lam`; else 0 lies on the boundary of the set with these radii
     w : (n,) the normal; None if the radius does not depend on it
     """

@@ -43,9 +43,9 @@ class SupportValue(NamedTuple):
 class SupportFunction:
     """The support function of a declared set over bound samples.
 
-    The support of a sum is the sum of the supports. A set that knows no maximiser, as an intersection, is one
-    conic program, written once. Its multipliers split the direction among the operands, which proves the
-    bound.
+    The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as an
+    intersection, is solved by one conic program, built once. Its multipliers split the direction among the
+    operands, which proves the bound.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class SupportFunction:
         height = sum(v.value for v in values)
         if len(points) < len(values):
             return SupportValue(height, None, 0.0)
-        return SupportValue(height, sum(points[1:], start=points[0]), sum(v.error for v in values))
+        return SupportValue(height, np.sum(points, axis=0), sum(v.error for v in values))
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
@@ -147,7 +147,7 @@ def support(
     Returns
     -------
     value : float
-        An upper bound of the maximum from the definition of U; inf where there is none.
+        An upper bound of the maximum from the definition of U; inf if U is unbounded in the direction d.
     point : (n,) array
         The point of U that attains it within `error`; None where the value is inf.
     error : float

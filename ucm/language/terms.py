@@ -262,8 +262,10 @@ class Penalty(Term):
 
 
 class ProximalPenalty(Penalty):
-    """A convex penalty with a proximal map and a conjugate. `value`, `prox`, `conjugate` and `cvxpy` are
-    enough; the other methods have defaults, which a class replaces where it knows more.
+    """A convex penalty with a proximal map and a conjugate.
+
+    `value`, `prox`, `conjugate` and `cvxpy` are enough; the other methods have defaults, which a class
+    replaces where it knows more.
 
     Attributes
     ----------
@@ -343,16 +345,16 @@ def shrink_box(v: Vec, lower: Bound, upper: Bound, t: float = 1.0) -> Vec:
 
 def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
     """Return the least r with z in r times the box, lower <= 0 <= upper; inf if there is none."""
-    wall = np.abs(np.where(z > 0.0, upper, lower))
+    bound = np.abs(np.where(z > 0.0, upper, lower))
     out = z != 0.0
     with np.errstate(divide="ignore"):
-        return float((np.abs(z[out]) / wall[out]).max(initial=0.0))
+        return float((np.abs(z[out]) / bound[out]).max(initial=0.0))
 
 
 def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
     """Return the projection on the cone spanned by the box."""
-    wall = np.where(z > 0.0, upper, lower)
-    return np.where(wall != 0.0, z, 0.0)
+    bound = np.where(z > 0.0, upper, lower)
+    return np.where(bound != 0.0, z, 0.0)
 
 
 class BoxSupport(ProximalPenalty):
@@ -366,9 +368,9 @@ class BoxSupport(ProximalPenalty):
         w = np.asarray(w, dtype=float)
         self.check_features(w.size)
         lower, upper = self.box()
-        wall = np.where(w > 0.0, upper, lower)
+        bound = np.where(w > 0.0, upper, lower)
         out = w != 0.0
-        return float(wall[out] @ w[out])
+        return float(bound[out] @ w[out])
 
     def prox(self, v: Vec, t: float) -> Vec:
         return shrink_box(np.asarray(v, dtype=float), *self.box(), t)

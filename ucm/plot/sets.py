@@ -153,15 +153,15 @@ class SetDisplay(Display):
         points = np.zeros((0, 2)) if other_space else np.asarray(data.X[rows] @ P.T)
         frame = Frame.around(points, (P @ x)[None], margin=2.0)
         classes, parts, extremes, joint = {}, {}, {}, False
-        if not other_space and not has_matrix(U):
-            sets = class_sets(U)
+        if not other_space and not _has_matrix(U):
+            sets = _class_sets(U)
             for sign, V in sets.items():
                 classes[sign] = projection_outline(Projection(V, data, P), frame, rtol=rtol)
-                parts[sign] = operand_outlines(V, data, P, frame, rtol)
+                parts[sign] = _operand_outlines(V, data, P, frame, rtol)
             if not sets:
-                classes = joint_means(U, data, P, rtol)
+                classes = _joint_means(U, data, P, rtol)
                 joint = bool(classes)
-            extremes = {k: P @ p for k, p in class_extremes(U, data, solution).items()}
+            extremes = {k: P @ p for k, p in _class_extremes(U, data, solution).items()}
         spread = np.ptp(points, axis=0).max() if len(points) else 0.0
         corners = P @ x + 0.6 * spread * np.array([[-1.0, -1.0], [1.0, 1.0]])
         set_frame = Frame.around(np.zeros((1, 2)), (P @ x)[None], corners, margin=1.5)
@@ -173,7 +173,7 @@ class SetDisplay(Display):
             samples=data.m,
             classes=classes,
             joint=joint,
-            parts={**parts, 0: operand_outlines(U, data, P, set_frame, rtol)},
+            parts={**parts, 0: _operand_outlines(U, data, P, set_frame, rtol)},
             outline=projection_outline(Projection(U, data, P), set_frame, rtol=rtol),
             extremes=extremes,
             normal=P @ w,
@@ -339,7 +339,7 @@ def _line(ax: Axes, frame: Frame, w: Vec, height: float, text: str, color: str, 
 def _fill(ax: Axes, shape: Outline, color: str, dashes: Any = "-", name: str | None = None) -> None:
     if len(shape.vertices) > 2:
         ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1)
-    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=2, solid_capstyle="round", label=name)
+    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=3.5, solid_capstyle="round", label=name)
 
 
 def _dashed(ax: Axes, curve: NDArray[np.float64], color: str) -> None:
@@ -372,12 +372,12 @@ _SIGN = {"pos": 1, "neg": -1}
 
 
 # --- sets of the classes, operands, worst case -------------------------------------------------------
-def has_matrix(U: UncertaintySet) -> bool:
+def _has_matrix(U: UncertaintySet) -> bool:
     """True if a summand of U is an image under a matrix."""
     return any(math.isnan(c) for _, c in summands(U))
 
 
-def class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
+def _class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
     """Return the sets U+ and U- with U = U+ - U-, up to summands without samples.
 
     Returns
@@ -403,14 +403,14 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     return [U]
 
 
-def operand_outlines(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
+def _operand_outlines(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
     """Return the outlines of the operands of an intersection or a union; none of another set."""
     if not isinstance(V, Intersection | ConvexUnion):
         return []
     return [projection_outline(Projection(A, data, P), frame, rtol=rtol) for A in _operands(V)]
 
 
-def joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
+def _joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
     """Return the sets of class means over the weights of `Hull(signed)`, of mass 1/2 each."""
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
@@ -435,7 +435,7 @@ def joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int,
     return outlines
 
 
-def class_extremes(U: UncertaintySet, data: Data, solution: Solution) -> dict[int, Vec]:
+def _class_extremes(U: UncertaintySet, data: Data, solution: Solution) -> dict[int, Vec]:
     """Return x+ and x-: the summands of the nearest point, or the means under the worst-case weights."""
     answer, weights = solution.answer, solution.weights
     if answer is not None and answer.q:

@@ -16,8 +16,8 @@ programs. With `s ||w||_inf` as well, whose conjugate is 0 where `||g||_1 <= s`,
 
 two for each feature, and w_j is minus the sum of their duals.
 
-The program of all samples and features, and the tilt v of the margins, is solved through a program over some
-of them. A feature outside has weight 0; a sample outside keeps the side of its breakpoint, `alpha_i` = 0 or
+The problem over all samples and features, with the tilt v, is solved by restricted problems over some of
+them. A feature outside has weight 0; a sample outside keeps the side of its breakpoint, `alpha_i` = 0 or
 c_i, and counts as a linear function. The answer is that of the whole problem exactly when
 
     |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
@@ -356,8 +356,7 @@ class _DualProgram:
 
     def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
         """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b` over the
-        samples and
-        features inside: w of these features, b, the slopes of these samples."""
+        samples and features inside: w of these features, b, the slopes of these samples."""
         self.program.sides(*self._sides(a, s, linear, bias))
         vertex = self.program.solve()
         rows = 1 + self.largest + (1 + self.largest) * sum(b.size for b in self.batches)

@@ -214,7 +214,7 @@ class FeatureLevel:
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """The first and last place of the samples of each class in V."""
+        """The half-open range of columns of each class in V."""
         a = int(self.sizes[0])
         return [(0, a), (a, self.V.shape[1])]
 

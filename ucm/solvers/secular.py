@@ -53,7 +53,7 @@ _FASTER = 3.0  # a multiplication of forming, than one of a product with the sam
 
 @dataclass(frozen=True)
 class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
-    """Scalar roots for Euclidean balls of parameters; where 0 lies in U for one of them.
+    """Secular equations of Euclidean balls and ellipsoids: of any number, and of one where 0 lies in U.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class SampleNode(Arithmetic, FeatureNode):
     @property
     @abstractmethod
     def tag(self) -> str:
-        """A word for them in the names of variables."""
+        """The word for these samples in names of variables."""
 
     @abstractmethod
     def subscript(self, notation: Notation) -> str:

@@ -72,7 +72,7 @@ class APG(Solver[MinNorm]):
     As x is affine in q, x(p) comes from x(q) without a product, so an iteration costs one pass.
 
     `APG(stop="paper", eta_min=1.0)` is Algorithm 1 as printed, but for this: the count of iterations, and so
-    its limit, goes on through restarts; rounding, 1e-15 of f, is tolerance in the test of L, which gives up
+    its limit, goes on through restarts; rounding, 1e-15 of f, is tolerated in the test of L, which gives up
     after 3,000 trials of a factor close to 1; eps refers to mass 1/2 per class, whatever the form has; and it
     ends where 0 lies in U to rounding, or the gap was not halved in 10,000 iterations.
     """

@@ -62,7 +62,7 @@ class L1Newton:
         if X.size > _ENTRIES or form.n > _FEATURES:
             return None
         loss = _loss(form)
-        if loss is None or _walls(form) is None:
+        if loss is None or _box(form) is None:
             return None
         return cls(form, *loss)
 
@@ -75,10 +75,10 @@ class L1Newton:
     ) -> tuple[Vec, float, Vec | None]:
         """Return the normal, the bias and the dual point that proves the tolerance, from a start; None in
         place of the dual point if the steps end before."""
-        walls, same_losses = _walls(form), self._takes(form)
-        if walls is None or not same_losses:
+        box, same_losses = _box(form), self._takes(form)
+        if box is None or not same_losses:
             return *at, None
-        lower, upper, ridge = walls
+        lower, upper, ridge = box
         z, slopes, log, state = np.append(*at), np.empty(form.m), np.empty((_STEPS, 4)), self.state
         if not np.array_equal(z, self.z):
             self.t[:] = form.margins(*at)
@@ -133,7 +133,7 @@ def _loss(form: Composite) -> tuple[bool, Vec] | None:
     return (True, c) if isinstance(loss, Hinge) and loss.p == 2.0 else None
 
 
-def _walls(form: Composite) -> tuple[Vec, Vec, float] | None:
+def _box(form: Composite) -> tuple[Vec, Vec, float] | None:
     """Return (lower, upper, c) of the penalty `c ||w||_2^2 + max over lower <= s <= upper of s'w`.
 
     None for another penalty, and for bounds that are 0 or infinite.

@@ -7,11 +7,11 @@ At (w, b), with the slopes beta and the curvatures h of the losses at the margin
 over d and e: Z are the samples times their labels, v and r the tilts of the margins and of the normal. The
 bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h; a
 form w'Qw in R is added to it. For
-`R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
+`R = c ||w||_2^2` the step is a linear system; where the slopes of R have bounds (l1 norms, weighted or of one
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
 see `ucm.solvers.objective.quadratic_models`. Large systems of L2 are solved by conjugate gradients.
 
-The working set holds the features that are not 0 or whose slope leaves its walls, and the samples with
+The working set holds the features that are not 0 or whose slope leaves its bounds, and the samples with
 h_i > 0. Samples on a straight part of a loss have the curvature of a parabola with their slope (Huber's
 weights), and ever less of it as long as whole steps succeed.
 
@@ -43,7 +43,7 @@ LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
 _ORDER = 2000  # features of a quadratic program, above which its matrix is not formed
-_FEASIBLE = 1e-7  # of the walls, where the slopes foretold are to be a dual point
+_FEASIBLE = 1e-7  # of the bounds, where the slopes foretold are to be a dual point
 _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
@@ -155,7 +155,7 @@ class ProximalIterate:
         self.Q = None if self.B is None else self.B.T @ self.B
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
-        self.walls = self.R.is_box_plus_ridge
+        self.boxed = self.R.is_box_plus_ridge
         self.joint = None if self.R.boxed else ProximalQuadratic(self.R, lambda: monitor.timed_out)
         self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.project_domain(start[0]), start[1]
@@ -192,7 +192,7 @@ class ProximalIterate:
         if self.B is not None:
             self.g += 2.0 * (self.B.T @ (self.B @ self.w))
         self.bend = -float(self.form.y @ beta)
-        if self.walls:
+        if self.boxed:
             slope, w = self.g + 2.0 * self.c * self.w, self.w
             inside = np.maximum(np.maximum(-slope - self.upper, slope + self.lower), 0.0)
             self.over = np.where(
@@ -221,7 +221,7 @@ class ProximalIterate:
 
     def _features(self) -> NDArray[np.intp] | None:
         """Return the working set: the features in use, and the others with the largest violations."""
-        if not self.walls or self.form.n <= _FEW:
+        if not self.boxed or self.form.n <= _FEW:
             return None
         used = self.w != 0.0
         least = _SHARE * float(self.over.max()) if self.form.n > LARGEST else 0.0
@@ -329,7 +329,7 @@ class ProximalIterate:
 
     def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
         """Return the first step along a direction: 1, or where R is smooth that of a line search."""
-        if self.walls or self.joint is not None:  # whole steps keep the zeros of d
+        if self.boxed or self.joint is not None:  # whole steps keep the zeros of d
             return 1.0
         curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
         fixed = float(w @ curved) - linear - float(self.tilt.margin @ move)
@@ -344,7 +344,7 @@ class ProximalIterate:
     def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
         """Return the direction d of the step, after elimination of the bias."""
         ridge, H = 2.0 * self.c, model.H
-        if self.walls:
+        if self.boxed:
             new = w.copy()
             if self.shift > 0.0 and model.columns is None:
                 H = H.copy()
@@ -353,12 +353,12 @@ class ProximalIterate:
             accurate = self.before <= _SECOND * abs(self.value)
             if accurate and model.columns is None:  # else so exact a step costs more than another one
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
-            walls, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
+            bounds, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
             if model.columns is None:
-                boxed_quadratic(H, r, new, *walls, ridge, *ends)
+                boxed_quadratic(H, r, new, *bounds, ridge, *ends)
             else:
                 about = model.h, model.mean, model.mass
-                boxed_columns(model.columns, *about, r, new, *walls, ridge, *ends)
+                boxed_columns(model.columns, *about, r, new, *bounds, ridge, *ends)
             return new - w
         if self.systems is not None:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w), self._late)
@@ -380,7 +380,7 @@ class ProximalIterate:
 
     def _by_columns(self, order: int) -> bool:
         """Return True if the model has too many features to form its matrix."""
-        return self.walls and self.Q is None and order > _ORDER
+        return self.boxed and self.Q is None and order > _ORDER
 
     def _smooth(self, t: Vec) -> float:
         """Return the sum of the losses and of the linear term."""
@@ -396,9 +396,9 @@ class ProximalIterate:
         if self.joint is not None:
             return self.R.value(w)
         height = self.c * float(w @ w)
-        if self.walls:
-            wall = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))
-            height += float(wall[w != 0.0] @ w[w != 0.0])
+        if self.boxed:
+            bound = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))
+            height += float(bound[w != 0.0] @ w[w != 0.0])
         return height
 
 

@@ -53,7 +53,7 @@ def boxed_quadratic(
     r : (n,) the gradient of the quadratic part at x without its ridge, which is kept
     x : (n,)
     lower, upper : (n,) with lower <= 0 <= upper
-    tol : by how much a slope may leave its walls
+    tol : by how much a slope may leave its bounds
     most : rounds at most
     timed_out : whether to stop, asked between calls
     """
@@ -83,7 +83,7 @@ def boxed_columns(
 
     Parameters
     ----------
-    X : (m, n), CSC or an array in the order of Fortran
+    X : (m, n), CSC or a Fortran-contiguous array
     h, mean, mass : (m,) weights, (n,) the mean of the rows by them, and their sum
     r : (n,) the gradient of the quadratic part at the first x without its ridge
     """
@@ -159,7 +159,7 @@ def _transposed(X: Any) -> Any:
 class ProximalQuadratic:
     """A sequence of quadratic functions with one penalty, each solved in the dual.
 
-    The problem is `min over x of |B(x - w)|^2 / 2 + r'(x - w) + R(x)`. About a proximal center c, the
+    The problem is `min over x of |B(x - w)|^2 / 2 + r'(x - w) + R(x)`. About a proximal centre c, the
     minimum of
 
         |B(x - w)|^2 / 2 + r'(x - w) + R(x) + mu |x - c|^2 / 2

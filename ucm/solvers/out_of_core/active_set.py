@@ -280,7 +280,7 @@ class ActiveSetRun(ABC, Generic[Form]):
         """Solve the problem over the active set; return an answer to end with it."""
 
     def moved(self, sums: PassSums) -> PassSums | None:
-        """Return the sums of the next convex problem if the objective has decreased; None for one problem."""
+        """Return the sums of the next convex problem if the objective has decreased; None without one."""
         return None
 
     def restarted(self) -> bool:

@@ -40,10 +40,8 @@ _LIMIT = 30  # passes of a convex problem
 _OUTER = 200  # passes where a term is subtracted
 _COARSE = 1e-4  # relative gap over the sample
 _MOVED = 1.5  # times the first size of an active set, beyond which a new one begins
-_PART, _FINER = (
-    0.3,
-    1e-2,
-)  # of the tolerance: the gap of a convex problem, alone and inside of a descent
+_PART = 0.3  # of the tolerance: the gap of a convex problem
+_FINER = 1e-2  # of the tolerance: the gap of a convex problem inside of a descent
 _SETTLED = 1e-3  # of the tolerance: the decrease at the end of a descent
 _GAIN = 1e-12  # relative decrease that counts as rounding
 _SIGNS = (1.0, -1.0)

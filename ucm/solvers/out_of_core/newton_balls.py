@@ -45,7 +45,7 @@ _LITTLE = 1e-2  # of the support
 
 
 def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
-    """Solve over a sample, which rows far beyond it join, then over all rows.
+    """Solve over a sample, add outlying rows to it, then solve over all rows.
 
     A larger sample begins anew: where the weights of the new rows overflow, no step leads back.
     """
@@ -140,7 +140,7 @@ class Balls(ProvenFunction):
         return size * z, sums, 0.5 * size * value
 
     def corrected(self, z: Vec, sums: RowSums) -> Vec | None:
-        """Return z with each mu lowered to where the largest weight of its class is the mean at least."""
+        """Return z with each mu lowered until the largest weight of its class is at least the mean."""
         n = self.form.n
         t, below = z[n + 2 :][list(self.form.of)], sums.top - self.low
         shift = t * np.where(below < -_NEAR * (1.0 + np.abs(self.low)), below, 0.0)

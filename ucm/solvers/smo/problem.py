@@ -36,7 +36,7 @@ class Pairs:
     index : (n,) the sample of each variable
     s, b, lo, hi : (n,) as above
     ends : (groups + 1,) where the groups begin: the variables of a group stand together
-    sums : (groups,) the sums
+    sums : (groups,) the sums of the variables of each group
     offset : twice the constant of the objective: of hulls the square of their center
     p, C : the exponent, and the (n,) weights of the losses; p = 1 without
     """
@@ -82,7 +82,7 @@ class Pairs:
 
     @property
     def hinge(self) -> bool:
-        """True for the dual of a loss, False for hulls."""
+        """True for the dual of a hinge loss, False for hulls."""
         return self.C.size > 0
 
     @property

@@ -97,7 +97,8 @@ class PairUpdates:
         return int(self.fields["updates"])
 
     def run(self, gap: float, limit: int, monitor: Monitor) -> int:
-        """Run pair updates to a relative gap of `gap`, or `limit` updates; return the code of the end."""
+        """Run pair updates to a relative gap of `gap`, or `limit` updates; return the exit code: that of the
+        limit after a time-out too."""
         eps = _FLAT * float(np.abs(self.arrays["F"]).max(initial=0.0))
         batch = _FIRST
         while True:

@@ -36,13 +36,13 @@ _QUICK = 1e8  # multiplications, of one set of moments
 _STAGES = 5  # of the smoothing
 _ROUNDS = 4  # of moments in each stage
 _SHRINK = 0.2  # of the smoothing, from stage to stage
-_TRIMMED = 3
+_TRIMMED = 3  # rounds of shortening the rows of V to their slack, and moving their sums to 0
 _INSIDE = 1.0 - 1e-12
 _LONG = 5e6  # multiplications, of one set of moments; the program then takes 1.5 GB
 _ACCURACY = 1e-6  # relative to the bound of the quick rule
 _INWARD = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of the way to the centre: room for rounding
 _STEPS = 5000  # of SCS
-_BALANCED = 0.7  # of the room of a weight, used to make b = 0
+_BALANCED = 0.7  # of the room of a weight, used to make x0 = 0
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Hulls:
         return np.add.reduceat(rows, self.bounds[:-1])
 
     def rule(self, q: Vec, V: Mat) -> AffineRule:
-        """Return the feasible rule near (q, V), with b as near to 0 as possible, and its bound."""
+        """Return the feasible rule near (q, V), with x0 as near to 0 as possible, and its bound."""
         slack = q * (self.caps - q)
         total = self.sums(slack)
         if not (total > 0.0).all():
@@ -105,7 +105,7 @@ class Hulls:
             return AffineRule(q, 0.0 * V, -math.inf)
         rows = np.hstack([self.points, self.member])
         weights = slack * slack
-        target = np.concatenate([-self._b(q), np.zeros(self.masses.size)])
+        target = np.concatenate([-self._offset(q), np.zeros(self.masses.size)])
         y = np.linalg.lstsq((rows * weights[:, None]).T @ rows, target, rcond=1e-13)[0]
         d = weights * (rows @ y)
         far = float((np.abs(d) / slack).max())
@@ -113,15 +113,15 @@ class Hulls:
             q = q + min(1.0, _BALANCED / far) * d
         slack = np.minimum(q, self.caps - q)
         portion = slack / self.sums(slack)[self.group]
-        for _ in range(_TRIMMED):  # each row within its room, then the sums
+        for _ in range(_TRIMMED):  # each row within its slack, then the sums
             V = V * np.minimum(1.0, slack / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
             V = V - portion[:, None] * self.sums(V)[self.group]
         over = float((np.linalg.norm(V, axis=1) / slack).max())
         V = V * min(1.0, _INSIDE / max(over, 1e-300))
         M = self.points.T @ V + self.fixed
-        return AffineRule(q, V, nearest_on_ellipsoid(M @ M.T, self._b(q))[0])
+        return AffineRule(q, V, nearest_on_ellipsoid(M @ M.T, self._offset(q))[0])
 
-    def _b(self, q: Vec) -> Vec:
+    def _offset(self, q: Vec) -> Vec:
         return self.center + self.points.T @ q
 
 

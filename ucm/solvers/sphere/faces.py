@@ -1,4 +1,4 @@
-"""p = inf and p = 1: the ball of the dual norm has few vertices, and one convex program each is global.
+"""p = inf and p = 1: one convex program for each vertex of the ball of the dual norm, 2n and 2^n, is global.
 
 Cutting planes serve any set whose support is at hand. Every point x of U is a lower bound `f(w) >= -w'x`.
 Over the face of a vertex g of the ball of the dual norm the best of these bounds is a linear program in w,
@@ -99,11 +99,11 @@ class Faces(UnitSolver):
 
 
 class Cuts:
-    """Lower bounds of f on the faces of the dual unit ball, by cutting planes.
+    """Lower bounds of f on the faces of the unit ball, by cutting planes.
 
     Attributes
     ----------
-    v, best : the least f over all unit vectors met, and where
+    v, best : the unit vector with the least f so far, and this value
     bounded : whether every support so far was finite; no later answer has a meaning otherwise
     passes : products with the samples
     """

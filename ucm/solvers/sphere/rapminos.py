@@ -90,7 +90,7 @@ class Rapminos(UnitSolver):
         window = max(_WINDOW, form.rank)
         mark = at.value
         for step in range(limit):
-            if at.value <= flat:  # 0 lies on the boundary of U, as far as can be record
+            if at.value <= flat:  # 0 lies on the boundary of U, as far as rounding can tell
                 return _answer(form, hulls, at)
             if step % window == window - 1:
                 if not at.value < mark * (1.0 - _SLOW):
@@ -194,8 +194,8 @@ def _orthogonal(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Along `+d` and `-d` with d orthogonal to the ties f is constant and the norm does not fall: the
-    better end at the next kink. None when the ties pin w, or nothing is gained."""
+    """Return the better state at the next kinks along `+d` and `-d`, d orthogonal to the ties; None if the
+    ties determine w, or neither is better. Along d, f is constant and the norm does not fall."""
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):
