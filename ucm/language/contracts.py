@@ -1,4 +1,6 @@
-"""The abstract classes of domains and sets. Reading this page is enough to write an extension.
+"""Abstract base classes of domains and uncertainty sets.
+
+Reading this page is enough to write an extension.
 
 A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
 penalties have a page of their own, `ucm.language.terms`.
@@ -40,16 +42,19 @@ from ucm.language.parameter import Scope, Size, named, subject
 from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
 Path = tuple[str, ...]
-"""The way from a node to one below it: of each on the way its field, or its place among the terms."""
+"""Path from a node to a descendant: for each step the name of the field, or the index among the terms."""
 Splits = Mapping[Path, Vec]
-"""Path of an intersection -> the share of the direction that its *right* operand supports; of weights in
-an intersection of domains, that of each domain but the first."""
+"""Split of the direction for each path of an intersection: the summand for the *right* operand of sets.
+
+For an intersection of domains of weights there is one summand for each domain but the first."""
 
 
 # --- weights of samples ----------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class SampleWeights:
-    """N samples, of which a domain holds distributions q: `q >= 0, sum q = 1`, or mass 1/2 on each class.
+    """Weights and classes of N samples, the data of a distribution q over samples.
+
+    A distribution has `q >= 0, sum q = 1`, or with classes mass 1/2 on each class.
 
     Attributes
     ----------
@@ -69,27 +74,27 @@ class SampleWeights:
 
     @property
     def c(self) -> Any:
-        """The weights, or 1."""
+        """The sample weights c, or 1 without weights."""
         return 1.0 if self.weights is None else self.weights
 
     @functools.cached_property
     def total(self) -> float:
-        """The sum of the weights."""
+        """The sum of the sample weights c, class weights included; N without weights."""
         return self.dim if self.weights is None else float(self.weights.sum())
 
     @property
     def count(self) -> float:
-        """The number of samples, whatever their classes weigh."""
+        """The sum of the sample weights without class weights."""
         return self.total if self.number is None else self.number
 
     @property
     def m(self) -> float:
-        """The number of all samples at hand, whatever their classes weigh."""
+        """The sum of the weights of all samples at hand, without class weights."""
         return self.count if self.population is None else self.population[0]
 
     @functools.cached_property
     def groups(self) -> list[tuple[Any, float]]:
-        """The entries and the mass of each constraint `sum q_i = mass`."""
+        """The mass constraints `sum q_i = mass`, as pairs (index of the entries, mass)."""
         if self.classes is None:
             return [(slice(0, self.dim), 1.0)]
         y = np.asarray(self.classes)
@@ -97,25 +102,25 @@ class SampleWeights:
 
     @functools.cached_property
     def sizes(self) -> list[int]:
-        """The number of entries of each constraint."""
+        """The number of entries in each mass constraint."""
         if self.classes is None:
             return [self.dim]
         return [index.size for index, _ in self.groups]
 
     @functools.cached_property
     def totals(self) -> list[float]:
-        """The sum of the weights of each constraint."""
+        """The sum of the sample weights in each mass constraint."""
         if self.weights is None:
             return [float(n) for n in self.sizes]
         return [float(self.weights[index].sum()) for index, _ in self.groups]
 
     @functools.cached_property
     def labels(self) -> Vec:
-        """The classes for compiled code: empty without classes."""
+        """The classes as a float64 array for compiled code, empty without classes."""
         return np.empty(0) if self.classes is None else np.array(self.classes, dtype=np.float64)
 
     def uniform(self) -> Vec:
-        """Return the distribution in proportion to the weights, the centre of the simplex."""
+        """Return the centre of the simplex: q proportional to the sample weights in each mass constraint."""
         q = np.empty(self.dim)
         for (index, sum_of_group), total in zip(self.groups, self.totals, strict=True):
             q[index] = (
@@ -124,7 +129,7 @@ class SampleWeights:
         return q
 
     def outside(self, q: Vec) -> float:
-        """Return the largest relative error of a mass, or of negative entries."""
+        """Return the largest violation by q of a mass or of `q >= 0`, relative to the mass."""
         worst = 0.0
         for index, sum_of_group in self.groups:
             part = q[index]
@@ -133,22 +138,22 @@ class SampleWeights:
         return float(worst)
 
     def cvxpy(self, q: cp.Expression) -> list[cp.Constraint]:
-        """Return CVXPY constraints of the simplex."""
+        """Return the CVXPY constraints of the simplex: `q >= 0` and the mass constraints."""
         if self.classes is None:
             return [q >= 0, cp.sum(q) == 1]
         y = np.asarray(self.classes)
         return [q >= 0, (y > 0).astype(float) @ q == 0.5, (y < 0).astype(float) @ q == 0.5]
 
     def density(self, q: cp.Expression) -> cp.Expression:
-        """Return `N q / c` in CVXPY: its entries are near 1, which conic solvers need."""
+        """Return the CVXPY expression `total * q / c`, whose entries are near 1 as conic solvers need."""
         return self.total * q if self.weights is None else cp.multiply(self.total / self.weights, q)
 
     def mean(self, x: cp.Expression) -> cp.Expression:
-        """Return the weighted mean of x in CVXPY."""
+        """Return the weighted mean of the entries of x as a CVXPY expression."""
         return (cp.sum(x) if self.weights is None else self.weights @ x) / self.total
 
     def missing(self, subject: object) -> str | None:
-        """Return why no distribution exists, a mass without entries; None if there is one."""
+        """Return the error message if a mass constraint has no entries, else None."""
         if min(self.sizes) > 0:
             return None
         where = "there are no entries" if self.classes is None else "one class has no entries"
@@ -159,11 +164,11 @@ class SampleWeights:
 # --- parameter space U' ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Polyhedron:
-    """A polyhedron with auxiliary variables r, `{q : lower <= (q, r) <= upper, least <= A (q, r) <= most}`.
+    """The q of a polyhedron in (q, r): `lower <= (q, r) <= upper, least <= A (q, r) <= most`.
 
     Attributes
     ----------
-    lower, upper : (columns,) of the q and the further variables r
+    lower, upper : (columns,) bounds of q and of the auxiliary variables r
     A : (rows, columns)
     least, most : (rows,)
     """
@@ -175,7 +180,7 @@ class Polyhedron:
     most: Vec
 
     def inequalities(self) -> tuple[sparse.csr_array, Vec]:
-        """Return G and b with the set `{v : G v >= b}`."""
+        """Return (G, b) such that `{v : G v >= b}` is the polyhedron in v = (q, r)."""
         eye = sparse.eye_array(self.lower.size)
         G = sparse.csr_array(sparse.vstack([eye, -eye, self.A, -self.A]))
         b = np.concatenate([self.lower, -self.upper, self.least, -self.most])
@@ -185,56 +190,59 @@ class Polyhedron:
 
 @dataclass(frozen=True)
 class MassConstraint:
-    """Entries of q with one mass: `sum q_i = mass`, `0 <= q_i <= cap`."""
+    """A mass constraint with caps on some entries of q: `sum q_i = mass`, `0 <= q_i <= cap`."""
 
-    entries: Any  # their index: a slice or an array
+    entries: Any  # the index of the entries: a slice or an array
     size: int
     mass: float
     cap: Any  # a number or one for each entry; inf: none
 
     @property
     def most(self) -> Any:
-        """The largest value that an entry can have, a number or one for each."""
+        """The upper bound `min(cap, mass)` of each entry, a number or an array like `cap`."""
         return min(self.cap, self.mass) if isinstance(self.cap, float) else np.minimum(self.cap, self.mass)
 
 
 class BoundDomain(metaclass=Kind):
-    """A closed convex set of parameter vectors, as solvers and certificates see it.
+    """A closed convex set of parameter vectors, with the methods that solvers and certificates call.
 
-    A subclass has `support`, `center` and `cvxpy`, and where it can `project`; the rest have defaults.
+    A subclass has `support`, `center` and `cvxpy`, and `project` if possible; other methods have defaults.
     """
 
     @property
     def on_simplex(self) -> bool:
-        """True if the domain lies on the simplex, with the masses of the classes."""
+        """True if the constraints of the domain include those of the simplex, with the mass of each class."""
         return False
 
     @property
     def groups(self) -> list[MassConstraint] | None:
-        """The mass constraints of a capped simplex, which define it; None for other domains."""
+        """The mass constraints if the domain is a capped simplex, else None."""
         return None
 
     @abstractmethod
     def support(self, g: Vec) -> tuple[float, Vec]:
-        """Return `max <g, q>` over the domain, which may be inf, and a maximiser."""
+        """Return the support function `max <g, q>` over the domain, which may be inf, and a maximiser."""
 
     @abstractmethod
     def center(self, dim: int) -> Vec:
-        """Return a point deep inside of the domain."""
+        """Return a central point of the domain in `dim` dimensions."""
 
     @abstractmethod
     def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        """Return CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
-        its place."""
+        """Return CVXPY constraints for `q in D` with the given size.
+
+        `size` is `self.size().number`, or a CVXPY expression in place of that number.
+        """
 
     def formula(self, notation: Notation) -> str:
-        """Return the constraints as mathematics."""
+        """Return the formula of the constraints of the domain."""
         return repr(self)
 
     def violation(self, q: Vec) -> float:
-        """Return the distance of q from the domain, relative to the size of the domain; 0 inside.
+        """Return the distance from q to the domain, relative to the norm of points of the domain; 0 inside.
 
-        By default the distance from the projection."""
+        By default the distance from the projection.
+        """
         if not isinstance(self, Projectable):
             raise NotImplementedError(f"{type(self).__name__}: violation, as it has no projection")
         q = vector(q)
@@ -243,15 +251,15 @@ class BoundDomain(metaclass=Kind):
         return round_violation(float(np.linalg.norm(q - projection)) / (size or 1.0))
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        """Return why the domain is empty in this dimension, with the admissible range; None if it is not."""
+        """Return the error message, with the admissible range, if the domain is empty, else None."""
         return None
 
     def size(self) -> Size | None:
-        """Return the number that grows or shrinks the domain; None if there is none."""
+        """Return the `Size` that grows or shrinks the domain, or None without such a scalar."""
         return None
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """Return the linear inequalities of the domain, for linear programs; None if it is no polyhedron."""
+        """Return the domain as a `Polyhedron` for linear programs, or None if not polyhedral."""
         return None
 
     def own_constraints(self, q: cp.Expression) -> list[cp.Constraint]:
@@ -261,22 +269,25 @@ class BoundDomain(metaclass=Kind):
 
 
 class Domain(BoundDomain, RotationInvariant):
-    """A declared domain: a closed convex set of parameter vectors of any dimension, without data."""
+    """A domain as declared, without data: a closed convex set of parameter vectors of any dimension."""
 
     example: ClassVar[str] = "NormBall(0.2)"
 
     def inside_formula(self, notation: Notation) -> str:
-        """Return the constraints apart from the simplex as mathematics."""
+        """Return the formula of the constraints of the domain other than those of the simplex."""
         return self.formula(notation)
 
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """Return CVXPY constraints for q over samples, apart from the simplex. By default `cvxpy`."""
+        """Return CVXPY constraints for q over samples, without those of the simplex.
+
+        By default `cvxpy`.
+        """
         return self.cvxpy(q, size)
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
-        """Return the domain of weights of bound samples. By default the domain itself.
+        """Return the domain of the weights of given samples, by default the domain itself.
 
-        One that lies on the simplex has `on_simplex`; any other is intersected with the simplex.
+        A result with `on_simplex` lies on the simplex; any other is intersected with the simplex.
 
         Raises
         ------
@@ -292,8 +303,10 @@ class Domain(BoundDomain, RotationInvariant):
         )
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for a size that leaves no point of the simplex. `least` is the smallest
-        bound (`Size.derived`) that leaves one."""
+        """Return the error message for a size at which the domain has no point on the simplex.
+
+        `least` is the smallest bound (`Size.derived`) for which the domain has such a point.
+        """
         size = self.size()
         if size is None:
             return f"{self!r}: empty on the simplex, the bound must be at least {least:.6g}; make it larger"
@@ -312,11 +325,11 @@ class Projectable(BoundDomain):
 
     @abstractmethod
     def project(self, v: Vec) -> Vec:
-        """Return the point of the domain nearest to v, to machine precision."""
+        """Return the Euclidean projection of v on the domain, to machine precision."""
 
 
 class SemiSmooth(Projectable):
-    """A projectable domain whose projection is semismooth."""
+    """A domain whose Euclidean projection is semismooth and has a generalised Jacobian."""
 
     @abstractmethod
     def jacobian(self, v: Vec) -> Jacobian:
@@ -324,18 +337,24 @@ class SemiSmooth(Projectable):
 
 
 class MassMultipliers(BoundDomain):
-    """A domain on the simplex that knows the multipliers of its mass constraints."""
+    """A domain on the simplex that computes the multipliers of its mass constraints."""
 
     @abstractmethod
     def mass_multipliers(self, g: Vec) -> list[tuple[float, float]]:
-        """Return for each mass constraint (one; with classes that of +1, then that of -1) the interval
-        of multipliers `theta` at a maximiser of `<g, q>`: `g_i - theta` is non-negative where q_i can
-        not grow and non-positive where it is 0. An end may be infinite."""
+        """Return for each mass constraint the interval of its multipliers at a maximiser of `<g, q>`.
+
+        There is one constraint, or with classes that of +1 and then that of -1. For a multiplier `theta`,
+        `g_i - theta` is non-negative where q_i can not grow and non-positive where q_i is 0. An end may be
+        infinite.
+        """
 
 
 class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
-    """A declared domain on the simplex, `{q >= 0, sum q = 1, ...}`: it is what it binds to, over samples that
-    count once. A subclass has `bind` and `inside`, the constraints apart from the simplex."""
+    """The declaration of a domain on the simplex, `{q >= 0, sum q = 1, ...}`.
+
+    Its methods are those of the domain bound to samples of weight 1 without classes. A subclass has `bind`
+    and `inside`, the constraints other than those of the simplex.
+    """
 
     @property
     def on_simplex(self) -> bool:
@@ -343,11 +362,11 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
 
     @abstractmethod
     def bind(self, samples: SampleWeights) -> BoundSimplex:
-        """Return the domain of weights of these samples."""
+        """Return the domain of the weights of given samples."""
 
     @abstractmethod
     def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
-        """Return CVXPY constraints for q over samples, apart from the simplex."""
+        """Return CVXPY constraints for q over samples, without those of the simplex."""
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         return self.bind(SampleWeights(np.size(g))).support(g)
@@ -379,7 +398,7 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
 
 
 class OnSimplex(BoundDomain):
-    """A domain on the simplex over samples.
+    """A domain on the simplex, bound to samples.
 
     Attributes
     ----------
@@ -411,22 +430,24 @@ class OnSimplex(BoundDomain):
 
 
 class BoundSimplex(OnSimplex, SemiSmooth, MassMultipliers):
-    """A domain on the simplex over samples, with a projection and multipliers of its masses."""
+    """A domain on the simplex, bound to samples, with semismooth projection and multipliers of the masses."""
 
 
 # --- feature space U -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Block:
-    """One term `A q, q in D` of an image. `samples` (indices) and `weight` lead back: `|weight| q`
-    are weights of these samples, and `A'w` is `weight` times their scores `w'x` (times their labels,
-    where there are `classes`). Where q is made of several such, as in a union, `parts` lead back.
+    """One term `A q, q in D` of the affine image that a set lowers to.
+
+    `samples` and `weight` recover sample weights and scores: `|weight| q` are weights of the samples with
+    these indices, and `A'w` is `weight` times their scores `w'x` (times their labels, with `classes`). For a
+    q made of several blocks, as in a union, `parts` recover the weights.
 
     Attributes
     ----------
     map, domain : A and D
     classes : None, or the labels of the entries of q
-    samples, weight : the way back
-    parts : where in q each of several blocks stands, and the block
+    samples, weight : indices of samples, and the factor of their weights
+    parts : pairs (slice of q, block)
     """
 
     map: LinearMap
@@ -437,31 +458,31 @@ class Block:
     parts: tuple[tuple[slice, Block], ...] = ()
 
     def weighing(self, c: float) -> Block:
-        """Return the block with its weights multiplied by c."""
+        """Return the block with `weight` multiplied by c, also in `parts`."""
         parts = tuple((where, b.weighing(c)) for where, b in self.parts)
         return replace(self, weight=c * self.weight, parts=parts)
 
     @property
     def carries(self) -> bool:
-        """True if the block determines weights of samples."""
+        """True if q determines weights of samples."""
         return self.samples is not None or bool(self.parts)
 
     @property
     def groups(self) -> list[MassConstraint] | None:
-        """The mass constraints of a capped simplex with one cap for each; None for other domains."""
+        """The mass constraints if the domain is a capped simplex with one cap per constraint, else None."""
         constraints = self.domain.groups
         return None if constraints is None or any(np.ndim(g.cap) for g in constraints) else constraints
 
 
 @dataclass(frozen=True)
 class Coupling:
-    """The equations `offset + sum_j B_j q_{k_j} = 0` of an intersection: two operands have equal points.
+    """The equation `offset + sum_j B_j q_{k_j} = 0`, which equates the points of an intersection's operands.
 
     The multiplier, up to sign and scale, is a split of the support function (see `Splits`).
 
     Attributes
     ----------
-    path : which intersection
+    path : the path of the intersection
     terms : the pairs (k_j, B_j)
     offset : the constant
     """
@@ -473,7 +494,7 @@ class Coupling:
 
 @dataclass(frozen=True)
 class LoweredSet:
-    """A lowered set: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`, and the couplings.
+    """A set as an affine image with couplings: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`.
 
     Attributes
     ----------
@@ -486,7 +507,7 @@ class LoweredSet:
 
 
 def exactly_one(name: str, **options: Any) -> Any:
-    """Return the only argument that is not None.
+    """Return the value of the only option that is not None.
 
     Raises
     ------
@@ -501,7 +522,7 @@ def exactly_one(name: str, **options: Any) -> Any:
 
 
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
-    """Return the common dimension of the operands; None for a dimension that depends on data."""
+    """Return the common dimension of the operands, or None if every dimension depends on data."""
     dimensions = {d for d in sizes if d is not None}
     if len(dimensions) > 1:
         low, high = min(dimensions), max(dimensions)
@@ -513,7 +534,7 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
 
 
 class FeatureNode(Node):
-    """A declaration that lives in feature space: a set, a statistic, or samples."""
+    """A declaration in feature space: a set, a statistic, or samples."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -521,8 +542,10 @@ class FeatureNode(Node):
             self.dimension(None)
 
     def dimension(self, n: int | None) -> int | None:
-        """Return the dimension of its space, over samples with n features; None if it is not known yet. By
-        default the dimension of the nodes below it.
+        """Return the dimension of the feature space of the node, or None if not known before the data.
+
+        `n` is the number of features of the samples, None before they are known. By default the common
+        dimension of the child nodes.
 
         Raises
         ------
@@ -533,50 +556,69 @@ class FeatureNode(Node):
 
 
 class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
-    """A closed convex set in feature space, symbolic: it meets data only as an argument."""
+    """A symbolic closed convex set in feature space; methods take the data as an argument."""
 
     example: ClassVar[str] = "Hull(pos) - Hull(neg)"
 
     def infeasibility_reason(self, data: Data) -> str | None:
-        """Return why the set is empty, naming the innermost node, with the admissible range. None: it is
-        not, or only a solver can tell (intersections)."""
+        """Return the error message, with the admissible range, if the set is known to be empty, else None.
+
+        The message names the innermost empty node. None also where only a solver can tell, as for
+        intersections.
+        """
         return None
 
     def size(self, data: Data) -> Size | None:
-        """Return the size of this node; None if it has none."""
+        """Return the `Size` of this node, without those of its descendants, or None if the node has none."""
         return None
 
     @abstractmethod
     def lower(self, data: Data) -> LoweredSet:
-        """Return the set as an affine image of simple domains."""
+        """Return the set as a `LoweredSet`, an affine image of domains."""
 
     @abstractmethod
     def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        """Return the point x of the blocks q, from the definition, and how far the q are
-        outside. Takes from `q` as many blocks as `lower` made, in its order."""
+        """Return the point x of the set for parameter vectors q of the blocks, and the violation by q.
+
+        Both are from the definition of the set. Takes from `q` as many vectors as `lower` made blocks, in the
+        same order.
+        """
 
     @abstractmethod
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return the set in CVXPY, straight from its definition, independent of `lower`."""
+        """Return a CVXPY expression of a point x and the constraints of `x in U`.
+
+        Both are from the definition of the set, independent of `lower`.
+        """
 
     @abstractmethod
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """Return an upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
-        closes it; and a maximiser where one is known."""
+        """Return an upper bound of the support function `max <d, x>`, and a maximiser or None.
+
+        The bound is exact except for intersections, where it is exact for optimal `splits`.
+        """
 
     def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
-        """`support(data, d, splits)[0]`; a set replaces it where that costs less without the maximiser."""
+        """Return the bound of `support`, without the maximiser.
+
+        A set overrides this method where the bound alone costs less.
+        """
         return self.support(data, d, splits)[0]
 
     def to_loss(self) -> Any:
-        """Return the loss whose generalised nu-SVM has this set: `ucm.language.loss_sets.to_loss`."""
+        """Return the loss whose generalised nu-SVM has this set.
+
+        See `ucm.language.loss_sets.to_loss`.
+        """
         return OPERATORS["to_loss"](self)
 
     def problem_latex(self) -> str:
-        """Return the primal and the dual of this set as a classifier in LaTeX, its support function
-        written out: `ucm.language.problem.problem_latex`."""
+        """Return the primal and the dual problem of the set as a classifier in LaTeX.
+
+        The support function is written out: see `ucm.language.problem.problem_latex`.
+        """
         return OPERATORS["problem_latex"](self)
 
     def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
-        """The nodes of `ucm.language.sets`."""
+        """Return the set `a symbol b`, a node of `ucm.language.sets`."""
         return OPERATORS[symbol](a, b)

@@ -1,4 +1,4 @@
-"""CVXPY, loaded when the first name of it is used: `from ucm.language import cvx as cp`."""
+"""Lazy import of CVXPY at the first use of a name: `from ucm.language import cvx as cp`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
 
 
 def clarabel(problem: Any) -> None:
-    """Solve a program; a status of an inaccurate answer comes without a warning.
+    """Solve a CVXPY problem with Clarabel, without the warning of an inaccurate solution.
 
     Raises
     ------

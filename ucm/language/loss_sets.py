@@ -1,4 +1,4 @@
-"""Losses as sets of weights, and back: Ito, Takeda and Toh (2015), section 5.2.
+"""Conversion of losses to uncertainty sets and back: Ito, Takeda and Toh (2015), section 5.2.
 
 The dual of `loss + lam ||w||_2^2` is over slopes alpha of the loss with `y'alpha = 0`. With their sum s
 held, `q = alpha / s` is a distribution over the samples with mass 1/2 on each class, w is a positive
@@ -44,7 +44,7 @@ from ucm.language.terms import ConvexLoss
 
 @operator("to_set")
 def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
-    """Return the set `Hull(signed, weights=D)` of a loss.
+    """Return the set `Hull(signed, weights=D)` with the classifier of `loss + lam * L2()` for some lam.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _ball(loss: ConvexLoss, base: ConvexLoss, size: Any) -> Domain:
 
 
 def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Domain:
-    """Return the ball whose boundary holds q."""
+    """Return the ball D with `q = alpha / sum(alpha)` on its boundary."""
     total = float(alpha.sum())
     q, slope = alpha / total, loss.slope()
     if slope is not None:
@@ -108,7 +108,7 @@ def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Domain:
 
 @operator("to_loss")
 def to_loss(U: UncertaintySet) -> ConvexLoss:
-    """Return the loss, up to a positive multiple, whose generalised nu-SVM has this set.
+    """Return the loss, up to a positive multiple, whose generalised nu-SVM has the set U.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
 
 
 def as_loss_ball(D: BoundDomain) -> tuple[ConvexLoss, float] | None:
-    """Return the loss and the radius of the `LossBall` that a bound domain equals; None for others."""
+    """Return the loss and the radius of the `LossBall` equal to a bound domain, or None for others."""
     if not isinstance(D, SimplexSublevelSet):
         return None
     h = D.h

@@ -1,4 +1,4 @@
-"""The named models of the papers, each one line of the language.
+"""Named models of the literature, each one expression of the modeling language.
 
 A number as an argument becomes a `Param` of the same name, which can be tuned. A `Param` and arithmetic of
 parameters are kept.
@@ -56,7 +56,7 @@ def _param(name: str, number: Any) -> Expression:
 
 
 def nu_svm(nu: Scalar) -> UncertaintySet:
-    """The nu-SVM: the difference of two reduced convex hulls, with weights of at most `2 / (m nu)`.
+    """The nu-SVM: the difference of the reduced hulls of both classes, with weights of at most `2 / (m nu)`.
 
     `w` has norm 1 and the direction of `coef_` of `sklearn.svm.NuSVC(nu, kernel="linear")`; with `kernel=`
     the model is `NuSVC` with that kernel.
@@ -85,7 +85,7 @@ def nu_svm(nu: Scalar) -> UncertaintySet:
 
 
 def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
-    """The extended nu-SVM: the nu-SVM for every norm of w, convex or not.
+    """The extended nu-SVM: the nu-SVM with `||w||_p = 1`, p in [1, inf], convex or not.
 
     For `norm=2` and a nu of the admissible interval it is `nu_svm`. For a smaller nu the reduced hulls
     meet, and "auto" takes the non-convex solvers.
@@ -111,7 +111,7 @@ def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
 
 
 def mm_mpm(kappa: Scalar) -> UncertaintySet:
-    """The margin-maximised minimax probability machine: one ellipsoid for each class, both of radius kappa.
+    """The margin-maximised minimax probability machine: one ellipsoid per class, each of radius kappa.
 
     Towards the upper end of the admissible interval it becomes the minimax probability machine of Lanckriet
     et al. (2002).
@@ -162,7 +162,7 @@ def mm_fda(kappa: Scalar) -> UncertaintySet:
 
 
 def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
-    """The generalised nu-SVM: `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`, b and rho.
+    """The generalised nu-SVM: minimise `-rho + (1/m) sum l(rho - margin_i)` subject to `||w||_2 <= lam`.
 
     The set is the hull whose weights lie in the ball of the conjugate l*, with the radius of the optimum
     (Lemma 5), computed when the model meets data. `Solution.w`, `b` and `rho` have norm 1: times lam they
@@ -194,7 +194,7 @@ def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
 
 
 def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> UncertaintySet:
-    """The nu-SVM with squared hinge loss: weights with mass 1/2 for each class and `||q||_2 <= kappa`.
+    """The nu-SVM with squared hinge loss: weights q with mass 1/2 per class and `||q||_2 <= kappa` in total.
 
     With nu it is `min -rho + (1/(m nu)) sum xi_i^2` over `||w||_2 <= 1`, whose kappa is computed from the
     data. Give kappa or nu.
@@ -236,7 +236,7 @@ def biased_l2_nu_svm(
     nu_pos: Scalar | None = None,
     nu_neg: Scalar | None = None,
 ) -> UncertaintySet:
-    """The biased nu-SVM with squared hinge loss: one bound of the norm of the weights for each class.
+    """The biased nu-SVM with squared hinge loss: a separate bound on the 2-norm of the weights of each class.
 
     With nus it is `min -rho + sum_o (1/(m nu_o)) sum_{i in o} xi_i^2` over `||w||_2 <= 1`. Give both kappas
     or both nus.
@@ -283,14 +283,15 @@ def biased_l2_nu_svm(
 
 
 def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> UncertaintySet:
-    """The exponential-loss model: weights with a relative entropy of at most `-log alpha` to equal weights.
+    """The exponential-loss model: weights with a KL divergence from `1/m` of at most `-log alpha`.
 
     With lam it is `min -rho + (1/m) sum exp(rho - margin_i)` over `||w||_2 <= lam`. Give alpha or lam.
 
     Parameters
     ----------
     alpha : float
-        In (0, 1]. A smaller alpha is a larger set; at 1 all weights are equal.
+        In (0, `2 sqrt(m+ m-) / m`]. A smaller alpha is a larger set; at the upper end all weights of a class
+        are equal.
     lam : float
         Positive. A larger lam is a larger set, up to the upper end of `ucm.admissible`, from which on the
         bound of w is inactive: see `generalised_nu_svm`.
@@ -317,7 +318,7 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
 
 
 def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
-    """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`.
+    """The pSVM: the objective `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`.
 
     p = 1 is `sklearn.svm.SVC(C=C)` with the kernel of `compile`, linear by default; p = 2 is
     `LinearSVC(loss="squared_hinge", C=C)`, except that the intercept is not penalised.
@@ -343,7 +344,7 @@ def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
 
 
 def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
-    """The coherent MM-MPM: each ellipsoid intersected with the convex hull of its class.
+    """The coherent MM-MPM: the ellipsoid of each class intersected with the convex hull of the class.
 
     The worst case is a coherent risk measure, since no point outside of the samples counts.
 
@@ -368,7 +369,7 @@ def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
 
 
 def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
-    """The coherent MM-FDA: the ellipsoid intersected with the difference of the convex hulls.
+    """The coherent MM-FDA: the ellipsoid of the MM-FDA intersected with the difference of the class hulls.
 
     Parameters
     ----------
@@ -390,7 +391,7 @@ def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
 
 
 def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintySet:
-    """Group distributionally robust optimisation: for each class the union over groups of their CVaR sets.
+    """Group distributionally robust optimisation: per class the convex hull of the CVaR sets of its groups.
 
     The margin is the margin of the worst group of each class. A pooled hull has the margin of the worst
     samples of all groups together, few of which belong to a rare group.
@@ -437,7 +438,7 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
 
 
 def svm(lam: Scalar) -> Objective:
-    """The support vector machine: hinge loss and `lam ||w||_2^2`.
+    """The support vector machine: hinge loss plus `lam ||w||_2^2`.
 
     It equals `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
 
@@ -462,7 +463,7 @@ def svm(lam: Scalar) -> Objective:
 
 
 def one_norm_svm(lam: Scalar) -> Objective:
-    """The 1-norm SVM: hinge loss and `lam ||w||_1`, which selects features.
+    """The 1-norm SVM, which selects features: hinge loss plus `lam ||w||_1`.
 
     Parameters
     ----------
@@ -485,7 +486,7 @@ def one_norm_svm(lam: Scalar) -> Objective:
 
 
 def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
-    """The 0-norm SVM: hinge loss and `lam sum 1 - exp(-a |w_j|)`, a non-convex count of features.
+    """The 0-norm SVM, non-convex, which selects features: hinge loss plus `lam sum_j (1 - exp(-a |w_j|))`.
 
     Parameters
     ----------
@@ -511,7 +512,7 @@ def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
 
 
 def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
-    """The capped 1-norm SVM: hinge loss and `lam sum min(a, |w_j|)`, non-convex.
+    """The capped 1-norm SVM: hinge loss plus the non-convex penalty `lam sum_j min(a, |w_j|)`.
 
     Parameters
     ----------
@@ -535,7 +536,7 @@ def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
 
 
 def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
-    """The ramp-loss SVM: ramp loss and `lam ||w||_2^2`, non-convex and robust to outliers.
+    """The ramp-loss SVM, non-convex and robust to outliers: ramp loss plus `lam ||w||_2^2`.
 
     Parameters
     ----------
@@ -558,7 +559,7 @@ def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
 
 
 def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
-    """The sparse ramp-loss SVM: ramp loss and `lam ||w||_1`.
+    """The sparse ramp-loss SVM, non-convex: ramp loss plus `lam ||w||_1`.
 
     Parameters
     ----------
@@ -581,7 +582,7 @@ def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
 
 
 def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
-    """The ramp-loss SVM with a count of features: ramp loss and `lam sum 1 - exp(-a |w_j|)`.
+    """The 0-norm ramp-loss SVM, non-convex: ramp loss plus `lam sum_j (1 - exp(-a |w_j|))`.
 
     Parameters
     ----------
@@ -606,7 +607,7 @@ def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
 
 
 def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
-    """The ramp-loss SVM with capped 1-norm: ramp loss and `lam sum min(a, |w_j|)`.
+    """The capped 1-norm ramp-loss SVM, non-convex: ramp loss plus `lam sum_j min(a, |w_j|)`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Declarations as immutable trees, and the operators between them.
+"""Immutable trees of declarations, and the operators between declarations.
 
 A node is a frozen dataclass whose fields are numbers, arrays, strings, other nodes (parameters among them),
 or tuples of these. Equality and hash are structural; `repr` is source text; `str` is mathematics.
@@ -39,7 +39,7 @@ from ucm.language.notation import LATEX, TEXT, Notation
 
 
 class Kind(ABCMeta):
-    """The metaclass of classes without virtual subclasses, whose `isinstance` is five times faster."""
+    """A metaclass with the plain `isinstance` of `type`, five times faster than that of `ABCMeta`."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
@@ -47,7 +47,7 @@ class Kind(ABCMeta):
 
 # --- numbers and arrays in fields --------------------------------------------------------------------
 def as_number(x: Any, where: str) -> float:
-    """Return a real number as a float.
+    """Return a real number other than NaN as a float.
 
     Raises
     ------
@@ -72,13 +72,13 @@ def as_number(x: Any, where: str) -> float:
 
 
 def number_source(x: float) -> str:
-    """Return the shortest source text of x; whole numbers have no decimal point."""
+    """Return the exact source text of x, without a decimal point for whole numbers of up to 12 digits."""
     short = f"{x:.12g}"
     return short if float(short) == x else repr(x)
 
 
 def _frozen_array(x: Any, where: str) -> Any:
-    """Return a read-only float64 copy of an array; a sparse matrix becomes CSR."""
+    """Return a read-only float64 copy of an array of finite numbers, as CSR if sparse."""
     if sparse.issparse(x):
         why = malformed(x)
         if why is not None:
@@ -115,7 +115,10 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
-    """Return the immutable value of a field. Numbers become of type `kind`; None keeps whole numbers."""
+    """Return the immutable form of a field value, with numbers of type `kind`.
+
+    With `kind=None` integers stay integers, and other numbers become floats.
+    """
     if x is None or isinstance(x, _KEPT):
         return x
     if isinstance(x, tuple):
@@ -135,7 +138,7 @@ def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
 
 
 def _kind(annotation: Any) -> type | None:
-    """Return the type that numbers of a field have by its annotation; None keeps whole numbers."""
+    """Return the type of numbers that a field annotation admits: float, int, or None for either."""
     words = set(re.findall(r"\w+", str(annotation)))
     if words & {"float", "Scalar", "Param"}:
         return float
@@ -143,7 +146,7 @@ def _kind(annotation: Any) -> type | None:
 
 
 def _key(x: Any) -> Any:
-    """Return a hashable key that is equal for equal fields only."""
+    """Return a hashable key of a field value, equal for equal values only."""
     if isinstance(x, tuple):
         return tuple([_key(item) for item in x])
     if x is None or isinstance(x, _PLAIN):  # first, as SciPy's test takes a microsecond
@@ -156,11 +159,11 @@ def _key(x: Any) -> Any:
 
 
 _REGISTRY: dict[str, type[Node]] = {}
-_DEEPEST = 100  # levels of a tree: its functions are recursive, as CVXPY's are
+_DEEPEST = 100  # largest depth of a tree: functions of trees are recursive, as in CVXPY
 
 
 def registered(name: str) -> type[Node] | None:
-    """Return the node class of this name, or None."""
+    """Return the node class registered under this name, or None."""
     return _REGISTRY.get(name)
 
 
@@ -170,12 +173,15 @@ Sort = TypeVar("Sort")
 
 
 def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False) -> Kept:
-    """Return a field that keeps `converter(given, where)`, where the name of the class."""
+    """Return a dataclass field that stores `converter(given, where)`.
+
+    `where` is the name of the class.
+    """
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
 def restricted(holds: Callable[[float], bool], words: str, remedy: str, *, default: Any = MISSING) -> Any:
-    """Return a field for scalars with a range.
+    """Return a dataclass field for scalars whose value must satisfy `holds`.
 
     Parameters
     ----------
@@ -194,13 +200,15 @@ def restricted(holds: Callable[[float], bool], words: str, remedy: str, *, defau
 
 
 def _in_order(cls: type[Node]) -> list[Field[Any]]:
-    """Return the fields, keyword-only fields last."""
+    """Return the dataclass fields of a node class, keyword-only fields last."""
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(converted, restricted, field))
 class Node(metaclass=Kind):
-    """An immutable declaration. Subclasses list their fields as in a dataclass.
+    """An immutable declaration, the base class of all declarations.
+
+    Subclasses list their fields as in a dataclass.
 
     A subclass becomes a frozen dataclass, and its name is registered for `from_json`. Fields have the
     annotated types, which are checked. A field annotated `Scalar` takes a number, a `Param` or arithmetic of
@@ -259,7 +267,7 @@ class Node(metaclass=Kind):
             self._grow(below)
 
     def _grow(self, below: tuple[Node, ...]) -> None:
-        """Store the height of the tree and its parameters, and refuse a tree that is too high."""
+        """Store depth and parameters of the tree; refuse excess depth and conflicting parameters."""
         depth = 1 + max(x._depth for x in below)
         object.__setattr__(self, "_depth", depth)
         if depth > _DEEPEST:
@@ -279,17 +287,17 @@ class Node(metaclass=Kind):
             object.__setattr__(self, "_params", params)
 
     def formula(self, notation: Notation) -> str:
-        """Return the node as mathematics: by default its name and its scalar fields."""
+        """Return the formula of the node, by default its class name and its scalar fields."""
         scalars = (notation.scalar(getattr(self, name)) for name in self._scalars)
         return f"{notation.word(type(self).__name__)}({', '.join(scalars)})"
 
     # --- structure -------------------------------------------------------------------------
     def operands(self) -> tuple:
-        """Return the values of the fields, in order."""
+        """Return the values of the fields that take part in equality, in order."""
         return tuple(getattr(self, name) for name in self._compared)
 
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all nodes below it, depth first."""
+        """Yield this node and all its descendants in depth-first preorder."""
         left: list[Node] = [self]
         while left:
             x = left.pop()
@@ -297,11 +305,14 @@ class Node(metaclass=Kind):
             left.extend(reversed(x.children()))
 
     def nodes_of_type(self, kind: type[Sort]) -> tuple[Sort, ...]:
-        """Return the nodes of one type in this tree, depth first."""
+        """Return the nodes of one type in this tree, in depth-first preorder."""
         return tuple(x for x in self.walk() if isinstance(x, kind))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return `make()`, a function of this declaration alone, computed at the first call with this key."""
+        """Return `make()`, cached on this declaration under `key`.
+
+        The result of `make` must depend on the declaration and the key alone.
+        """
         if key not in self._once:
             self._once[key] = make()
         return self._once[key]
@@ -311,7 +322,7 @@ class Node(metaclass=Kind):
         return {}
 
     def children(self) -> tuple[Node, ...]:
-        """Return the nodes in the fields and in tuples of these."""
+        """Return the child nodes, found in the fields and in nested tuples of the fields."""
         return tuple(_among(self.operands())) if self._below is None else self._below
 
     def in_features(self) -> Node | None:
@@ -320,12 +331,12 @@ class Node(metaclass=Kind):
 
     @property
     def rotation_invariant(self) -> bool:
-        """True if the meaning of the node is the same in all orthonormal coordinates of the samples."""
+        """True if the meaning of the node alone is the same in all orthonormal coordinates of the samples."""
         return isinstance(self, RotationInvariant)
 
     # --- parameters ------------------------------------------------------------------------
     def params(self) -> dict[str, float]:
-        """Return the names and values of the `Param`s in this declaration, in order of appearance."""
+        """Return the values of the `Param`s in this declaration by name, in order of appearance."""
         return {name: p.value for name, p in self._params.items()}
 
     def relative_names(self) -> tuple[str, ...]:
@@ -333,15 +344,15 @@ class Node(metaclass=Kind):
         return tuple(name for name, p in self._params.items() if p.relative)
 
     def substitute(self, values: Mapping[str, float]) -> Self:
-        """Return the declaration with these numbers for the `Param`s of these names, relative or not."""
+        """Return the declaration with the named `Param`s, relative or not, set to absolute numbers."""
         return self._with({name: {"value": x, "relative": False} for name, x in values.items()})
 
     def as_fractions(self, names: Iterable[str]) -> Self:
-        """Return the declaration with relative `Param`s of these names, in the middle of their intervals."""
+        """Return the declaration with the named `Param`s relative, at 0.5 of their admissible interval."""
         return self._with({name: {"value": 0.5, "relative": True} for name in names})
 
     def with_params(self, **values: float) -> Self:
-        """Return the declaration with other parameter values; fractions for relative parameters.
+        """Return the declaration with new parameter values, which are fractions for relative parameters.
 
         Raises
         ------
@@ -357,15 +368,18 @@ class Node(metaclass=Kind):
         return self._with({name: {"value": x} for name, x in values.items()})
 
     def without_ranges(self) -> Self:
-        """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
+        """Return the declaration without the ranges of its parameters.
+
+        For searches beyond the ends of the ranges.
+        """
         return self._mapped(lambda node: node.without_ranges())
 
     def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Return the declaration with other fields of the `Param`s of these names."""
+        """Return the declaration with the given changes to fields of the named `Param`s."""
         return self._mapped(lambda node: node._with(changes)) if changes else self
 
     def _mapped(self, change: Callable[[Node], Node]) -> Self:
-        """Return the node with `change` applied to the nodes in its fields; itself without parameters."""
+        """Return the node with `change` applied to its child nodes, or the node itself without parameters."""
         if not self._params:
             return self
         new = {name: _each(getattr(self, name), change) for name in self._names}
@@ -402,7 +416,7 @@ class Node(metaclass=Kind):
     if not TYPE_CHECKING:  # else `array + U` is an array to a type checker
 
         def __array__(self, *_: Any, **__: Any) -> Any:
-            """Return a 0-d array of objects, so that SciPy leaves `M @ U` to U. pandas does not leave it."""
+            """Return the node in a 0-d object array, so that SciPy leaves `M @ U` to U; refuse pandas."""
             if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
                 raise CompositionError(
                     f"{self!r}: a data frame takes it for an array; give the array, table.to_numpy() @ U"
@@ -438,7 +452,7 @@ class Node(metaclass=Kind):
         return self._with_values(TEXT)
 
     def to_latex(self) -> str:
-        """Return the declaration in LaTeX, with the values of its parameters and without dollar signs."""
+        """Return the declaration in LaTeX with its parameter values, without dollar signs."""
         return LATEX.sized_delimiters(self._with_values(LATEX))
 
     def _repr_latex_(self) -> str:
@@ -446,7 +460,7 @@ class Node(metaclass=Kind):
 
 
 class RotationInvariant(Node):
-    """A node whose meaning does not depend on the coordinates of the samples, so that it has a kernel form.
+    """A node independent of the coordinates of the samples, which therefore has a kernel form.
 
     For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: it uses linear
     combinations and inner products of the samples only. Such a declaration can be used with a kernel, and in
@@ -460,8 +474,11 @@ class RotationInvariant(Node):
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
 def _rules(cls: type[Node]) -> list[tuple]:
-    """Return for each field its name, the type of its numbers, its annotation, classes whose instances the
-    annotation admits, its converter and its check."""
+    """Return the validation rules of the fields of a node class.
+
+    For each field: its name, the type of its numbers, its annotation, classes whose instances the annotation
+    admits, its converter and its check.
+    """
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
@@ -480,7 +497,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 
 def _admits(hint: Any, x: Any) -> bool:
-    """Return True if a value has the annotated type; an unknown annotation admits every value."""
+    """Return True if a value has the annotated type, or if the annotation is unknown."""
     if hint in (float, int):  # whole numbers become floats where both are allowed
         return isinstance(x, float | int) and not isinstance(x, bool)
     origin, words = get_origin(hint), get_args(hint)
@@ -499,7 +516,7 @@ _WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"
 
 
 def _words(hint: Any) -> str:
-    """Return an annotation in words."""
+    """Return a type annotation in words, for error messages."""
     if get_origin(hint) in (Union, UnionType):
         kinds = [getattr(kind, "__name__", "") for kind in get_args(hint)]
         if kinds[0] == "float" and kinds[1] in ("Expression", "Param"):
@@ -514,7 +531,7 @@ def _words(hint: Any) -> str:
 
 
 def _remedy(hint: Any) -> str:
-    """Return the example of the first declaration among the types of a field, as a remedy."""
+    """Return the remedy of an error message: an example of a value of the annotated type, if known."""
     kinds = (k for k in (hint, *get_args(hint)) if isinstance(k, type) and issubclass(k, Node))
     example = next((kind.example for kind in kinds if kind.example), "")
     example = example or ("2.0" if float in (hint, *get_args(hint)) else "")
@@ -530,7 +547,7 @@ def _among(items: tuple) -> Iterator[Node]:
 
 
 def _each(x: Any, change: Callable[[Node], Node]) -> Any:
-    """Return a field with `change` applied to every node in it."""
+    """Return a field value with `change` applied to each node, also within nested tuples."""
     if isinstance(x, tuple):
         return tuple(_each(item, change) for item in x)
     return change(x) if isinstance(x, Node) else x
@@ -545,7 +562,7 @@ def _value_text(p: Any) -> str:
 
 
 def source(x: Any) -> str:
-    """Return the source text of a field, which evaluates to an equal value."""
+    """Return source text that evaluates to a value equal to the field value x."""
     if isinstance(x, float):
         return number_source(x)
     if sparse.issparse(x):
@@ -562,7 +579,7 @@ def source(x: Any) -> str:
 
 
 def axes(x: Any, where: str) -> int:
-    """Return the number of axes of an array, nested lists or a number."""
+    """Return the number of dimensions (ndim) of an array, a sparse matrix, nested lists or a number."""
     if sparse.issparse(x):
         return 2
     try:
@@ -575,7 +592,7 @@ def axes(x: Any, where: str) -> int:
 
 
 def in_parentheses(text: str) -> str:
-    """Return the text, in parentheses if it has a space outside of all brackets."""
+    """Return the text, in parentheses if a space occurs outside all brackets."""
     depth = 0
     for ch in text:
         depth += (ch in "([{") - (ch in ")]}")
@@ -587,7 +604,7 @@ def in_parentheses(text: str) -> str:
 def signed_sum(
     terms: list[tuple[Any, str]], times: str, number: Callable[[Any], str], plus: str = " + "
 ) -> str:
-    """Return `a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
+    """Return the text `a x - b y` of pairs (coefficient, word), without coefficients of 1."""
     text = ""
     for c, word in terms:
         minus = isinstance(c, float) and c < 0.0
@@ -604,11 +621,11 @@ def signed_sum(
 Result = TypeVar("Result")
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
-"""The meanings of operators by name. Modules that import this one install them."""
+"""Implementations of operators by name, installed by modules that import this module."""
 
 
 def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that installs a function as the meaning of an operator between declarations."""
+    """Return a decorator that registers a function in `OPERATORS` under the given name."""
 
     def install(function: Callable[..., Any]) -> Callable[..., Any]:
         OPERATORS[name] = function
@@ -618,13 +635,16 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class Arithmetic(Node, Generic[Result]):
-    """A declaration with operators, all of which call `combine`."""
+    """A declaration with arithmetic and set operators, all of which call `combine`."""
 
     __array_ufunc__ = None  # NumPy leaves `array + U` and `np.float64 * loss` to the methods below
 
     @abstractmethod
     def combine(self, symbol: str, a: Any, b: Any) -> Result:
-        """Return `a symbol b`, one of which is this node, or NotImplemented to leave it to the other."""
+        """Return `a symbol b`, or NotImplemented to defer to the other operand.
+
+        One of a and b is this node.
+        """
 
     def __add__(self, other: object) -> Result:
         return self.combine("+", self, other)

@@ -1,4 +1,4 @@
-"""The notation of formulas, as plain text or as LaTeX."""
+"""Notation of formulas, as plain text or as LaTeX."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊�
 
 
 class Notation:
-    """The notation of formulas as plain text; the subclass writes LaTeX."""
+    """The plain-text notation of formulas, base class of the LaTeX notation."""
 
     minkowski_sum, intersection, union = " ⊕ ", " ∩ ", " ∪ "
     leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
 
     def symbol(self, name: str) -> str:
-        """Return a name, Greek if it is a Greek letter; `kappa_pos` becomes κ with a subscript."""
+        """Return the symbol of a name: Greek for a Greek letter, the part after `_` as a subscript."""
         base, _, index = name.partition("_")
         return self.sub(_GREEK.get(base, base), index) if index else _GREEK.get(base, base)
 
@@ -58,19 +58,19 @@ class Notation:
         return "∞" if text == "inf" else text
 
     def label(self, label: str | float) -> str:
-        """Return the label of a group."""
+        """Return the text of a group label."""
         return str(label)
 
     def under(self, operation: str, index: str) -> str:
-        """Return an operation with its index below, such as a minimum over a set."""
+        """Return an operator with its index as a subscript, such as a minimum over a set."""
         return f"{operation}_{{{index}}}"
 
     def separated(self, *clauses: str) -> str:
-        """Return clauses side by side."""
+        """Return clauses joined by a comma and wide space."""
         return ",  ".join(clauses)
 
     def remark(self, text: str) -> str:
-        """Return a remark in words after a formula."""
+        """Return a remark in words, spaced to follow a formula."""
         return f" {text}"
 
     def product(self, left: str, right: Any) -> str:
@@ -78,13 +78,13 @@ class Notation:
         return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
 
     def scalar(self, x: Any) -> str:
-        """Return a constant as a number, a `Param` as its symbol, and sums in parentheses."""
+        """Return the formula of a scalar: a number in six digits, a `Param` as its symbol."""
         if not isinstance(x, Real):
             return x.formula(self)
         return self.word("inf") if x == math.inf else f"{x:.6g}"
 
     def array(self, x: Any) -> str:
-        """Return a constant vector of up to four entries in full, any other array by its shape."""
+        """Return the entries of a dense vector of up to four entries, else the shape of the array."""
         if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
             return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
         return "[" + self.by.join(str(d) for d in x.shape) + "]"
@@ -146,7 +146,7 @@ class _Latex(Notation):
 
     @staticmethod
     def sized_delimiters(text: str) -> str:
-        """Return the text with parentheses as tall as their contents."""
+        """Return the LaTeX text with parentheses as tall as their contents."""
         opened: list[int] = []
         pieces = list(text)
         for k, letter in enumerate(text):

@@ -47,7 +47,7 @@ _RANGE = (
 
 
 class TermMultiple(Term, RotationInvariant):
-    """A multiple of a term, `factor * term`.
+    """A multiple `factor * term` of a loss or a penalty.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ class TermMultiple(Term, RotationInvariant):
     term: Any
 
     def c(self) -> float:
-        """Return the value of the factor."""
+        """Return the present value of the factor."""
         return value(self.factor)
 
     def split(self) -> tuple[tuple, tuple]:
-        """Return the multiples of both sides of the split of the term."""
+        """Return the split of the term, with each part multiplied by the factor."""
         added, subtracted = self.term.split()
         return tuple(multiplied(self.factor, t) for t in added), tuple(
             multiplied(self.factor, t) for t in subtracted
@@ -78,7 +78,7 @@ class TermMultiple(Term, RotationInvariant):
 
 
 class TermSum(Term, RotationInvariant):
-    """A sum of terms, written with `+`."""
+    """A sum of losses or of penalties, written with `+`."""
 
     terms: tuple
 
@@ -152,7 +152,10 @@ class LossSum(TermSum, Loss):
 
 
 class ScaledDifference(TermMultiple, Loss):
-    """A multiple of a loss that is not convex: its split is multiplied."""
+    """A multiple of a non-convex loss.
+
+    Both parts of the split of the loss are multiplied.
+    """
 
     term: Loss
 
@@ -162,8 +165,9 @@ class ScaledDifference(TermMultiple, Loss):
 
 # --- penalties ------------------------------------------------------------------------------------
 class ScaledPenalty(TermMultiple, ProximalPenalty):
-    """A multiple of a convex penalty, `(c R)*(z) = c R*(z / c)` with the factor c. The factor 0, the end of
-    a path, gives the zero function, also where R is infinite.
+    """A multiple of a convex penalty by a factor c >= 0, with `(c R)*(z) = c R*(z / c)` for c > 0.
+
+    The factor 0, the end of a path, gives the zero function, also where R is infinite.
     """
 
     factor: Scalar = restricted(lambda c: 0.0 <= c < math.inf, *_RANGE)
@@ -217,7 +221,10 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
 
 
 class ScaledSplit(TermMultiple, Penalty):
-    """A multiple of a penalty that is not convex: its split is multiplied."""
+    """A multiple of a non-convex penalty.
+
+    Both parts of the split of the penalty are multiplied.
+    """
 
     term: Penalty
 
@@ -277,7 +284,7 @@ class Objective(Term, RotationInvariant):
         weights: Vec | None = None,
         subgroup: Any = None,
     ) -> float:
-        """Return the objective at the margins `y_i (w'x_i + b)` and the normal w.
+        """Return the value of the objective at the margins `y_i (w'x_i + b)` and the normal w.
 
         The losses of the samples are multiplied by their weights. A loss of a class or a group needs the
         labels y and the groups.
@@ -285,7 +292,7 @@ class Objective(Term, RotationInvariant):
         return self.loss.value(margin, y, weights, subgroup) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
-        """Return convex functions (G, H) with the objective G - H, from the splits of the terms."""
+        """Return the convex functions (G, H) of the difference-of-convex split G - H of the objective."""
         return self._parts
 
     @functools.cached_property
@@ -296,13 +303,15 @@ class Objective(Term, RotationInvariant):
 
     @property
     def convex(self) -> bool:
-        """True if nothing is subtracted."""
+        """True if the split of the objective has no subtracted part."""
         H = self.dc()[1]
         return not H.losses and not H.penalties
 
     def problem_latex(self) -> str:
-        """The primal and the dual problem in LaTeX, the conjugates written out:
-        `ucm.language.problem.problem_latex`."""
+        """Return the primal and dual problem in LaTeX; if non-convex, the primal and its convex parts.
+
+        Conjugates are written out: see `ucm.language.problem.problem_latex`.
+        """
         return OPERATORS["problem_latex"](self)
 
     def __repr__(self) -> str:
@@ -315,7 +324,7 @@ class Objective(Term, RotationInvariant):
 
 
 class ConvexPart(Node):
-    """A sum of convex losses and convex functions of w, one side of a split."""
+    """A sum of convex losses and convex functions of w, one part of a difference-of-convex split."""
 
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
@@ -328,7 +337,10 @@ class ConvexPart(Node):
         weights: Vec | None = None,
         subgroup: Any = None,
     ) -> float:
-        """Return the function at the margins and the normal; y, weights and groups as for `Objective`."""
+        """Return the value of the sum at the margins and the normal w.
+
+        y, weights and groups are as for `Objective.value`.
+        """
         return sum(loss.value(margin, y, weights, subgroup) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
@@ -340,7 +352,7 @@ class ConvexPart(Node):
 # --- operators ------------------------------------------------------------------------------------
 @operator("terms")
 def combined(symbol: str, a: Any, b: Any) -> Any:
-    """Return `a symbol b` of losses, penalties and objectives: a positive multiple, a quotient or a sum.
+    """Return `a symbol b` for losses, penalties and objectives: a positive multiple, a quotient or a sum.
 
     Raises
     ------
@@ -374,8 +386,9 @@ def _factor(c: Any, term: Term) -> Scalar:
 
 
 def multiplied(factor: Scalar, term: Any) -> Any:
-    """Return a multiple of a loss, a penalty, an objective or a subtracted function, of a sum term by term;
-    the term itself for the factor 1.
+    """Return the product of a factor and a loss, a penalty, an objective or a subtracted part.
+
+    A sum is multiplied term by term; the factor 1 returns the term itself.
     """
     if factor == 1.0:
         return term
@@ -398,13 +411,13 @@ _MULTIPLES: dict[type[Term], type[TermMultiple]] = {
 
 
 def summed(kind: type[TermSum], terms: list) -> Any:
-    """Return one sum of the terms, nested sums flattened; None without terms."""
+    """Return the flat sum of the terms: the term itself if single, None without terms."""
     flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
 
 
 def _sum(a: Any, b: Any) -> Any:
-    """A sum of losses or of penalties; a loss and a penalty make an objective, and 0 changes nothing."""
+    """Return a + b: losses and penalties together make an objective, and 0 changes nothing."""
     if is_zero(a) or is_zero(b):
         return b if is_zero(a) else a
     if isinstance(b, UncertaintySet | RobustMargin):
@@ -425,7 +438,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
-    """Return a loss of a class or group without its factor and over all samples, and the factor.
+    """Return a loss of a class or group without its factor and extended to all samples, and the factor.
 
     Any other loss is returned with the factor 1.
     """
@@ -436,7 +449,7 @@ def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
 
 
 def split_scalar(term: Any) -> tuple[float, Any]:
-    """Return (c, S) with the term c S, S no multiple."""
+    """Return (c, S) with `term = c S`, S not a multiple."""
     c = 1.0
     while isinstance(term, TermMultiple):
         c, term = c * term.c(), term.term

@@ -31,7 +31,7 @@ class _Named:
 
 
 class Expression(Node, NDArrayOperatorsMixin, _Named):
-    """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers.
+    """A scalar that depends on parameters: a `Param`, or arithmetic with `+ - * /` and constant powers.
 
     Attributes
     ----------
@@ -46,14 +46,14 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
 
     @abstractmethod
     def at(self, read: Callable[[Param], float]) -> float:
-        """Return the value of the expression, with `read` for the value of each `Param`."""
+        """Return the value of the expression with `read(p)` as the value of each `Param` p."""
 
     @property
     def rotation_invariant(self) -> bool:
         return True
 
     def leaves(self) -> tuple[Param, ...]:
-        """Return the `Param`s in the expression, one for each occurrence."""
+        """Return the `Param`s in the expression, once for each occurrence."""
         return self.nodes_of_type(Param)
 
     def without_ranges(self) -> Self:
@@ -69,7 +69,7 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
         return f"${self.to_latex()}$"
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """Apply an operator of Python or NumPy, or NumPy's square root."""
+        """Return the expression for `+ - * / **`, negation or np.sqrt; refuse any other NumPy function."""
         if method == "__call__" and options in ({}, {"out": (self,)}):  # `nu *= 2` is `nu = nu * 2`
             if ufunc is np.sqrt:
                 return self**0.5
@@ -154,7 +154,7 @@ class Param(Expression):
         return notation.symbol(self.name)
 
     def with_value(self, notation: Notation) -> str:
-        """Return the symbol with its value."""
+        """Return the symbol with its present value, or with its fraction if relative."""
         symbol = notation.symbol(self.name)
         if self.relative:
             return symbol + notation.remark(f"at the fraction {self.value:g} of its interval")
@@ -168,7 +168,7 @@ Scalar = float | Expression
 
 
 class Range(Node):
-    """The range of a scalar in a declaration, for all values of its parameters.
+    """A range constraint on a scalar of a declaration, checked whenever a parameter is set.
 
     A range belongs to a parameter or an expression, and is checked whenever a value is set: in the
     declaration, in `with_params` and in `from_json`. It takes no part in equality.
@@ -177,8 +177,8 @@ class Range(Node):
     ----------
     name : the name of the scalar in messages, such as "CVaR: beta"
     scalar : the scalar, without ranges of its own
-    low, high : the ends
-    but : numbers in [low, high] outside of the range
+    low, high : the ends of the range, both admissible
+    but : numbers in [low, high] that are not admissible
     must : the statement of the range in messages
 
     Raises
@@ -205,7 +205,9 @@ class Range(Node):
 
 
 def within(scalar: Any, low: float, high: float, but: tuple[float, ...], name: str, must: str) -> Scalar:
-    """Return the scalar with a range; the other parameters as for `Range`.
+    """Check a scalar against a range and return the scalar; an expression keeps the range.
+
+    The other parameters are as for `Range`.
 
     Raises
     ------
@@ -218,14 +220,17 @@ def within(scalar: Any, low: float, high: float, but: tuple[float, ...], name: s
 
 
 def with_range(scalar: Scalar, limits: Range) -> Scalar:
-    """Return the scalar with one more range, which may be about another scalar; a number stays as it is."""
+    """Return an expression with one more range attached, or a number unchanged.
+
+    The range may be about another scalar.
+    """
     if isinstance(scalar, Expression):
         return replace(scalar, ranges=(*scalar.ranges, limits))
     return scalar
 
 
 def _power(base: float, exponent: float) -> float:
-    """Return `base ** exponent`: inf after an overflow, nan if it is no real number."""
+    """Return `base ** exponent`: inf after an overflow, nan if not a real number."""
     try:
         return base**exponent if base >= 0.0 or exponent.is_integer() else math.nan
     except OverflowError:
@@ -260,7 +265,7 @@ _INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, flo
 
 
 class BinaryExpression(Expression):
-    """The scalar `left operation right`, written with `+ - * /`, or `**` with a constant exponent.
+    """The expression `left operation right` with `+ - * /`, or `**` with a constant exponent.
 
     Raises
     ------
@@ -312,7 +317,7 @@ class BinaryExpression(Expression):
         return _OPERATIONS[self.operation](left, right)
 
     def inverse(self, name: str) -> Callable[[float], float] | None:
-        """Return the inverse of the expression as a function of the `Param` of this name.
+        """Return the function from a value of the expression to the value of one `Param`, or None if unknown.
 
         The other parameters keep their values. None if the expression is not known to be monotone: if the
         parameter occurs twice, or in a sum in a denominator.
@@ -337,7 +342,7 @@ class BinaryExpression(Expression):
         return lambda y: inverse(undo(y, other))
 
     def _text(self, of: Callable[[Param], str]) -> str:
-        """Return the source text, with `of` for that of each `Param`."""
+        """Return the source text of the expression, with `of(p)` as the text of each `Param` p."""
         precedence = _PRECEDENCE[self.operation]
         texts = []
         for x, on_right in ((self.left, False), (self.right, True)):
@@ -375,7 +380,7 @@ def holds(scalar: Scalar, name: str) -> bool:
 
 
 def _combined(operation: str, left: Any, right: Any) -> Any:
-    """Return a `BinaryExpression` of numbers and parameters; NotImplemented for any other operand."""
+    """Return `left operation right` for scalars or a scalar and an array, else NotImplemented."""
     sides = []
     for x in (left, right):
         x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
@@ -397,7 +402,7 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
 
 
 def value(scalar: Scalar) -> float:
-    """Return the number of a scalar of a declaration.
+    """Return the present value of a scalar, which must not be relative.
 
     Parameters
     ----------
@@ -420,17 +425,17 @@ def value(scalar: Scalar) -> float:
 
 
 def as_declared(scalar: Scalar) -> float:
-    """Return the number of a scalar; the fraction if it is relative."""
+    """Return the declared value of a scalar, which for a relative parameter is its fraction."""
     return scalar.value if isinstance(scalar, Expression) else scalar
 
 
 def with_value(scalar: Scalar) -> str:
-    """Return a scalar for an error message: its source text, and the value of an expression."""
+    """Return the source text of a scalar for an error message, with the value of a `BinaryExpression`."""
     return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
 
 
 def as_factor(c: Any) -> Scalar | None:
-    """Return a number, a `Param` or arithmetic of these as a factor of a node; None for anything else."""
+    """Return a number or an expression as a factor of a node, or None for anything else."""
     if isinstance(c, np.ndarray) and c.ndim == 0:
         c = c.item()
     if isinstance(c, Expression):
@@ -439,25 +444,25 @@ def as_factor(c: Any) -> Scalar | None:
 
 
 def is_zero(x: Any) -> bool:
-    """Return True if x is the number 0, the start of Python's `sum`."""
+    """Return True if x is the number 0, the start value of Python's `sum`."""
     return as_factor(x) == 0.0
 
 
 def named(scalar: Scalar, noun: str) -> str:
-    """Return `the cap eta = 0.1`, or `the cap 0.1` for a constant."""
+    """Return the words `the cap eta = 0.1` for the noun `cap`, or `the cap 0.1` for a constant."""
     name = f"{scalar.name} = " if isinstance(scalar, Expression) else ""
     return f"the {noun} {name}{as_declared(scalar):.6g}"
 
 
 def subject(scalar: Scalar, noun: str) -> str:
-    """Return the subject of a statement about the range: the name of a scalar, or `the cap`."""
+    """Return the subject of an error message: the name of an expression, or `the cap` for a constant."""
     return scalar.name if isinstance(scalar, Expression) else f"the {noun}"
 
 
 # --- the size of a set -----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Size:
-    """The scalar that determines how large a domain or a set is.
+    """The scalar that determines how large a domain or a set is, with its map to the bound in the constraint.
 
     `derived(value)` is the bound in the constraint (a radius, a cap, -log alpha); a larger bound gives a
     larger set, or the same.
@@ -478,18 +483,18 @@ class Size:
 
     @property
     def number(self) -> float:
-        """The bound at the present values of the parameters."""
+        """The bound in the constraint at the present parameter values."""
         return self.derived(value(self.declared))
 
     @property
     def grows(self) -> bool:
-        """True if the set grows with the declared value."""
+        """True if the bound, and with it the set, grows with the declared scalar."""
         return self.derived(0.75) >= self.derived(0.5)
 
 
 # --- scalars in a CVXPY problem ----------------------------------------------------------------------
 class Scope(ABC):
-    """The CVXPY parameters of the hyperparameters of a problem.
+    """A map from scalars of a declaration to constants or parameters of a CVXPY problem.
 
     Attributes
     ----------
@@ -502,22 +507,22 @@ class Scope(ABC):
 
     @abstractmethod
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
-        """Return one scalar of the problem, non-negative unless it is a size or `signed`."""
+        """Return the number or CVXPY expression of a scalar, non-negative unless a `Size` or `signed`."""
 
     def unit(self, scale: float) -> float:
-        """Return the unit of feature vectors: `scale`, or 1 if variables are not scaled."""
+        """Return the unit of feature vectors: `scale`, or 1 if the variables are not scaled."""
         return scale if self.scaled else 1.0
 
 
 class Numbers(Scope):
-    """The scope of the present values, without parameters."""
+    """The scope that maps every scalar to its present value, without CVXPY parameters."""
 
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
         return x.number if isinstance(x, Size) else value(x)
 
 
 class Parameters(Scope):
-    """The scope with a `cvxpy.Parameter` for each `Param`, and a `CallbackParam` for each expression."""
+    """The scope with a `cvxpy.Parameter` for each `Param` and a `CallbackParam` for each other scalar."""
 
     def __init__(self, scaled: bool = True) -> None:
         self.scaled = scaled
@@ -543,6 +548,9 @@ class Parameters(Scope):
         return float(self._known[p.name].value)  # type: ignore[arg-type]
 
     def zero(self) -> Any:
-        """Return 0 as a sum over all parameters. In an objective it makes `problem.param_dict` list the
-        parameters that occur in a `CallbackParam` only."""
+        """Return an expression equal to 0 that contains every parameter of the scope.
+
+        In an objective it makes `problem.param_dict` list the parameters that occur in a `CallbackParam`
+        only.
+        """
         return sum(0.0 * p for p in self._known.values())

@@ -1,4 +1,4 @@
-"""The cone over a convex set in CVXPY: `{(t x, t) : x in C, t > 0}`, closed."""
+"""The cone over a convex set C in CVXPY: the closure of `{(t x, t) : x in C, t > 0}`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HOMOGENEOUS = {
 
 
 class _Inhomogeneous(Exception):
-    """An atom that is not positively homogeneous."""
+    """Raised for an expression with an atom that is not positively homogeneous."""
 
 
 def _times(e: Any, t: cp.Expression) -> Any:
-    """Return `t e(v / t)` for the variables v of an expression, in closed form."""
+    """Return the perspective `t e(v / t)` of an expression e in the variables v, in closed form."""
     if not e.variables():
         return e if e.is_zero() else e * t
     if isinstance(e, cp.Variable):
@@ -39,7 +39,7 @@ def _times(e: Any, t: cp.Expression) -> Any:
 def perspective(
     x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return an expression p and constraints of `p in t C`, C the set of the values of x.
+    """Return an expression p and constraints of `p in t C`, C the values of x under `constraints`.
 
     If the atoms of C are affine or positively homogeneous, its constants are multiplied by t. Otherwise
     CVXPY brings C to the conic form `{x : A v + b in K}`, with x among the variables v; then `t C` is
@@ -65,7 +65,7 @@ def perspective(
 def _conic(
     x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
 ) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return the perspective from the conic form of CVXPY."""
+    """Return the expression and constraints of `perspective` from the conic form of CVXPY."""
     z = cp.Variable(x.shape[0])
     data, _, _ = cp.Problem(cp.Minimize(0), [z == x, *constraints]).get_problem_data(
         cp.CLARABEL, enforce_dpp=True
@@ -81,7 +81,7 @@ def _conic(
     v = cp.Variable(n)
 
     def lines(column: int) -> tuple[Any, Any]:
-        """Return (A, b) of one column of the table, of the constant or the factor of a parameter."""
+        """Return (A, b) from one column of the table: the constant, or the factor of a parameter entry."""
         rows = sparse.coo_array(table[:, [column]])
         at, entries = rows.coords[0], rows.data
         A = sparse.csr_array((entries, (at % m, at // m)), shape=(m, n + 1))
@@ -106,7 +106,7 @@ def _conic(
 
 
 def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
-    """Return the constraints `image in K`, the cones in the order of CVXPY."""
+    """Return the constraints `image in K`, with the cones of K in the order of CVXPY."""
     constraints: list = []
     ends = np.cumsum([0, dims.zero, dims.nonneg])
     if dims.zero:

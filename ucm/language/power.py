@@ -1,4 +1,4 @@
-"""The scalar equation behind every p-norm, `q + c q^e = u`, and the projection on the ball of a p-norm."""
+"""The scalar equation `q + c q^e = u` behind p-norms, and the projection on the ball of a p-norm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = 300  # of the multiplier
 
 
 def power_root(u: Vec, c: Vec | float, e: float) -> Vec:
-    """Return `q >= 0` with `q + c q^e = max(u, 0)` elementwise.
+    """Return the root `q >= 0` of `q + c q^e = max(u, 0)` elementwise.
 
     Parameters
     ----------
@@ -41,7 +41,9 @@ def power_root(u: Vec, c: Vec | float, e: float) -> Vec:
 
 
 def _descending(u: Vec, c: Vec, e: float) -> Vec:
-    """Return the root of `x + c x^e = u`, e >= 1, convex and increasing.
+    """Return the root x of `x + c x^e = u` elementwise for u, c > 0 and e >= 1.
+
+    The left side is convex and increasing.
 
     Newton's method descends from a point right of the root; `min(u, (u/c)^(1/e))` is one, within a factor 2
     of the root. For e = 2 in closed form.
@@ -60,8 +62,9 @@ def _descending(u: Vec, c: Vec, e: float) -> Vec:
 
 
 def project_power(u: Vec, p: float) -> tuple[Vec, Vec, Vec]:
-    """Return the q nearest to `u >= 0` with `sum q^p = 1`, 1 < p < inf, u outside; w, dq of a change of
-    `u - lam normal`; and `normal = q^(p-1)`.
+    """Return the projection q of u on `sum q^p = 1`, w = dq/du at fixed multiplier, and `normal = q^(p-1)`.
+
+    u >= 0 lies outside of the ball, and 1 < p < inf. With the multiplier lam, `dq = w (du - normal dlam)`.
 
     The equations are `q + lam q^(p-1) = u`. As `(sum q^p)^(-1/2)` is nearly linear in lam, Newton's method
     is applied to that, in a bracket.
@@ -103,7 +106,7 @@ def project_power(u: Vec, p: float) -> tuple[Vec, Vec, Vec]:
 
 
 def _at_multiplier(lam: float, u: Vec, p: float) -> tuple[Vec, Vec, float, float]:
-    """Return q at lam, w, `sum q^p`, and its slope over p in -lam."""
+    """Return q, w, `sum q^p` and the derivative of `sum q^p / p` in -lam, at the multiplier lam."""
     q, k = power_root(u, lam, p - 1.0), lam * (p - 1.0)
     with np.errstate(all="ignore"):
         if p >= 2.0:

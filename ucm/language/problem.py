@@ -32,7 +32,7 @@ from ucm.language.terms import ConvexLoss, Penalty
 
 @dataclass(frozen=True)
 class Direction:
-    """The direction of a support function, `± vector`.
+    """The direction of a support function in a formula, plus or minus a vector.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Direction:
     depth: int = 0
 
     def inner_product(self, x: str) -> str:
-        """Return the inner product with `x`, with its sign."""
+        """Return the formula of the inner product of the direction and x."""
         return f"{'-' if self.negative else ''}{self.vector}'{_loose(x)}"
 
     def norm(self, p: str) -> str:
@@ -54,7 +54,7 @@ class Direction:
 
 
 def _loose(text: str) -> str:
-    """Return a factor of a product, a sum in parentheses."""
+    """Return the text as a factor of a product, in parentheses if a sum or negative."""
     return f"({text})" if " + " in text or " - " in text or text.startswith("-") else text
 
 
@@ -68,7 +68,7 @@ def _sum_over(samples: SampleNode, term: str) -> str:
 
 @functools.singledispatch
 def support_latex(U: Any, d: Direction) -> str:
-    """Return the support function of a set in the direction d, in LaTeX; registered by class."""
+    """Return the support function of a set in the direction d in LaTeX; registered by class of set."""
     return rf"\max_{{x \in {U.formula(LATEX)}}} {d.inner_product('x')}"
 
 
@@ -119,7 +119,7 @@ def _(U: Combination, d: Direction) -> str:
 
 
 def _of_multiple(U: Any, L: Any, d: Direction) -> str:
-    """The support function of `L U`, L a scalar or a matrix."""
+    """Return the support function of `L U` in LaTeX, L a scalar or a matrix."""
     if not is_number(L):
         return support_latex(U, replace(d, vector=f"({LATEX.array(L)}'{d.vector})"))
     c = value(L)
@@ -150,7 +150,7 @@ Rule = tuple[str, str]
 
 
 def loss_dual(loss: Any, a: str) -> Rule:
-    """Return `-l*(-a)` of the loss l of a margin, and the range of a."""
+    """Return the dual term `-l*(-a)` of a loss l of the margin, and the range of a, in LaTeX."""
     if isinstance(loss, ScaledLoss):
         c = LATEX.scalar(loss.factor)
         dual, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
@@ -182,7 +182,7 @@ _LOSSES: dict[type, Callable[[Any, str], Rule]] = {
 
 
 def penalty_dual(penalty: Any, v: str) -> Rule:
-    """Return `-R*(v)`, and the range of v."""
+    """Return the dual term `-R*(v)` of a penalty R, and the range of v, in LaTeX."""
     terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
     (term, c), *remaining = map(_weighted, terms)
     if len(remaining) == 1 and {term, remaining[0][0]} == {L1(), L2()}:
@@ -206,7 +206,7 @@ def penalty_dual(penalty: Any, v: str) -> Rule:
 
 
 def _weighted(term: Penalty) -> tuple[Penalty, str]:
-    """(S, c) of the penalty c S, c empty for 1."""
+    """Return (S, c) for the penalty `c S`, with c in LaTeX, empty for c = 1."""
     if not isinstance(term, TermMultiple):
         return term, ""
     base, c = _weighted(term.term)
@@ -220,7 +220,7 @@ def _product(*factors: str) -> str:
 # --- models ----------------------------------------------------------------------------------------
 @operator("problem_latex")
 def problem_latex(model: Any) -> str:
-    r"""The primal and the dual problem of a model in LaTeX, an `aligned` block without dollar signs.
+    r"""Return the primal and the dual problem of a model in LaTeX, an `aligned` block without dollar signs.
 
     Of a set these are `min over ||w||_p = 1 of sigma_U(-w)`, the support function written out, and
     `max over x in U of -||x||_q`; they are equal where 0 is not in U. Of a convex objective the dual is

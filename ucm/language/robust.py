@@ -12,14 +12,16 @@ from ucm.language.terms import Loss, Penalty
 
 
 def dual_exponent(p: float) -> float:
-    """Return q with 1/p + 1/q = 1."""
+    """Return the dual exponent q of p, with 1/p + 1/q = 1."""
     if p == 1.0:
         return math.inf
     return 1.0 if p == math.inf else p / (p - 1.0)
 
 
 class RobustMargin(Arithmetic):
-    """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`; a set alone means p = 2.
+    """The robust-margin model `min over ||w||_p = 1 of max over x in U of -w'x`.
+
+    A set alone means p = 2.
 
     If 0 is not in U, the model is convex, and its value is minus the distance from 0 to U in the q-norm,
     1/p + 1/q = 1. A norm penalty of w may be added, `RobustMargin(U) + 0.1 * L1()`: it is the support
@@ -55,7 +57,7 @@ class RobustMargin(Arithmetic):
 
     @property
     def dual(self) -> float:
-        """The exponent q of the norm in feature space."""
+        """The exponent q of the dual norm, the norm of feature space."""
         return dual_exponent(self.norm)
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
@@ -67,8 +69,10 @@ class RobustMargin(Arithmetic):
         )
 
     def problem_latex(self) -> str:
-        """The primal and the dual problem in LaTeX, its support function written out:
-        `ucm.language.problem.problem_latex`."""
+        """Return the primal and the dual problem in LaTeX, with the support function written out.
+
+        See `ucm.language.problem.problem_latex`.
+        """
         return OPERATORS["problem_latex"](self)
 
     def formula(self, notation: Notation) -> str:
@@ -78,7 +82,7 @@ class RobustMargin(Arithmetic):
 
 
 def as_model(model: Any, where: str) -> RobustMargin:
-    """Return the `RobustMargin` of a set; a `RobustMargin` as it is."""
+    """Return the `RobustMargin` of a set with p = 2, or a `RobustMargin` unchanged."""
     if isinstance(model, RobustMargin):
         return model
     if isinstance(model, UncertaintySet):

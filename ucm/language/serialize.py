@@ -1,4 +1,4 @@
-"""Declarations to JSON and back."""
+"""Serialisation of declarations to JSON and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(node: Node, *, indent: int | None = None) -> str:
-    """Return a declaration as JSON text, which `from_json` reads.
+    """Return a declaration as JSON text for `from_json`.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def to_json(node: Node, *, indent: int | None = None) -> str:
 
 
 def from_json(text: str) -> Node:
-    """Return the declaration of a JSON text written by `to_json`.
+    """Return the declaration in a JSON text written by `to_json`.
 
     Nothing in the text is executed: a node is built by the class registered under its name, which checks its
     fields.
@@ -92,7 +92,7 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _encode(x: Any) -> Any:
-    """Return the entry of a field."""
+    """Return the JSON entry of a node or a field value."""
     if isinstance(x, Node):
         names = (name for name in x._names if name in x._compared or getattr(x, name))
         return {
@@ -119,7 +119,7 @@ def _encode(x: Any) -> Any:
 
 
 def _decode(x: Any) -> Any:
-    """Return the value of an entry, whose keys tell its type."""
+    """Return the value that a JSON entry encodes; the keys of the entry determine the type."""
     if not isinstance(x, dict | list):
         return x
     for keys, build in _ENTRIES.items():
@@ -133,7 +133,7 @@ def _decode(x: Any) -> Any:
 
 
 def _node(name: str, entries: dict) -> Node:
-    """Return a node of the class of this name; all modules of the language are imported if it is unknown."""
+    """Return a node from a class name and encoded fields, importing the language if the name is unknown."""
     cls = registered(name)
     if cls is None:
         _import_all()
@@ -151,7 +151,7 @@ def _node(name: str, entries: dict) -> Node:
 
 
 def _function(name: str, module: str) -> FunctionType:
-    """Return the function of a module that is imported already; nothing is imported or called."""
+    """Return a function of an already imported module, without any import or call."""
     function = getattr(sys.modules.get(module), name, None)
     if not isinstance(function, FunctionType) or function.__module__ != module:
         raise CompositionError(
@@ -162,7 +162,7 @@ def _function(name: str, module: str) -> FunctionType:
 
 
 def _array(rows: list) -> Any:
-    """Return an array of numbers, and of nothing that converts to a number."""
+    """Return a float64 array of nested lists, whose entries must be int or float."""
     array = np.array(rows, dtype=np.float64)
     if not all(type(x) in (int, float) for x in np.array(rows, dtype=object).ravel()):
         raise CompositionError(
@@ -172,7 +172,10 @@ def _array(rows: list) -> Any:
 
 
 def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[int]) -> Any:
-    """Return a CSR matrix, whose parts `Node` compares with each other."""
+    """Return a CSR matrix from its parts; refuse indices that are not whole numbers from 0 on.
+
+    `Node` checks that the parts fit each other.
+    """
     valid = all(type(k) is int and 0 <= k <= _LARGEST for k in (*shape, *indices, *indptr))
     if not valid or len(shape) != 2 or len(indptr) != shape[0] + 1:  # before a large array is made
         raise CompositionError(

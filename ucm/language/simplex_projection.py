@@ -1,4 +1,4 @@
-"""Projections on `{0 <= q <= caps, sum q = total}`, and Jacobians of projections."""
+"""Projections on the capped simplex `{0 <= q <= caps, sum q = total}`, and Jacobians of projections."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ROUNDING = 1e-12
 
 
 def vector(x: Any) -> Vec:
-    """Return a contiguous array of float64."""
+    """Return x as a contiguous float64 array."""
     return np.ascontiguousarray(x, dtype=np.float64)
 
 
 def round_violation(violation: float) -> float:
-    """Return 0 for a violation within rounding."""
+    """Return the violation, or 0 if at most `ROUNDING`."""
     return 0.0 if violation <= ROUNDING else float(violation)
 
 
-# --- caps ------------------------------------------------------------------------------------------
+# --- the l1 ball ---------------------------------------------------------------------------------------
 def soft_to_mass(v: Vec, total: float) -> Vec:
-    """Return the nearest point with `||q||_1 <= total`, a soft threshold.
+    """Return the projection of v on the l1 ball `||q||_1 <= total`, by a soft threshold.
 
     The threshold is the root of a piecewise linear function, by Newton's method: Cominetti, Mascarenhas and
     Silva (2014), A Newton's method for the continuous quadratic knapsack problem.
@@ -43,7 +43,7 @@ def soft_to_mass(v: Vec, total: float) -> Vec:
 
 # --- a cap for each entry --------------------------------------------------------------------------
 def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
-    """Return the values of `sum clip(v - theta, 0, caps)` at its kinks in theta, ascending, and the kinks."""
+    """Return the values of `sum clip(v - theta, 0, caps)` at its kinks, ascending, and the kinks in theta."""
     at = np.concatenate([v, v - caps])
     order = np.argsort(-at, kind="stable")
     slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
@@ -52,7 +52,10 @@ def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
 
 
 def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
-    """Return `clip(v - theta, 0, caps)` with the theta at which it has this total."""
+    """Return the projection of v on `{0 <= q <= caps, sum q = total}`.
+
+    It is `clip(v - theta, 0, caps)`, theta the multiplier of the total.
+    """
     sums, at = kinks(v, caps)
     k = min(max(int(np.searchsorted(sums, total)), 1), at.size - 1)
     theta = 0.5 * (at[k - 1] + at[k])
@@ -66,7 +69,7 @@ def clip_to_mass(v: Vec, caps: Vec, total: float) -> Vec:
 # --- Jacobians -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Jacobian:
-    """The symmetric matrix `diag(d) + U S U'`, 0 <= J <= I, of order N with U (N, r), S (r, r).
+    """The symmetric N x N matrix `J = diag(d) + U S U'`, `0 <= J <= I`, with U (N, r) and S (r, r).
 
     Attributes
     ----------
@@ -78,12 +81,12 @@ class Jacobian:
     S: NDArray[np.float64]
 
     def matvec(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return J v of a vector (N,) or the columns of a matrix (N, k)."""
+        """Return J v for a vector v (N,), or for each column of a matrix v (N, k)."""
         return (self.d * v.T).T + self.U @ (self.S @ (self.U.T @ v))
 
 
 def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:
-    """Return the Jacobian of a projection on {h(q) <= r, fixed masses}, h separable and convex.
+    """Return the Jacobian of the projection on {h(q) <= r, fixed masses}, h separable and convex.
 
     With multipliers lam of h and theta of the masses, `q + lam h'(q) = v - theta` where q is free:
 

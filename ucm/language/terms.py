@@ -1,4 +1,4 @@
-"""The contracts of losses and penalties, the terms of an objective.
+"""Abstract base classes of losses and penalties, the terms of an objective.
 
 An objective is `sum_i l(t_i) + R(w)`, `t_i = y_i (w'x_i + b)`. Each term knows its value and its *split*:
 the convex terms to add and the convex terms to subtract. A convex loss needs `each`, `gradient`, `conjugate`,
@@ -31,13 +31,13 @@ from ucm.language.parameter import Scalar, Scope, value
 from ucm.language.statistics.samples import Samples, signed
 
 Bound = float | Vec
-"""A bound of all coordinates, or an array of bounds."""
+"""A bound for all coordinates, or an array with a bound for each coordinate."""
 _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inverse as 0
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
 
 class Term(Arithmetic):
-    """A loss, a penalty or an objective: it is multiplied by positive numbers, and added."""
+    """A loss, a penalty or an objective, which supports sums and positive multiples."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         return OPERATORS["terms"](symbol, a, b)
@@ -45,19 +45,21 @@ class Term(Arithmetic):
 
 # --- losses ----------------------------------------------------------------------------------------
 class Loss(Term, RotationInvariant):
-    """A loss of the margin, summed over the samples."""
+    """A loss of the margin, summed over all samples or over those of a class or group."""
 
     example: ClassVar[str] = "Hinge()"
 
     @abstractmethod
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
-        """Return the loss of each sample, (m,). A loss of a class or a group needs the labels y and the
-        groups of the samples."""
+        """Return the loss of each sample, (m,), which is 0 for samples outside of the class or group.
+
+        A loss of a class or a group needs the labels y and the groups of the samples.
+        """
 
     def value(
         self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Any = None
     ) -> float:
-        """Return the sum of the losses of the samples times their weights."""
+        """Return the weighted sum of the losses of the samples, with weights 1 by default."""
         each = self.values(margin, y, subgroup)
         if weights is None:
             return float(each.sum())
@@ -65,11 +67,11 @@ class Loss(Term, RotationInvariant):
 
     @functools.cached_property
     def counted(self) -> Samples | None:
-        """The samples over which the loss is summed; None for all."""
+        """The class or group over which the loss is summed, or None for all samples."""
         return next((node.on for node in self.walk() if isinstance(node, SubsetLoss)), None)
 
     def counts(self, y: Vec | None, subgroup: Any = None) -> NDArray[np.bool_] | None:
-        """Return the mask of the samples over which the loss is summed, (m,); None for all.
+        """Return the mask (m,) of the samples over which the loss is summed, or None for all.
 
         Parameters
         ----------
@@ -93,7 +95,7 @@ class Loss(Term, RotationInvariant):
 
     @abstractmethod
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        """Return the convex losses to add, and the convex losses to subtract."""
+        """Return the convex losses to add and the convex losses to subtract, whose difference is the loss."""
 
 
 def _counted(on: Any, where: str = "") -> Samples | None:
@@ -122,18 +124,18 @@ class SubsetLoss(Node):
     on: Samples | None = converted(converter=_counted, default=None, kw_only=True)
 
     def over(self, term: str, notation: Notation) -> str:
-        """Return the formula of the sum of a term over these samples."""
+        """Return the formula of the sum of a term over the samples of this loss."""
         if self.on is None:
             return notation.sum_over("i", term)
         return notation.sum_over(self.on.index(notation), term)
 
 
 class PointwiseLoss(Loss):
-    """A loss that applies one function to every margin."""
+    """A loss that applies one scalar function to every margin."""
 
     @abstractmethod
     def each(self, margin: Vec) -> Vec:
-        """Return the loss of each margin, (m,)."""
+        """Return the loss of each margin, (m,), whatever its class or group."""
 
     def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
         losses, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
@@ -152,7 +154,7 @@ class ConvexLoss(PointwiseLoss):
 
     @property
     def offset(self) -> float:
-        """The margin t at which the argument of l is 0."""
+        """The margin t at which the argument `offset - t` of l is 0."""
         return 0.0
 
     def slope(self) -> float | None:
@@ -160,32 +162,41 @@ class ConvexLoss(PointwiseLoss):
         return None
 
     def smooth(self) -> bool:
-        """Return True if l has a locally Lipschitz gradient."""
+        """Return True if l is known to have a locally Lipschitz gradient."""
         return False
 
     @abstractmethod
     def conjugate(self, s: Vec) -> Vec:
-        """Return `l*(s)` elementwise; inf outside its domain."""
+        """Return the conjugate `l*(s)` elementwise, inf outside of its domain."""
 
     @abstractmethod
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
-        """Return `argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0 a number or an array like v."""
+        """Return the proximal map of `t l*`, `argmin_s (s - v)^2 / 2 + t l*(s)`, elementwise.
+
+        t >= 0 is a number or an array like v.
+        """
 
     def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
-        """Return the derivative of `s = conjugate_prox(v, t)` in v, elementwise: `1 / (1 + t l*''(s))`, and 0
-        where s stays at an end of the domain; at a kink any number between the one-sided derivatives. By
-        default a difference quotient."""
+        """Return the derivative of `conjugate_prox(v, t)` in v elementwise, by default a difference quotient.
+
+        With `s = conjugate_prox(v, t)` it is `1 / (1 + t l*''(s))`, and 0 where s stays at an end of the
+        domain; at a kink any number between the one-sided derivatives.
+        """
         h = 1e-6 * (1.0 + np.abs(v))
         after, before = self.conjugate_prox(v + h, t), self.conjugate_prox(v - h, t)
         return np.clip((after - before) / (2.0 * h), 0.0, 1.0)
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
-        """Return `l'(u)` elementwise, a maximiser s of `s u - l*(s)`: s_min at -inf, s_max at inf."""
+        """Return the derivative `l'(u)` elementwise, at a kink a subgradient.
+
+        It is a maximiser s of `s u - l*(s)`: s_min at u = -inf, s_max at u = inf.
+        """
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return `l*(s)` elementwise in CVXPY, and the constraints of its domain. `LossBall` needs it, and
-        `verify` for the dual problem.
+        """Return the conjugate `l*(s)` elementwise in CVXPY, and the constraints of its domain.
+
+        `LossBall` needs this method, and `verify` for the dual problem.
 
         Raises
         ------
@@ -197,25 +208,31 @@ class ConvexLoss(PointwiseLoss):
         )
 
     def steepest(self) -> float:
-        """Return s_max, the largest slope."""
+        """Return s_max, the largest slope of l."""
         return float(self.gradient(np.array([np.inf]))[0])
 
     def lowest(self) -> float:
-        """Return s_min, the smallest slope."""
+        """Return s_min, the smallest slope of l."""
         return float(self.gradient(np.array([-np.inf]))[0])
 
     def to_set(self, radius: Any) -> Any:
-        """Return the set whose robust margin is this loss with the squared l2 norm, of the given radius or,
-        with a `Solution` of `loss + lam * L2()`, of the fitted radius: `ucm.language.loss_sets.to_set`."""
+        """Return the set whose robust margin has the classifier of this loss with the squared l2 norm.
+
+        `radius` is the size of the set, or a `Solution` of `loss + lam * L2()` that determines the size: see
+        `ucm.language.loss_sets.to_set`.
+        """
         return OPERATORS["to_set"](self, radius)
 
     @abstractmethod
     def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        """Return `factor l(offset - margin_i)` in CVXPY for each margin."""
+        """Return `factor l(offset - margin_i)` for each margin as a CVXPY expression."""
 
 
 def loss_cvxpy(loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope) -> cp.Expression:
-    """Return `sum_i c_i l(t_i)` in CVXPY, without the samples of weight 0; all c_i are 1 without weights."""
+    """Return the weighted sum of a convex loss over the margins in CVXPY, without samples of weight 0.
+
+    All weights are 1 with `weights=None`.
+    """
     if weights is None:
         return cp.sum(loss.cvxpy(margin, 1.0, scope))
     rows = np.flatnonzero(weights)
@@ -246,18 +263,18 @@ class Penalty(Term):
 
     @abstractmethod
     def value(self, w: Vec, /) -> float:
-        """Return the penalty of w."""
+        """Return the penalty R(w)."""
 
     @abstractmethod
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
-        """Return the convex penalties to add, and the convex functions to subtract."""
+        """Return the convex penalties to add and the convex functions to subtract, whose difference is R."""
 
     def check_features(self, n: int) -> None:
-        """Refuse n features where the penalty is written for another number; by default it is for any."""
+        """Refuse n features if the penalty is for another number of features; by default accept any n."""
         return
 
     def surrogates(self) -> tuple[ProximalPenalty, ...]:
-        """Return the convex penalties that DCA starts from: by default the added part of the split."""
+        """Return the convex penalties at which DCA starts, by default the added part of the split."""
         return self.split()[0]
 
 
@@ -280,20 +297,25 @@ class ProximalPenalty(Penalty):
 
     @abstractmethod
     def prox(self, v: Vec, t: float) -> Vec:
-        """Return `argmin_w ||w - v||^2 / 2 + t R(w)`, t >= 0."""
+        """Return the proximal map `argmin_w ||w - v||^2 / 2 + t R(w)`, t >= 0."""
 
     @abstractmethod
     def conjugate(self, z: Vec) -> float:
-        """Return `R*(z) = sup_w <z, w> - R(w)` for z in its domain, up to rounding. Outside of the domain it
-        is inf, or any number where the class has a `gauge`."""
+        """Return the conjugate `R*(z) = sup_w <z, w> - R(w)` for z in the domain of R*, up to rounding.
+
+        Outside of the domain it is inf, or any number where the class has a `gauge`.
+        """
 
     @abstractmethod
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        """Return `factor R(w)` in CVXPY."""
+        """Return `factor R(w)` as a CVXPY expression."""
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a generalised Jacobian of `prox(v, t)` in v, symmetric with eigenvalues in [0, 1], times M,
-        (n, k). By default from differences: n proximal maps and an eigenvalue decomposition."""
+        """Return J M for a generalised Jacobian J of `prox(v, t)` in v and a matrix M (n, k).
+
+        J is symmetric with eigenvalues in [0, 1]. By default J is from differences: n proximal maps and an
+        eigenvalue decomposition.
+        """
         step = _DIFFERENCE * (float(np.abs(v).max(initial=0.0)) or 1.0)
         x = self.prox(v, t)
         slopes = np.array([(self.prox(v + step * e, t) - x) / step for e in np.eye(v.size)])
@@ -301,8 +323,11 @@ class ProximalPenalty(Penalty):
         return V @ (np.clip(e, 0.0, 1.0)[:, None] * (V.T @ M))
 
     def gauge(self, z: Vec) -> float:
-        """Return the least s with z in s times the domain of R*; `R*(z)` is finite if s <= 1. By default a
-        bisection for the s at which `conjugate(z / s)` becomes finite."""
+        """Return the gauge of the domain of R* at z: the least s >= 0 with z in s times the domain.
+
+        `R*(z)` is finite if s <= 1. By default a bisection for the s at which `conjugate(z / s)` becomes
+        finite.
+        """
         low, high = -_FAR, _FAR  # powers of 2
         if math.isinf(self.conjugate(z * 2.0**-high)):
             return math.inf
@@ -315,7 +340,10 @@ class ProximalPenalty(Penalty):
         return 2.0**high
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
-        """Return the projection on the cone spanned by the domain of R*; by default z, of the whole space."""
+        """Return the projection of z on the cone spanned by the domain of R*, by default z itself.
+
+        The default is for a cone that is the whole space.
+        """
         return z
 
     def norms(self) -> tuple[float, float, float] | None:
@@ -327,24 +355,32 @@ class ProximalPenalty(Penalty):
         return None
 
     def gradient(self, w: Vec) -> Vec | None:
-        """Return the gradient at w of a penalty that is differentiable everywhere, else None. Sums of
-        penalties without a proximal map have tight bounds with it."""
+        """Return the gradient at w if the penalty is differentiable everywhere, else None.
+
+        Sums of penalties without a proximal map have tight bounds with the gradient.
+        """
         return None
 
 
 def _times(t: float, bound: Bound) -> Bound:
-    """Return t times a bound; for t = 0 the limit from above, so that inf stays inf."""
+    """Return `t * bound`, for t = 0 the limit from above, so that inf stays inf."""
     return t * bound if t > 0.0 else np.where(np.isinf(bound), bound, 0.0)
 
 
 def shrink_box(v: Vec, lower: Bound, upper: Bound, t: float = 1.0) -> Vec:
-    """Return v minus its projection on t times the box: `argmin_w ||w - v||^2 / 2 + t R(w)`, R the support
-    function of the box; for t = 0 the projection on the domain of R."""
+    """Return the proximal map at v of t times the support function of a box.
+
+    It is v minus its projection on t times the box, `argmin_w ||w - v||^2 / 2 + t R(w)`, R the support
+    function; for t = 0 the projection on the domain of R.
+    """
     return v - np.clip(v, _times(t, lower), _times(t, upper))
 
 
 def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
-    """Return the least r with z in r times the box, lower <= 0 <= upper; inf if there is none."""
+    """Return the gauge of a box at z: the least r >= 0 with z in r times the box, or inf.
+
+    The box has lower <= 0 <= upper.
+    """
     bound = np.abs(np.where(z > 0.0, upper, lower))
     out = z != 0.0
     with np.errstate(divide="ignore"):
@@ -352,7 +388,7 @@ def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
 
 
 def box_cone(z: Vec, lower: Bound, upper: Bound) -> Vec:
-    """Return the projection on the cone spanned by the box."""
+    """Return the projection of z on the cone spanned by the box."""
     bound = np.where(z > 0.0, upper, lower)
     return np.where(bound != 0.0, z, 0.0)
 
@@ -362,7 +398,7 @@ class BoxSupport(ProximalPenalty):
 
     @abstractmethod
     def box(self) -> tuple[Bound, Bound]:
-        """Return (lower, upper), numbers or arrays (n,)."""
+        """Return the bounds (lower, upper) of the box, numbers or arrays (n,)."""
 
     def value(self, w: Vec, /) -> float:
         w = np.asarray(w, dtype=float)
@@ -402,36 +438,40 @@ class FoldedConcave(Penalty):
 
     @abstractmethod
     def profile(self, s: Vec) -> Vec:
-        """Return r(s) elementwise, s >= 0."""
+        """Return r(s) elementwise for s >= 0."""
 
     @abstractmethod
     def slope(self, s: Vec) -> Vec:
-        """Return r'(s) from the right elementwise, s >= 0."""
+        """Return the right derivative r'(s) elementwise for s >= 0."""
 
     @abstractmethod
     def tangent(self) -> ProximalPenalty:
-        """Return `r'(0) ||w||_1` as a declaration."""
+        """Return the added part `r'(0) ||w||_1` of the split, as a declaration."""
 
     def lengths(self, w: Vec) -> Vec:
-        """Return the arguments of r: by default `|w_j|`; for groups the norms `||w_g||`, with `spread`."""
+        """Return the arguments of r: by default `|w_j|`, for groups of features the norms `||w_g||`.
+
+        A class with groups overrides `spread` as well.
+        """
         return np.abs(w)
 
     def spread(self, of_lengths: Vec) -> Vec:
-        """Return for each feature the entry of its length, (n,)."""
+        """Return for each feature the entry of `of_lengths` of that feature or of its group, (n,)."""
         return of_lengths
 
     def is_locally_affine(self, s: Vec, tol: float) -> bool:
-        """Return True if r is known to be affine within tol of every s (to the right of s = 0)."""
+        """Return True if r is known to be affine within tol of every s (for s = 0 to the right)."""
         return False
 
     def excess_formula(self, notation: Notation) -> str:
-        """Return `sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
+        """Return the formula of the subtracted part `sum_j r'(0) |w_j| - r(|w_j|)`."""
         return f"({self.tangent().formula(notation)} - {self.formula(notation)})"
 
 
 class SubtractedPart(Node):
-    """The function `c sum_j (r'(0) |w_j| - r(|w_j|))` that the split of c times a folded concave penalty
-    subtracts. It is convex as r is concave.
+    """The convex function `c sum_j (r'(0) |w_j| - r(|w_j|))`, the subtracted part of a split.
+
+    The split is that of c times a folded concave penalty; the function is convex as r is concave.
 
     Its subgradient is `c sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
     (21) and (27) of Ong and Le Thi (2013). For groups `w_g / ||w_g||` takes the place of the sign.
@@ -454,23 +494,23 @@ class SubtractedPart(Node):
         return value(self.factor) * (self._steepest() * s - self.penalty.profile(s))
 
     def each(self, s: Vec) -> Vec | None:
-        """Return the summands at `s_j = |w_j|`, (n,); None for a penalty of groups."""
+        """Return the summands at `s_j = |w_j|`, (n,), or None for a penalty of groups."""
         coordinatewise = type(self.penalty).lengths is FoldedConcave.lengths
         return self._excess(s) if coordinatewise else None
 
     def value(self, w: Vec) -> float:
-        """Return the value at w."""
+        """Return the value of the function at w."""
         return float(self._excess(self.penalty.lengths(np.asarray(w, dtype=float))).sum())
 
     def subgradient(self, w: Vec) -> Vec:
-        """Return a subgradient at w, (n,)."""
+        """Return a subgradient of the function at w, (n,)."""
         w = np.asarray(w, dtype=float)
         s = self.penalty.lengths(w)
         unit = np.divide(w, self.penalty.spread(s), out=np.zeros_like(w), where=w != 0.0)
         return value(self.factor) * unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
-        """Return True if the function is affine near w, with no kink within tol of a coordinate."""
+        """Return True if the function is known to be affine near w, with each `|w_j|` varied by up to tol."""
         return self.penalty.is_locally_affine(self.penalty.lengths(np.asarray(w, dtype=float)), tol)
 
     def formula(self, notation: Notation) -> str:
@@ -478,5 +518,5 @@ class SubtractedPart(Node):
 
 
 def multiple(factor: Scalar, term: str, notation: Notation) -> str:
-    """Return the formula of a multiple; a factor of 1 is not written."""
+    """Return the formula `factor * term`, without a factor of 1."""
     return term if factor == 1.0 else notation.scalar(factor) + notation.times + term

@@ -1,1 +1,1 @@
-"""Samples, and the vectors and matrices made of them."""
+"""Samples and given points, their means and covariances, and vectors and matrices of feature space."""

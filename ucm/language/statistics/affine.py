@@ -45,11 +45,11 @@ from ucm.language.parameter import (
 
 
 class Statistic(Arithmetic, FeatureNode):
-    """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""
+    """A vector or matrix of feature space: a mean, a covariance, a constant, or a linear combination."""
 
     @abstractmethod
     def evaluate(self, data: Data) -> NDArray[np.float64]:
-        """Return the vector (n,), or the matrix, dense (n, n)."""
+        """Return the value of the statistic: a vector (n,), or a dense matrix (n, n)."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "+" and (is_zero(a) or is_zero(b)):
@@ -69,7 +69,7 @@ class Statistic(Arithmetic, FeatureNode):
 
 
 class ConstantStatistic(Statistic):
-    """A fixed array."""
+    """A constant vector or matrix."""
 
     entries: Any
 
@@ -87,7 +87,7 @@ class ConstantStatistic(Statistic):
 
 
 class StatisticSum(Statistic):
-    """A linear combination; `terms` are pairs (coefficient, statistic)."""
+    """A linear combination of statistics; `terms` are pairs (coefficient, statistic)."""
 
     terms: tuple[tuple[Scalar, Any], ...]
 
@@ -102,7 +102,7 @@ class StatisticSum(Statistic):
 
 
 def _coefficient(c: Any, node: Statistic) -> Scalar:
-    """Return c as a finite factor of a statistic, not negative for a matrix."""
+    """Return c as a finite coefficient of a statistic, non-negative for a matrix."""
     factor = as_factor(c)
     if factor is None or not np.isfinite(as_declared(factor)):
         raise CompositionError(
@@ -115,8 +115,11 @@ def _coefficient(c: Any, node: Statistic) -> Scalar:
 
 
 def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
-    """Return the sum of the terms, without nested sums and zero vectors, and with all constants as one in the
-    place of the first. Constants of other sizes stay, to be refused."""
+    """Return the linear combination of the pairs (coefficient, statistic), simplified.
+
+    Nested sums are flattened and zero vectors dropped. Constants with constant coefficients are merged at the
+    place of the first; constants of different dimensions stay, to be refused.
+    """
     vectors = isinstance(terms[0][1], VectorNode)
     constant, combination = (ConstantVector, VectorSum) if vectors else (ConstantMatrix, MatrixSum)
     flat: list[tuple[Scalar, Any]] = []
@@ -132,10 +135,10 @@ def _linear_combination(*terms: tuple[Scalar, Any]) -> Any:
 
 
 class VectorNode(Statistic):
-    """A vector of feature space: a mean, a constant, or a linear combination of these."""
+    """A vector of feature space: a mean, a constant, or a linear combination of vectors."""
 
     def cvxpy(self, data: Data, scope: Scope) -> Any:
-        """Return the vector in CVXPY, with the parameters of the problem."""
+        """Return the vector for a CVXPY problem, with the parameters of `scope`."""
         return self.evaluate(data)
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
@@ -158,7 +161,7 @@ class VectorNode(Statistic):
 
 
 class ConstantVector(ConstantStatistic, VectorNode):
-    """A fixed vector of feature space."""
+    """A constant vector of feature space."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,7 +173,7 @@ class ConstantVector(ConstantStatistic, VectorNode):
 
 
 class Origin(VectorNode, RotationInvariant):
-    """The zero vector of any dimension."""
+    """The zero vector, of any dimension."""
 
     def dimension(self, n: int | None) -> int | None:
         return n
@@ -195,7 +198,7 @@ class VectorSum(StatisticSum, VectorNode, RotationInvariant):
 
 
 def _vector_term(x: Any) -> VectorNode | None:
-    """Return x as a vector; None if it is none, but perhaps a set."""
+    """Return a vector, an array or a number as a `VectorNode`, or None for any other type."""
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
@@ -204,14 +207,14 @@ def _vector_term(x: Any) -> VectorNode | None:
 
 
 def offset(center: VectorNode, term: str, notation: Notation) -> str:
-    """Return `c + term`, or `term` alone around the origin."""
+    """Return the formula `center + term`, or `term` alone if the centre is the origin."""
     return term if isinstance(center, Origin) else f"{center.formula(notation)} + {term}"
 
 
 def as_vector(
     x: VectorNode | np.ndarray | Sequence[float] | Literal[0], where: str = "a vector"
 ) -> VectorNode:
-    """Return a statistic, an array, or 0 as a vector of feature space."""
+    """Return a vector statistic, an array, or 0 as a `VectorNode`."""
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, Node):
@@ -232,14 +235,17 @@ _FORMING = 25  # passes that forming S may cost: half the entries of a sample
 
 
 class MatrixNode(Statistic):
-    """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination."""
+    """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination of matrices."""
 
     @abstractmethod
     def factors(self, data: Data) -> list[LinearMap]:
-        """Return maps F_k with `sum_k F_k F_k'` the matrix."""
+        """Return linear maps F_k with `sum_k F_k F_k'` equal to the matrix."""
 
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
-        """Return pairs (c_k, F_k) with `sum_k c_k F_k F_k'` the matrix, c_k with the parameters."""
+        """Return pairs (c_k, F_k) with `sum_k c_k F_k F_k'` equal to the matrix.
+
+        The coefficients c_k keep their parameters.
+        """
         return [(1.0, F) for F in self.factors(data)]
 
     def composed(self, symbol: str, a: Any, b: Any) -> Any:
@@ -259,7 +265,7 @@ class MatrixNode(Statistic):
 
 
 class ConstantMatrix(ConstantStatistic, MatrixNode):
-    """A fixed positive semidefinite matrix, dense or CSR."""
+    """A constant positive semidefinite matrix, dense or CSR."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -270,7 +276,7 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 
 
 class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
-    """A non-negative combination of matrices."""
+    """A linear combination of matrices with non-negative coefficients."""
 
     terms: tuple[tuple[Scalar, MatrixNode], ...]
 
@@ -283,7 +289,7 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
 
 
 def check_semidefinite(entries: Any, name: str) -> None:
-    """Refuse anything but a symmetric positive semidefinite matrix, dense or sparse."""
+    """Refuse a matrix, dense or sparse, that is not symmetric positive semidefinite."""
     S = entries.toarray() if sparse.issparse(entries) else entries
     if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1] or not S.size:
         raise CompositionError(
@@ -304,7 +310,7 @@ def check_semidefinite(entries: Any, name: str) -> None:
 
 
 def as_matrix(x: MatrixNode | np.ndarray | Sequence[Sequence[float]], where: str = "a matrix") -> MatrixNode:
-    """Return a covariance or an array as a positive semidefinite matrix."""
+    """Return a covariance or a positive semidefinite array as a `MatrixNode`."""
     if isinstance(x, MatrixNode):
         return x
     if isinstance(x, Node) or axes(x, where) != 2:
@@ -316,8 +322,11 @@ def as_matrix(x: MatrixNode | np.ndarray | Sequence[Sequence[float]], where: str
 
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
-    """Return F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
-    implicitly; with a kernel always those, which lead back to coefficients."""
+    """Return a linear map F with `F F' = S`.
+
+    F is an n x n root of S where forming S costs few passes. Otherwise, and always with a kernel, F consists
+    of the factors of S, implicitly centred samples, which lead back to coefficients of the samples.
+    """
     few = min(data.m, _ORDER)
     if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
         return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))
@@ -327,6 +336,6 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
 
 @operator("parameter * array")
 def _scaled_array(c: Scalar, x: Any) -> Statistic:
-    """Return `c x` of a scalar with parameters and a vector or a square matrix."""
+    """Return the statistic `c x` for a scalar with parameters and a vector or square matrix."""
     node = ConstantVector(np.asanyarray(x)) if np.ndim(x) == 1 else as_matrix(x, "a Param times an array")
     return c * node

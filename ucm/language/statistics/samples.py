@@ -1,4 +1,4 @@
-"""Samples: the symbolic `pos`, `neg` and `signed`, and given points; their means and covariances."""
+"""Symbolic samples `pos`, `neg` and `signed`, given points, and the mean and covariance of either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
 class SampleNode(Arithmetic, FeatureNode):
-    """Vectors that hulls, means and covariances are made of.
+    """A collection of vectors in feature space, the argument of hulls, means and covariances.
 
     Attributes
     ----------
@@ -40,46 +40,46 @@ class SampleNode(Arithmetic, FeatureNode):
         return Covariance(self)
 
     def rows(self, data: Data) -> NDArray[np.intp] | None:
-        """Return their indices among the bound samples; None for given points."""
+        """Return the indices of these vectors among the bound samples, or None for given points."""
         return None
 
     @abstractmethod
     def map(self, data: Data) -> LinearMap:
-        """Return the map `q -> sum_i q_i x_i`."""
+        """Return the linear map `q -> sum_i q_i x_i`, the x_i these vectors."""
 
     @abstractmethod
     def average(self, data: Data) -> Vec:
-        """Return their mean, (n,)."""
+        """Return the mean of these vectors, (n,), weighted if the samples have weights."""
 
     @abstractmethod
     def covariance_factor(self, data: Data) -> LinearMap:
-        """Return F with F F' their covariance."""
+        """Return a linear map F with `F F'` equal to the covariance of these vectors."""
 
     def covariance(self, data: Data) -> NDArray[np.float64]:
-        """Return their covariance, dense (n, n)."""
+        """Return the covariance of these vectors, dense (n, n)."""
         F = self.covariance_factor(data)
         return F.weighted_gram(np.ones(F.shape[1]))
 
     def bound(self, data: Data) -> SampleWeights:
-        """Return their weights and classes, for `Domain.bind`."""
+        """Return the weights and classes of these vectors, for `Domain.bind`."""
         return SampleWeights(self.map(data).shape[1], population=_population(data))
 
     @property
     @abstractmethod
     def tag(self) -> str:
-        """The word for these samples in names of variables."""
+        """The word for these vectors in names of variables."""
 
     @abstractmethod
     def subscript(self, notation: Notation) -> str:
-        """Return the subscript of their statistics."""
+        """Return the subscript of the mean and covariance of these vectors in formulas."""
 
     def index(self, notation: Notation) -> str:
-        """Return the index of a sum over them."""
+        """Return the index of a sum over these vectors in formulas."""
         return "i"
 
     @abstractmethod
     def each(self, notation: Notation) -> str:
-        """Return one of them, `x_i` or `y_i x_i`."""
+        """Return the formula of the i-th vector: `x_i`, `y_i x_i` or `c_i`."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
@@ -91,12 +91,12 @@ class SampleNode(Arithmetic, FeatureNode):
 
 
 def _population(data: Data) -> tuple[float, float, float]:
-    """Return the number of all samples, and the sum of the weights of each class."""
+    """Return the total weight of all samples without class weights, and of each class with class weights."""
     return data.total, data.count("pos"), data.count("neg")
 
 
 class Samples(SampleNode, RotationInvariant):
-    """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`).
+    """The samples of class +1 (`pos`) or -1 (`neg`), or all `y_i x_i` (`signed`), or one group of these.
 
     Attributes
     ----------
@@ -129,8 +129,9 @@ class Samples(SampleNode, RotationInvariant):
         super().__post_init__()
 
     def group(self, label: str | float) -> Samples:
-        """Return the samples whose group is `label`: of the labels `subgroup` that `ucm.compile` and
-        `Classifier.fit` are given.
+        """Return the subset of these samples whose group is `label`.
+
+        Groups are the labels `subgroup` given to `ucm.compile` and `Classifier.fit`.
 
         Raises
         ------
@@ -153,7 +154,7 @@ class Samples(SampleNode, RotationInvariant):
         return Samples(self.kind, label)
 
     def among(self, y: Vec, subgroup: Any) -> NDArray[np.bool_]:
-        """Return the mask (m,) of these among samples with the labels y.
+        """Return the mask (m,) of these samples among samples with the labels y and the groups `subgroup`.
 
         Parameters
         ----------
@@ -175,7 +176,7 @@ class Samples(SampleNode, RotationInvariant):
 
     @property
     def part(self) -> tuple[str, Any]:
-        """The kind and the group, as `ucm.data.bound_data.Data` takes them."""
+        """The pair (kind, group), the arguments of methods of `ucm.data.bound_data.Data`."""
         return self.kind, self.label
 
     def dimension(self, n: int | None) -> int | None:
@@ -230,7 +231,7 @@ class Samples(SampleNode, RotationInvariant):
 
 
 def kinds_of(node: Node) -> set[str]:
-    """Return the kinds of samples in a declaration, among "pos", "neg" and "signed"."""
+    """Return the kinds of samples in a declaration, a subset of "pos", "neg" and "signed"."""
     return {s.kind for s in node.walk() if isinstance(s, Samples)}
 
 
@@ -240,7 +241,7 @@ signed = Samples("signed")
 
 
 class Mean(VectorNode, RotationInvariant):
-    """The mean of the samples: `(1/m_o) sum_i x_i`."""
+    """The mean `(1/m_o) sum_i x_i` of m_o samples, weighted if the samples have weights."""
 
     samples: SampleNode
 
@@ -255,7 +256,7 @@ class Mean(VectorNode, RotationInvariant):
 
 
 class Covariance(MatrixNode, RotationInvariant):
-    """The covariance `(1/m_o) sum_i (x_i - mean)(x_i - mean)'` of the samples."""
+    """The covariance `(1/m_o) sum_i (x_i - mean)(x_i - mean)'` of m_o samples, weighted by sample weights."""
 
     samples: SampleNode
 
