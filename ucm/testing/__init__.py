@@ -1,4 +1,4 @@
-"""Checks for classes written against the contracts: the laws, and CVXPY as the second opinion.
+"""Checks of custom domains, sets, losses, penalties and solvers against their laws and CVXPY.
 
 As `check_estimator` does for scikit-learn: `check_domain(MyDomain(...))`, `check_set(MySet(...))` or
 `check_solver(MySolver())` return nothing, or raise an `AssertionError` that names the law, what broke it

@@ -1,4 +1,4 @@
-"""The laws of a domain, and CVXPY as the second opinion."""
+"""`check_domain`: the laws of a domain, and a comparison with CVXPY."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ucm.testing.checker import Checker, check_jacobian, check_size, check_suppo
 
 @dataclass(frozen=True)
 class _Case(Checker):
-    """A domain in one dimension, alone or bound to samples, beside its declaration."""
+    """A test case: a domain in a fixed dimension, unbound or bound to samples, and its declaration."""
 
     domain: BoundDomain
     declared: BoundDomain
@@ -33,24 +33,30 @@ class _Case(Checker):
     rng: np.random.Generator
 
     def vectors(self) -> list[Vec]:
-        """Return generic vectors of several lengths, then special ones."""
+        """Return random vectors of four scales, then 0, the vector of ones and a vector with ties."""
         generic = [scale * self.rng.standard_normal(self.dim) for scale in (0.1, 1.0, 30.0, 1e-12)]
         return [*generic, np.zeros(self.dim), np.ones(self.dim), (np.arange(self.dim) % 2).astype(float)]
 
     def directions(self, count: int) -> Iterator[tuple[Vec, float, Vec]]:
-        """Yield random directions of finite support, each with its support and a maximiser."""
+        """Yield triples (random direction of finite support, support, maximiser), at most `count`."""
         for g in self.rng.standard_normal((count, self.dim)):
             top, q = self.domain.support(g)
             if np.isfinite(top):
                 yield g, top, q
 
     def reaches(self, law: str, x: Any, constraints: list, count: int = 2) -> None:
-        """Check that programs over x, whose first entries are q, have the support as their values."""
+        """Check that the maximum of `<g, q>` in CVXPY is the support, in random directions g.
+
+        q are the first entries of x.
+        """
         for g, top, _ in self.directions(count):
             self.equal(law, optimum(cp.Maximize(g @ x[: self.dim]), constraints), top, 1e-5)
 
     def repeats(self, function: Callable[[Vec], Vec]) -> None:
-        """Check that inputs stay unchanged, may be read-only or strided, and give one answer."""
+        """Check that a function leaves its input unchanged and gives one answer for all memory layouts.
+
+        The layouts are plain, read-only and strided.
+        """
         v = self.rng.standard_normal(self.dim)
         before, first = v.copy(), function(v)
         if not np.array_equal(v, before):
@@ -70,7 +76,7 @@ def check_domain(
     tol: float = 1e-9,
     samples: bool = True,
 ) -> None:
-    """Check the laws of a domain in every dimension where it is not empty.
+    """Check the laws of a domain in every dimension of `dims` where it is not empty.
 
     Parameters
     ----------
@@ -120,8 +126,10 @@ def check_domain(
 def _cases(
     domain: Any, dims: tuple[int, ...], tol: float, rng: np.random.Generator, over_samples: bool
 ) -> Iterator[_Case]:
-    """Yield the domain, and where binding changes it, the domain bound to samples of one and of two classes,
-    with and without weights."""
+    """Yield the nonempty cases of a domain: unbound, and bound to samples where binding changes it.
+
+    The samples have one class or two, with and without weights.
+    """
     for dim in dims:
         subject = f"{domain!r}, dimension {dim}"
         if domain.infeasibility_reason(dim) is None:
@@ -141,8 +149,10 @@ def _cases(
 
 
 def _check_bound(case: _Case, compare: bool) -> None:
-    """Check that the domain over samples is the declared one, with the masses of the classes where it lies on
-    the simplex, and that a sample of weight 3 is three equal samples."""
+    """Check a bound domain against its declaration: class masses, and a weight k as k equal samples.
+
+    The masses are checked where the domain lies on the simplex.
+    """
     domain, declared, samples = case.domain, case.declared, case.samples
     for _, _, q in case.directions(3):
         for point in (q, domain.center(case.dim)):
@@ -212,7 +222,10 @@ def _check_projection(case: _Case, domain: Projectable) -> None:
 
 
 def _check_multipliers(case: _Case, domain: MassMultipliers) -> None:
-    """Check that the multipliers of the masses shift with g, and that entries grow with g - theta."""
+    """Check that mass multipliers shift with g, and that q / c is non-decreasing in g in each class.
+
+    The order of the entries is checked where the multiplier of the class is unique.
+    """
     groups = [index for index, _ in case.samples.groups]
     for g in case.vectors():
         theta = np.array(domain.mass_multipliers(g), dtype=np.float64)
@@ -230,7 +243,7 @@ def _check_multipliers(case: _Case, domain: MassMultipliers) -> None:
 
 
 def _check_against_cvxpy(case: _Case) -> None:
-    """Check by a conic solver that the CVXPY constraints and the inequalities define the same set."""
+    """Check support and projection against CVXPY, the polyhedron, and DPP and convexity in the size."""
     domain, size, x = case.domain, case.domain.size(), cp.Variable(case.dim)
     constraints = domain.own_constraints(x)
     case.reaches("the support agrees with CVXPY", x, constraints)

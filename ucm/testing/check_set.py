@@ -1,4 +1,4 @@
-"""A check of a set in four descriptions: lowered form, rebuilt points, support function, CVXPY."""
+"""`check_set`: agreement of lowered form, `evaluate`, support function and CVXPY form of a set."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def check_set(
     tol: float = 1e-9,
     cvxpy_tol: float = 1e-5,
 ) -> None:
-    """Check an uncertainty set against its definition: `lower`, `evaluate`, `support` and `cvxpy` must
-    describe one and the same set.
+    """Check that `lower`, `evaluate`, `support` and `cvxpy` of an uncertainty set describe one set.
+
+    `cvxpy` is its definition.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def check_set(
 
 
 def _features(U: UncertaintySet) -> int:
-    """Return a number of features that the set can be bound to."""
+    """Return the first number of features that fits the set: 3, its own dimension or 2, else 1 to 20."""
     for n in (3, U.dimension(None) or 2, *range(1, 21)):
         try:
             U.dimension(n)
@@ -90,7 +91,7 @@ def _features(U: UncertaintySet) -> int:
 
 @dataclass(frozen=True)
 class _Case(Checker):
-    """A set bound to samples, with its lowered image."""
+    """A test case: a set bound to samples, with its lowered form."""
 
     U: UncertaintySet
     data: Data
@@ -134,8 +135,11 @@ def _check_maps(case: _Case) -> None:
 
 
 def _members(case: _Case) -> list[Vec]:
-    """Return points of an uncoupled image, between centres and extreme points, after a check that `evaluate`
-    gives them, and a violation to a block outside of its domain."""
+    """Return points of a lowered set without couplings, after a check of `evaluate` at these points.
+
+    They lie between the centre and extreme points. `evaluate` must also report a violation for a block
+    outside of its domain.
+    """
     image, points = case.image, []
     centers = [b.domain.center(b.map.shape[1]) for b in image.blocks]
     for fraction in (0.0, 1.0, 0.6, 0.3):
@@ -160,7 +164,10 @@ def _members(case: _Case) -> list[Vec]:
 
 
 def _check_against_cvxpy(case: _Case, tol: float) -> None:
-    """Check the largest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
+    """Check that `cvxpy`, the lowered form and `support` give one maximum of `<d, x>`, random d.
+
+    With couplings, `support` need only be an upper bound.
+    """
     expression, constraints = case.U.cvxpy(case.data, Parameters())
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)

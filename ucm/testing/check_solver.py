@@ -1,4 +1,4 @@
-"""The laws of a solver: it solves the small forms that it takes, stops on request, and changes no input."""
+"""`check_solver`: a solver solves the small forms that it takes, stops on request, keeps its inputs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ _CLARABEL = 1e-7  # relative error of the answer of Clarabel
 
 
 def check_solver(solver: Solver, seed: int = 0, *, tol: float = 1e-6) -> None:
-    """Check a solver on the forms of small declared models, whose optimum Clarabel finds from the
-    declaration.
+    """Check a solver on small models of the forms that it takes, against the optimum by Clarabel.
 
     `refuse` gives a reason or None for every form. For each one that it takes, from the solver's own
     start, from one outside of the domains and from the answer, the answer is certified by the
@@ -89,7 +88,7 @@ def check_solver(solver: Solver, seed: int = 0, *, tol: float = 1e-6) -> None:
 # --- the problems ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Trial:
-    """A small declared model over samples, lowered; the judge of an answer to its form.
+    """A test case: a small declared model, lowered over samples, and the checks of an answer.
 
     Attributes
     ----------
@@ -105,18 +104,18 @@ class _Trial:
         return self.lowering.form
 
     def elsewhere(self, rng: np.random.Generator) -> Answer:
-        """Return a start far outside."""
+        """Return a random start, in general outside of the domains."""
         sizes = self.form.expected.q if isinstance(self.lowering, DistanceLowering) else ()
         q = [3.0 * rng.standard_normal(size) for size in sizes or ()]
         return Answer(q, rng.standard_normal(self.form.expected.w), 3.0)
 
     @functools.cached_property
     def best(self) -> float:
-        """The optimum of a convex model by Clarabel."""
+        """The optimal value of the convex model by Clarabel."""
         return solved(self.lowering.reference(None, True), {}).value
 
     def judge(self, judge: Checker, answer: Answer) -> None:
-        """Judge the answer of a finished run."""
+        """Check the answer of a finished run: status, shapes, violation, gap and optimal value."""
         if self.case == "empty":
             if answer.status != "infeasible":
                 judge.fail('an empty set is "infeasible"', answer.status)
@@ -160,7 +159,7 @@ _Y = np.repeat([1.0, -1.0], 7)
 
 
 def _apart(rng: np.random.Generator, n: int) -> Data:
-    """Classes that lie in opposite orthants."""
+    """Return two classes of 7 samples each in opposite orthants, in n features."""
     return bind(_Y[:, None] * (0.5 + np.abs(rng.standard_normal((14, n)))), _Y)
 
 
@@ -238,7 +237,7 @@ _TRIALS: dict[type, Callable[[np.random.Generator], Iterator[_Trial]]] = {
 
 # --- the laws --------------------------------------------------------------------------------------
 def _check_contract(judge: Checker, solver: Any) -> list[type]:
-    """Check that the solver has the methods and the name of one, and return the forms of its trials."""
+    """Check the methods, class, name and forms of a solver; return the forms that have trials."""
     missing = [name for name in ("refuse", "solve") if not callable(getattr(solver, name, None))]
     missing += sorted(getattr(solver, "__abstractmethods__", ()))
     if missing:
@@ -267,7 +266,7 @@ def _refusal(judge: Checker, solver: Solver, form: Any) -> str | None:
 def _run(
     judge: Checker, solver: Solver, trial: _Trial, start: Answer | None = None, **options: Any
 ) -> tuple[Answer, Monitor]:
-    """Run the solver once and judge the answer."""
+    """Run the solver once, check status, inputs and passes, and return the answer and the monitor."""
     monitor, lowering = Monitor(judge.tol, **options), trial.lowering
     inputs = [lowering.data.X, lowering.data.y]
     inputs += [lowering.image.center] if isinstance(lowering, DistanceLowering | SphereLowering) else []
@@ -318,7 +317,7 @@ def _check_trial(judge: Checker, solver: Solver, trial: _Trial, rng: np.random.G
 
 
 def _check_tilts(judge: Checker, solver: Solver[Composite], rng: np.random.Generator) -> None:
-    """Check that a session solves the majorants of an objective at one point after another."""
+    """Check that one session solves the convex majorants of an objective at successive points."""
     data = bind(rng.standard_normal((14, 3)) + 0.3 * _Y[:, None], _Y, (2.0, 0.5))
     for loss in (Ramp(0.5), Logistic()):
         for penalty in (0.5 * CappedL1(1.0), 0.5 * L2()):

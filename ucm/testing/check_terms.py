@@ -1,4 +1,4 @@
-"""Checks for losses and penalties written against `ucm.extend`: the laws, and CVXPY as the second opinion."""
+"""`check_loss` and `check_penalty`: the laws of losses and penalties, and a comparison with CVXPY."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ucm.testing.checker import Checker, check_jacobian, check_program, groups_i
 
 
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
-    """Check the laws of a loss, and its convex parts against CVXPY.
+    """Check the laws of a loss and of its convex parts, and the values of the parts against CVXPY.
 
     The value is the sum of its parts; each part is convex in minus the margin; its
     gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
@@ -95,7 +95,7 @@ def _check_convex_loss(loss: ConvexLoss, margin: Vec, rng: np.random.Generator, 
 
 
 def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:
-    """Check the laws of a penalty, and its convex parts against CVXPY.
+    """Check the laws of a penalty and of its parts, and the values of the added parts against CVXPY.
 
     The value is the difference of its parts; the added parts have proximal maps, conjugates and gauges
     that belong together (Fenchel and Young, Moreau); the subtracted parts are convex, with
@@ -147,7 +147,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
 
 
 def _check_calculus(R: ProximalPenalty | CombinedPenalty, points: list[Vec], tol: float) -> None:
-    """Check value, proximal map, conjugate, gauge and norms against each other."""
+    """Check value, proximal map, conjugate, gauge and norms of a convex penalty against each other."""
     judge = Checker(repr(R), tol)
     for v in points:
         for t in (0.05, 1.0):

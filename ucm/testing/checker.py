@@ -1,4 +1,4 @@
-"""Laws of several kinds of objects, and a checker that names the subject, the law and the numbers."""
+"""Checks shared by domains, sets, terms and solvers, and `Checker`, which reports broken laws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ucm.language.statistics.samples import Samples
 
 @dataclass(frozen=True)
 class Checker:
-    """Compares numbers, and fails with an `AssertionError`.
+    """Comparisons of numbers that raise an `AssertionError` naming the subject and the broken law.
 
     Attributes
     ----------
@@ -34,13 +34,13 @@ class Checker:
         raise AssertionError(f"{self.subject}: {law}: {', '.join(map(str, numbers))}")
 
     def at_most(self, law: str, numbers: ArrayLike, bound: float = 0.0) -> None:
-        """Check that no entry of `numbers` exceeds the bound."""
+        """Check that no entry of `numbers` exceeds the bound; NaN fails."""
         largest = float(np.max(np.asarray(numbers, dtype=np.float64), initial=-np.inf))
         if not largest <= bound:
             self.fail(law, f"{largest:.3e} above {bound:.3e}")
 
     def equal(self, law: str, a: Any, b: Any, tol: float | None = None, size: Any = 0.0) -> None:
-        """Check that all `|a - b| <= tol (1 + |b| + size)`; infinite numbers are equal to themselves."""
+        """Check that all `|a - b| <= tol (1 + |b| + size)`; an infinite number equals itself."""
         a, b, size = np.broadcast_arrays(a, b, size)
         with np.errstate(invalid="ignore"):
             error = np.where(a == b, 0.0, np.abs(a - b) / (1.0 + np.abs(b) + size))
@@ -48,7 +48,7 @@ class Checker:
 
 
 def groups_in_turn(node: Node, m: int) -> Any:
-    """Return the groups of a declaration, each for two samples in turn, (m,); None without groups."""
+    """Return group labels for m samples, two of each declared group in turn, (m,); None without groups."""
     all_labels = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
     labels = [label for label in all_labels if label is not None]
     return np.array(labels, dtype=object)[np.arange(m) // 2 % len(labels)] if labels else None
@@ -61,7 +61,7 @@ def check_support(
     members: Iterable[Vec] = (),
     exact: bool = True,
 ) -> None:
-    """Check that `support` is attained, homogeneous, subadditive and an upper bound for all members.
+    """Check that `support` is attained, homogeneous, subadditive if `exact`, and bounds all members.
 
     Parameters
     ----------
@@ -101,8 +101,11 @@ def check_jacobian(
     directions: Iterable[Vec],
     tol: float = 1e-4,
 ) -> None:
-    """Check that J is a Jacobian of a proximal map or a projection at v: symmetric, between 0 and I, and the
-    derivative in every direction in which the slopes of the map on both sides of v agree."""
+    """Check that J is a generalised Jacobian of a proximal map at v: symmetric, 0 <= J <= I, slopes agree.
+
+    J d must be the derivative in every direction d in which the slopes of the map on both sides of v agree.
+    A projection is a proximal map, too.
+    """
     judge.at_most("the slope of the proximal map is symmetric", np.abs(J - J.T), 1e-9)
     eigenvalues = np.linalg.eigvalsh(0.5 * (J + J.T))
     judge.at_most("the slope of the proximal map is at least 0", -eigenvalues, 1e-7)
@@ -117,7 +120,7 @@ def check_jacobian(
 
 
 def check_size(judge: Checker, size: Size | None) -> None:
-    """Check that the number that a declared scalar derives leads back to it."""
+    """Check that `size.derived` undoes `size.inverse` at the number of a size."""
     if size is not None and np.isfinite(size.number):
         again = size.derived(size.inverse(size.number))
         judge.equal("`inverse` undoes `derived`", again, size.number, 1e-9)
@@ -126,7 +129,7 @@ def check_size(judge: Checker, size: Size | None) -> None:
 def check_program(
     judge: Checker, cvxpy: Callable[..., Any], value: Callable[[Vec], float], points: Iterable[Vec]
 ) -> None:
-    """Check that the CVXPY form of a term has its values, and is convex and DPP.
+    """Check that the CVXPY form of a term has the values of the term, is convex and is DPP.
 
     Parameters
     ----------
@@ -141,5 +144,5 @@ def check_program(
 
 
 def optimum(sense: Any, constraints: list) -> float:
-    """Return the value of `cvxpy.Maximize(...)` or `Minimize(...)` under constraints, by Clarabel."""
+    """Return the optimal value of an objective `Maximize` or `Minimize` under constraints, by Clarabel."""
     return float(cp.Problem(sense, constraints).solve(solver=cp.CLARABEL))

@@ -1,4 +1,4 @@
-"""Parameter space: the sets that weights and coefficients range over."""
+"""Domains: the convex sets of sample weights and coefficients."""
 
 from ucm.language.domains.box import Box
 from ucm.language.domains.cvxpy_domain import CvxpyDomain, DomainIntersection

@@ -1,4 +1,4 @@
-"""Bounds on every entry."""
+"""The box domain: lower and upper bounds on every entry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ucm.language.statistics.affine import ConstantVector, VectorNode, VectorSum
 
 
 def _as_bound(x: Any, where: str = "") -> Any:
-    """Return one bound, or a vector of bounds; infinite entries are allowed."""
+    """Return a bound as a scalar, a tuple of numbers or a vector node; refuse NaN and other shapes."""
     if isinstance(x, VectorNode) and all(
         isinstance(v, ConstantVector | VectorSum) for v in x.nodes_of_type(VectorNode)
     ):
@@ -49,12 +49,12 @@ def _as_bound(x: Any, where: str = "") -> Any:
 
 
 def _by_entry(x: Any) -> bool:
-    """True for a vector of bounds."""
+    """True if the bound is a vector, with one number for each coordinate."""
     return isinstance(x, tuple | VectorNode)
 
 
 def _number(x: Any) -> Any:
-    """Return a bound at the present values of its parameters: a number or an array."""
+    """Return the number or array of a bound at the present values of its parameters."""
     if isinstance(x, VectorSum):
         return sum(value(c) * _number(v) for c, v in x.terms)
     if isinstance(x, ConstantVector):
@@ -69,7 +69,9 @@ def _written(x: Any, notation: Notation) -> str:
 
 
 class Box(Domain, SemiSmooth):
-    """The box `{lower_i <= q_i <= upper_i}`. Weights of samples multiply both bounds.
+    """The box `{lower_i <= q_i <= upper_i}`.
+
+    Weights of samples multiply both bounds.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ class Box(Domain, SemiSmooth):
 
     @property
     def dimension(self) -> int | None:
-        """The number of coordinates that the bounds are written for; None: any."""
+        """The length of the bounds given as vectors; None if both bounds are scalars."""
         return next(iter(self._lengths()), None)
 
     def bounds(self) -> tuple[Any, Any]:
@@ -128,7 +130,7 @@ class Box(Domain, SemiSmooth):
         return self.cvxpy(q if c is None else cp.multiply(1.0 / c, q), size)
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for bounds that leave no point of the simplex."""
+        """Return the error message for a box that does not intersect the simplex."""
         bound, word, must = self.upper, "upper bound", f"at least {least:.6g}"
         if value(bound) >= least:  # type: ignore[arg-type]
             most = samples.groups[0][1] / max(samples.totals)
@@ -192,8 +194,10 @@ class Box(Domain, SemiSmooth):
 
     @property
     def _mirrored(self) -> bool:
-        """True if the lower bound is minus the upper one for every value of its parameters: at generic
-        values of them, since one function can be written in many ways."""
+        """True if the box has parameters and `lower = -upper` for all their values.
+
+        The bounds are compared at random values, since one function can be written in many ways.
+        """
         names, rng = self.params(), np.random.default_rng(0)
         for _ in range(2):
             other = self.without_ranges().substitute({p: rng.uniform(0.5, 1.5) for p in sorted(names)})

@@ -1,12 +1,12 @@
-"""Convex combinations of domains side by side: the weights of the convex hull of a union.
+"""Convex combinations of domains: the coefficients of the convex hull of a union of sets.
 
 The nearest point to v with `q_g in t_g D_g`, `sum t_g = 1`, has one multiplier mu of the sum. The coefficient
 t_g that is best at mu does not grow with mu and is piecewise linear, for a capped simplex and for a ball. So
-their sum is, and its root lies on a line between two breakpoints: no iteration is needed.
+is the sum of the t_g, and the root mu lies between two breakpoints: linear interpolation finds it.
 
 For a capped simplex the best (q, t) of `|q - v|^2 / 2 + mu t` with `0 <= q <= t / r`, `sum q = t`, is
 `q = clip(v - theta, 0, t / r)`. With `G(x) = sum_i max(0, v_i - x) + r x`, convex and piecewise linear,
-`sum q = t` says that theta and `psi = theta + t / r` lie at one height, `G(theta) = G(psi) = L`, and the
+`sum q = t` says that G has one value at theta and `psi = theta + t / r`, `G(theta) = G(psi) = L`, and the
 derivative in t vanishes where `L / r - (psi - theta) = mu`. All are piecewise linear in L.
 """
 
@@ -39,7 +39,7 @@ _INTEGER = 1e-12  # relative: the inverse of a cap that is an integer up to roun
 
 @dataclass(frozen=True)
 class OperandDomain:
-    """One domain of an operand, and the place of its coordinates."""
+    """A domain of an operand, and the slice of its coordinates."""
 
     domain: Any
     where: slice
@@ -51,7 +51,7 @@ class OperandDomain:
 
 @dataclass(frozen=True)
 class Operand:
-    """The domains of one operand of a union, and its coefficient t.
+    """An operand of a union: its domains, and the place of its coefficient t.
 
     Attributes
     ----------
@@ -65,14 +65,17 @@ class Operand:
     place: int
 
     def coefficient(self, q: Any) -> Any:
-        """Return t of an array or a CVXPY expression q."""
+        """Return the coefficient t of the operand, from an array or a CVXPY expression q."""
         return q[self.place] / self.unit if self.unit else q[self.parts[0].where].sum()
 
 
 @dataclass(frozen=True, eq=False)
 class ConvexCombination(BoundDomain):
-    """`{(t_g q_k, rho_g t_g) : q_k in D_k, t in the simplex}`, D_k a domain of the operand g = g(k): the
-    weights of the convex hull of a union, `sum_g t_g x_g` with x_g made of the q_k of g."""
+    """The coefficients of the hull of a union, `{(t_g q_k, rho_g t_g) : q_k in D_k, t in the simplex}`.
+
+    D_k is a domain of the operand g = g(k). The points of the hull are `sum_g t_g x_g`, x_g made of the q_k
+    of g.
+    """
 
     operands: tuple[Operand, ...]
 
@@ -81,14 +84,14 @@ class ConvexCombination(BoundDomain):
         return sum(p.size for _, p in self.parts()) + sum(o.unit > 0.0 for o in self.operands)
 
     def parts(self) -> Iterator[tuple[int, OperandDomain]]:
-        """Yield the domains, each with the number of its operand."""
+        """Yield every domain as a pair (index of its operand, domain)."""
         for g, o in enumerate(self.operands):
             for p in o.parts:
                 yield g, p
 
     @functools.cached_property
     def _operand_of(self) -> NDArray[np.intp]:
-        """(dim,) the operand of each coordinate."""
+        """The index of the operand of each coordinate, (dim,)."""
         operand = np.zeros(self.dim, dtype=np.intp)
         for g, p in self.parts():
             operand[p.where] = g
@@ -98,17 +101,17 @@ class ConvexCombination(BoundDomain):
         return operand
 
     def coefficients(self, q: Any) -> list:
-        """Return t_g of each operand, from an array or a CVXPY expression q."""
+        """Return the coefficient t_g of each operand, from an array or a CVXPY expression q."""
         return [o.coefficient(q) for o in self.operands]
 
     def split(self, q: Vec) -> tuple[Vec, Vec]:
-        """Return the coefficients, and the q_k at the places of their domains; where t_g is 0, as in q."""
+        """Return t, and q with the coordinates of each operand g divided by t_g where `t_g > 0`."""
         t = np.array(self.coefficients(q))
         scale = t[self._operand_of]
         return t, np.divide(q, scale, out=q.copy(), where=scale > 0.0)
 
     def join(self, t: Vec, points: Vec) -> Vec:
-        """Return the vector of these coefficients and points, the inverse of `split`."""
+        """Return the coordinates `(t_g q_k, rho_g t_g)` of t and the points q_k, the inverse of `split`."""
         scale, points = t[self._operand_of], points.copy()
         for o in self.operands:
             if o.unit:
@@ -157,8 +160,11 @@ class ConvexCombination(BoundDomain):
         return constraints
 
     def polyhedron(self, dim: int) -> Polyhedron | None:
-        """Return `G v >= b t` for each domain `{v : G v >= b}`, `t >= 0` and `sum t = 1`. The variables are
-        q and the further variables of the domains."""
+        """Return the combination as a polyhedron; None if a domain is no polyhedron.
+
+        It is `G v >= b t` for each domain `{v : G v >= b}`, `t >= 0` and `sum t = 1`. The variables are q and
+        the further variables of the domains.
+        """
         domains = [(g, p, p.domain.polyhedron(p.size)) for g, p in self.parts()]
         if any(P is None for *_, P in domains):
             return None
@@ -188,7 +194,7 @@ class ConvexCombination(BoundDomain):
 
 # --- the projection --------------------------------------------------------------------------------
 class Coefficient(NamedTuple):
-    """The coefficient of an operand as a function of the multiplier.
+    """The coefficient t of an operand, a piecewise linear function of the multiplier mu of `sum t = 1`.
 
     Attributes
     ----------
@@ -203,7 +209,10 @@ class Coefficient(NamedTuple):
 
     @classmethod
     def up_to_one(cls, mu: Vec, t: Vec, theta: Vec, r: float = 1.0) -> Coefficient:
-        """Return the part up to t = 1, so that no larger t cancels."""
+        """Return the function of these breakpoints, cut off at t = 1.
+
+        No larger t cancels then.
+        """
         k = min(int(np.searchsorted(t, 1.0)), t.size - 1)  # of NaN the end
         part = (1.0 - t[k - 1]) / (t[k] - t[k - 1])
         ends = [np.append(v[:k], v[k - 1] + part * (v[k] - v[k - 1])) for v in (mu, theta)]
@@ -211,7 +220,7 @@ class Coefficient(NamedTuple):
 
 
 def simplex_coefficient(v: Vec, cap: float) -> Coefficient:
-    """Return the coefficient of a capped simplex with the scores v, descending."""
+    """Return the coefficient function of a capped simplex for scores v in descending order."""
     n = v.size
     if n == 0:
         return Coefficient(np.array([-np.inf]), np.zeros(1), np.zeros(1))
@@ -239,7 +248,7 @@ def simplex_coefficient(v: Vec, cap: float) -> Coefficient:
 
 
 def ball_coefficient(radius: float, unit: float, length: float, at: float) -> Coefficient:
-    """Return the coefficient of `|p| <= radius t` beside the coordinate `unit t`.
+    """Return the coefficient function of the cone `||p||_2 <= radius t` with the coordinate `unit t`.
 
     Parameters
     ----------
@@ -252,7 +261,7 @@ def ball_coefficient(radius: float, unit: float, length: float, at: float) -> Co
 
 
 def coefficients_of_sum_one(operands: Sequence[Coefficient]) -> NDArray[np.float64]:
-    """Return theta, the largest entry of q and t of every operand where all t sum to 1, (operands, 3)."""
+    """Return theta, the cap of q and t of each operand at the multiplier with `sum t = 1`, (operands, 3)."""
     low = max(float(f.mu[-1]) for f in operands)  # where one of them is 1
     mu = np.concatenate([f.mu for f in operands])
     mu = np.unique(np.append(mu[mu > low], low))
@@ -271,12 +280,12 @@ def coefficients_of_sum_one(operands: Sequence[Coefficient]) -> NDArray[np.float
 
 @dataclass(frozen=True, eq=False)
 class SmoothCombination(ConvexCombination, SemiSmooth):
-    """A convex combination of points, balls and capped simplices with an exact projection.
+    """A convex combination of points, Euclidean balls and capped simplices, with an exact projection.
 
-    Each operand has one domain.
+    Each operand has one domain, a point none.
 
-    Nearest is the sum over the operands of the nearest points of their cones at a multiplier mu of `sum t`,
-    the root of `sum_g t_g(mu) = 1`. Where t_g > 0, with `q = P(v / t)` and J its Jacobian,
+    The projection is the sum over the operands of the projections on their cones at a multiplier mu of
+    `sum t`, the root of `sum_g t_g(mu) = 1`. Where t_g > 0, with `q = P(v / t)` and J its Jacobian,
     `d t_g = (b_g'd - d mu) / H_g` for `b_g = ((I - J) q, rho)` and `H_g = rho^2 + <q, (I - J) q>`, so that
     the Jacobian is
 
@@ -347,7 +356,7 @@ def _radius(D: Any) -> float:
 
 
 def _exact(o: Operand) -> bool:
-    """True if the coefficient of an operand has a closed form: of a point, a ball or a capped simplex."""
+    """True if the operand is a point, a Euclidean ball or a capped simplex: t has a closed form."""
     if len(o.parts) != 1:
         return not o.parts
     D = o.parts[0].domain
@@ -359,8 +368,12 @@ def _exact(o: Operand) -> bool:
 def convex_combination(
     operands: Sequence[tuple[Sequence[tuple[BoundDomain, int]], float]],
 ) -> ConvexCombination:
-    """Return the convex combinations of operands, each a list of domains with dimensions, and its rho;
-    with a projection where the coefficient of every operand has a closed form."""
+    """Return the convex combination of operands, with a projection if every t has a closed form.
+
+    Parameters
+    ----------
+    operands : for each operand its domains with their dimensions, and its rho
+    """
     ends = itertools.accumulate((n for domains, _ in operands for _, n in domains), initial=0)
     slices = itertools.starmap(slice, itertools.pairwise(ends))
     parts = [tuple(OperandDomain(D, next(slices)) for D, _ in domains) for domains, _ in operands]
@@ -371,8 +384,11 @@ def convex_combination(
 
 
 def unit_of(domains: Sequence[BoundDomain], plain: bool) -> float:
-    """Return rho of an operand: 0 where the entries of its first domain sum to t and nothing else needs t;
-    the radius of a ball, so that all its coordinates are of one size; else 1."""
+    """Return rho of an operand: 0 if t needs no coordinate, the radius of a ball, else 1.
+
+    t needs none where the entries of the first domain sum to t and the operand is `plain`. With the radius,
+    all coordinates of a ball are of one size.
+    """
     first = domains[0] if domains else None
     if plain and isinstance(first, MassMultipliers):
         return 0.0

@@ -1,4 +1,4 @@
-"""Domains without a projection, by CVXPY constraints: of a function, and intersections of two domains."""
+"""Domains given by CVXPY constraints, without a projection: `CvxpyDomain`, `DomainIntersection`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ACCURACY = 1e-8  # relative distance that a conic program distinguishes from 0
 
 
 class ConicDomain(BoundDomain):
-    """A domain by CVXPY constraints: its support function and its violation are conic programs."""
+    """A domain given by CVXPY constraints, with support function and violation by conic programs."""
 
     def support(self, g: Vec) -> tuple[float, Vec]:
         g = vector(g)
@@ -36,7 +36,7 @@ class ConicDomain(BoundDomain):
         return float(g @ q.value), q.value
 
     def violation(self, q: Vec) -> float:
-        """Return the distance to the nearest point of the domain, relative to the size of the domain."""
+        """Return the Euclidean distance of q from the domain, relative to the size of the domain."""
         q = vector(q)
         p = cp.Variable(q.size, value=q)
         constraints = self.own_constraints(p)
@@ -49,7 +49,10 @@ class ConicDomain(BoundDomain):
         return 0.0 if distance <= _ACCURACY else distance
 
     def center(self, dim: int) -> Vec:
-        """Return the mean of four support points: in the relative interior, except for flat faces."""
+        """Return the mean of the support points in two random directions and their opposites.
+
+        It lies in the relative interior, except for flat faces.
+        """
         return self._extent(dim)[1].copy()
 
     def infeasibility_reason(self, dim: int) -> str | None:
@@ -57,12 +60,14 @@ class ConicDomain(BoundDomain):
 
     @functools.cached_property
     def _extent(self) -> Callable[[int], tuple[str | None, Vec, float]]:
-        """The function `_support_points`, computed once in each dimension."""
+        """The function `_support_points`, cached for each dimension."""
         return functools.cache(self._support_points)
 
     def _support_points(self, dim: int) -> tuple[str | None, Vec, float]:
-        """Return why the domain is empty or unbounded, if it is; its centre, and its size. The directions are
-        random, with both signs: a set with a ray is unbounded in one of the two."""
+        """Return why the domain is empty or unbounded (else None), its centre and its size.
+
+        The directions are random, with both signs: a set with a ray is unbounded in one of the two.
+        """
         q, g = cp.Variable(dim), cp.Parameter(dim)
         problem = cp.Problem(cp.Maximize(g @ q), self.own_constraints(q))
         rng, points = np.random.default_rng(0), []
@@ -81,7 +86,7 @@ class ConicDomain(BoundDomain):
         return None, np.mean(points, axis=0), float(np.linalg.norm(points, axis=1).max()) or 1.0
 
     def _solve(self, problem: cp.Problem) -> str:
-        """Solve a program and return its status: optimal, unbounded or infeasible."""
+        """Solve a program by Clarabel and return its status: optimal, unbounded or infeasible."""
         cp.clarabel(problem)
         status = str(problem.status).removesuffix("_inaccurate")
         if status not in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):
@@ -172,14 +177,14 @@ class CvxpyDomain(Domain, ConicDomain):
 
 
 class ConicSimplex(ConicDomain, OnSimplex):
-    """A `CvxpyDomain` on the simplex over samples."""
+    """The intersection of a `CvxpyDomain` with the simplex over samples."""
 
     def __init__(self, declared: CvxpyDomain, samples: SampleWeights) -> None:
         self.declared, self.samples = declared, samples
 
 
 class DomainIntersection(Domain, ConicDomain):
-    """The common points of two domains, written `A & B`.
+    """The intersection of two domains, written `A & B`.
 
     It has no projection of its own: solvers couple one block for each operand, each bound to the samples. Its
     own support function is a conic program.

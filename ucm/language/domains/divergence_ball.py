@@ -1,5 +1,4 @@
-"""Balls of a divergence to the uniform distribution: the relative entropy, and the conjugates of losses,
-chi-square.
+"""Divergence balls around the uniform distribution: relative entropy, conjugates of losses, chi-square.
 
 All are `{q in the simplex : (1/N) sum c_i phi(N q_i / c_i) <= r}`, c the weights of the samples and N their
 sum: Ben-Tal, den Hertog, De Waegenaere, Melenberg and Rennen (2013), Robust solutions of optimization
@@ -59,7 +58,7 @@ class Entropy(SeparableFunction):
         return q, q / lam, u / lam
 
     def normal(self, q: Vec) -> Vec:
-        """Return the gradient; 1 where q is 0."""
+        """Return the gradient h'(q), its entries set to 1 where q is 0."""
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
@@ -69,7 +68,7 @@ class Entropy(SeparableFunction):
     def _compiled_root(
         self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
     ) -> KKTPoint | None:
-        """Return the point by compiled roots, for samples that count once; None if they do not converge."""
+        """Return the point by compiled code; None with sample weights, a huge v or no convergence."""
         reach = float(np.ptp(v))
         if self.weights is not None or (prox and not reach <= FAR):
             return None
@@ -87,7 +86,7 @@ class Entropy(SeparableFunction):
 
 
 class ConjugateFunction(SeparableFunction):
-    """The divergence `h(q) = (1/N) sum c_i l*(N q_i / c_i)`.
+    """The divergence `h(q) = (1/N) sum c_i l*(N q_i / c_i)` by the conjugate l* of a loss l.
 
     It is finite where `0 <= q <= cap c`; N is the sum of the weights c.
 
@@ -121,7 +120,7 @@ class ConjugateFunction(SeparableFunction):
 
 
 class KLBall(SimplexDomain):
-    """Distributions of bounded relative entropy, `{q >= 0, sum q = 1, sum q_i log(N q_i) <= -log alpha}`.
+    """The relative entropy (KL) ball, `{q >= 0, sum q = 1, sum q_i log(N q_i) <= -log alpha}`.
 
     N is the number of entries. Weights c of samples make it `sum q_i log(N q_i / c_i)`, N their sum.
 
@@ -172,7 +171,7 @@ def _radius(alpha: float) -> float:
 
 
 def check_slopes(loss: ConvexLoss, where: str) -> None:
-    """Raise a `CompositionError` for a loss whose slopes are no weights of all samples."""
+    """Raise a `CompositionError` for a loss of one class or group, or with negative slopes."""
     if loss.counted is not None:
         raise CompositionError(
             f"{where}: expected a loss of all samples, got the loss of one class {brief(loss)}; drop `on`, "
@@ -186,7 +185,7 @@ def check_slopes(loss: ConvexLoss, where: str) -> None:
 
 
 class LossBall(SimplexDomain):
-    """The conjugate ball of a loss, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
+    """The conjugate ball of a loss l, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
 
     N is the number of entries, and l the loss as a function of minus the margin, and without an offset:
     `max(0, u)^p` for `Hinge(p)`. Weights c of samples make it `(1/N) sum c_i l*(N q_i / c_i)`, N their sum.
@@ -233,12 +232,12 @@ class LossBall(SimplexDomain):
 
     @property
     def bound(self) -> Scalar:
-        """The radius.
+        """The declared radius; a `CompositionError` if lam is declared in its place.
 
         Raises
         ------
         CompositionError
-            There is none yet, as the ball is given by lam.
+            The ball is given by lam, which has a radius only together with data.
         """
         if self.radius is None:
             raise CompositionError(
@@ -248,15 +247,17 @@ class LossBall(SimplexDomain):
         return self.radius
 
     def curve(self, samples: SampleWeights) -> ConjugateFunction:
-        """Return the mean of l* over samples as a function of q."""
+        """Return the divergence `q -> (1/N) sum c_i l*(N q_i / c_i)` over these samples."""
         return ConjugateFunction(self.loss, samples.total, samples.weights)
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:
         return SimplexSublevelSet(self, samples, value(self.bound), self.curve(samples))
 
     def too_flat(self, samples: SampleWeights) -> str | None:
-        """Return why no radius gives a weight to every sample, a slope that is too small; None if one
-        does."""
+        """Return why the largest slope of the loss is below a uniform weight; None otherwise.
+
+        If it is below, the ball is empty for every radius.
+        """
         steepest = self.loss.steepest()
         needed = float((samples.uniform() / samples.c).max()) * samples.total
         if needed <= steepest * (1.0 + ROUNDING):
@@ -336,7 +337,7 @@ class ChiSquareBall(SimplexDomain):
         return x >= 0.0 if self.level is None else 0.5 <= x < 1.0
 
     def _unit(self, samples: SampleWeights) -> float:
-        """The square of `size / radius`, the radius that of the Euclidean ball around 1/N."""
+        """Return the square of `size / radius`, with the radius of the Euclidean ball around 1/N."""
         return samples.total * (1.0 if self.level is None else samples.count)
 
     def bind(self, samples: SampleWeights) -> SimplexSublevelSet:

@@ -1,4 +1,4 @@
-"""Norm balls, alone and together with the simplex."""
+"""Norm balls, and their intersections with the simplex."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EPS = float(np.finfo(float).eps)
 
 
 def norm(q: Vec, p: float) -> float:
-    """Return `||q||_p`, scaled by the largest entry so that no power overflows or vanishes."""
+    """Return `||q||_p` without overflow or underflow of the powers."""
     top = float(np.abs(q).max(initial=0.0))
     if top == 0.0 or p == math.inf:
         return top
@@ -57,8 +57,9 @@ def norm(q: Vec, p: float) -> float:
 
 
 class PowerFunction(SeparableFunction):
-    """The p-norm of `q - middle` as a separable function, `h(q) = (r / p) sum (|q_i - middle| / r)^p` on
-    q >= 0, 1 <= p < inf; the middle is 0 or the entry 1/N of the uniform distribution.
+    """The separable function `h(q) = (r / p) sum (|q_i - middle| / r)^p` of a p-norm ball, on q >= 0.
+
+    Here 1 <= p < inf; the middle is 0 or the entry 1/N of the uniform distribution.
 
     Where the norm is the radius r, h is r / p, the entries of `(q - middle) / r` are at most 1 and that of
     the gradient for the largest is at least 1 / N: no power overflows, and what vanishes is below rounding.
@@ -88,7 +89,7 @@ class PowerFunction(SeparableFunction):
 
     @property
     def euclidean(self) -> bool:
-        """True for the norm `||q||_2` of samples that count once."""
+        """True for the norm `||q||_2` around 0, without sample weights."""
         return self.p == 2.0 and not self.middle and self.weights is None
 
     def ball(self) -> NormBall | None:
@@ -160,9 +161,12 @@ class PowerFunction(SeparableFunction):
         return (_spread if prox else _moved)(v, middle, samples.groups, radius)
 
     def _sphere(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
-        """Return the point of the ball around 0, as `||q - 1/N||^2 = ||q||^2 - 1/N` for fixed masses; inside
-        of the simplex, where radii may be small, at the distance `radius` from 1/N to rounding: `q - u`, u
-        the uniform vectors of the classes, is orthogonal to `u - 1/N`."""
+        """Return the projection (prox) or the maximiser on the Euclidean ball around 1/N.
+
+        It is that of a ball around 0, as `||q - 1/N||^2 = ||q||^2 - 1/N` for fixed masses. Where all q > 0,
+        its distance from 1/N is then corrected to the radius, which may be small: `q - u`, u the uniform
+        vectors of the classes, is orthogonal to `u - 1/N`.
+        """
         r = self.r
         around_0 = math.hypot(r, 1.0 / math.sqrt(samples.total))
         h = PowerFunction(2.0, around_0, samples)
@@ -179,7 +183,7 @@ class PowerFunction(SeparableFunction):
 
 
 class NormBall(Domain, SemiSmooth):
-    """The ball `{||q||_p <= radius}`, or around the uniform distribution, `{||q - 1/N||_p <= radius}`.
+    """The p-norm ball `{||q||_p <= radius}`, or `{||q - 1/N||_p <= radius}` around the uniform distribution.
 
     Weights c of samples make it `sum c_i |q_i / c_i|^p <= radius^p`, and N their sum.
 
@@ -227,15 +231,15 @@ class NormBall(Domain, SemiSmooth):
 
     @property
     def euclidean(self) -> bool:
-        """True for `{||q||_2 <= radius}`, around 0."""
+        """True for the Euclidean ball around 0, `{||q||_2 <= radius}`."""
         return self.p == 2.0 and self.around is None
 
     def _middle(self, dim: int) -> float:
-        """Return the entry of the centre."""
+        """Return the value of every entry of the centre: 0, or 1/dim."""
         return 1.0 / dim if self.around else 0.0
 
     def _exponent(self, dim: int) -> float:
-        """Return p, or inf on a line, where all norms are one and this one is linear."""
+        """Return p, or inf in dimension 1, where all p-norms are equal."""
         return math.inf if dim == 1 else self.p
 
     def bind(self, samples: SampleWeights) -> BoundDomain:
@@ -256,7 +260,10 @@ class NormBall(Domain, SemiSmooth):
         return replace(self, around=None).cvxpy(cp.multiply(_units(samples, self.p), q), size)
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
-        """Return the projection; dq/du; and the gradient of the norm where the bound is active."""
+        """Return the projection on the ball around 0, its derivative dq/du and a normal (or None).
+
+        The normal is the gradient of the norm where the bound is active, in the cases that need one.
+        """
         p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
         size = np.abs(v)
         length = norm(v, p)
@@ -358,12 +365,12 @@ class NormBall(Domain, SemiSmooth):
 
 
 def _units(samples: SampleWeights, p: float) -> Any:
-    """Return d where the bound is `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without weights."""
+    """Return the factors d of the constraint `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without weights."""
     return 1.0 if samples.weights is None else samples.weights ** (1.0 / p - 1.0)
 
 
 def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKTPoint:
-    """Return the nearest point with `sum |q - c| = radius`.
+    """Return the nearest point to v with `sum |q - c| = radius`, fixed class masses and q >= 0.
 
     `q = c + (v - c - a)_+ - min(c, (c - v + b)_+)` in each class. Its mass and its distance t from c say what
     both terms sum to, and so a and b. Two classes have one `a - b`, twice the multiplier of the ball: their
@@ -400,7 +407,7 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KK
 
 
 def _distances(excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float) -> tuple[Vec, Vec]:
-    """Return the corners of a class's distance t from c over `a - b`, which ascends."""
+    """Return the breakpoints (a - b, t) of the distance t of a class from c, with `a - b` ascending."""
     (more, a), (less, b) = kinks(*up), kinks(*down)
     t = np.concatenate([2.0 * more - excess, 2.0 * less + excess])
     x = np.concatenate([a + np.interp(more - excess, less, b), np.interp(less + excess, more, a) + b])
@@ -409,8 +416,11 @@ def _distances(excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: 
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> KKTPoint:
-    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`: mass moves from the smallest entries of g
-    to the largest of their class, first what the masses of the classes ask for, then where it gains most."""
+    """Return the maximiser of `<g, q>` with `sum |q - c| = radius`, fixed class masses and q >= 0.
+
+    Mass moves from the smallest entries of g to the largest entry of the class: first as the class masses
+    require, then where the gain is largest.
+    """
     q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
     distance = radius
     for index, total in parts:

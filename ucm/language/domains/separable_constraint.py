@@ -1,4 +1,4 @@
-"""Fixed class masses and one separable convex constraint `h(q) <= r`: roots for lam and theta.
+"""Projection and support for fixed class masses and one separable convex constraint `h(q) <= r`.
 
 For multipliers lam >= 0 of h and theta_o of the masses, the nearest point and the maximiser are
 
@@ -25,14 +25,14 @@ from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation,
 
 _EPS = float(np.finfo(np.float64).eps)
 FAR = 1e100
-_MANY = 1e3  # times the mass
-_STEPS = 300  # of lam
-_GRAIN = 4.0 * _EPS  # of lam, below which it has no digits
+_MANY = 1e3  # the multiple of the mass up to which Newton's step is taken on the sum
+_STEPS = 300  # the largest number of values of lam
+_GRAIN = 4.0 * _EPS  # the smallest step of lam, relative to lam
 
 
 @dataclass(frozen=True)
 class KKTPoint:
-    """A solution of the optimality conditions at one lam."""
+    """A point q with the multipliers lam of `h(q) <= r` and theta of the class masses."""
 
     q: Vec
     w: Any  # dq/du, u = v - theta: an array, or one number for all q > 0
@@ -42,7 +42,7 @@ class KKTPoint:
 
 
 class SeparableFunction(ABC):
-    """A separable convex function h on q >= 0, smallest at equal entries when the mass is fixed.
+    """A separable convex function h on q >= 0, smallest at the uniform distribution for fixed mass.
 
     Attributes
     ----------
@@ -62,38 +62,43 @@ class SeparableFunction(ABC):
     flat: bool = False
 
     def height(self, q: Vec) -> float:
-        """Return the number that a radius bounds: h(q), or an increasing function of it."""
+        """Return the value that the radius bounds: h(q), or an increasing function of h(q)."""
         return self.value(q)
 
     def rounding(self, q: Vec) -> float:
-        """Return the rounding error of the height."""
+        """Return a bound of the rounding error of `height(q)`."""
         return 0.0
 
     def compiled(
         self, v: Vec, samples: SampleWeights, radius: float, prox: bool
     ) -> tuple[Vec, KKTPoint | None] | None:
-        """Return the nearest point or the maximiser by compiled code, with its multipliers where the radius
-        binds; None where there is no such code."""
+        """Return the solution by compiled code, with its multipliers; None if h has no compiled code.
+
+        The multipliers are None where the constraint is inactive.
+        """
         return None
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
-        """Return the nearest point to v (prox) or the maximiser of `<v, q>` where the height is the radius,
-        above its `least`."""
+        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius > least`."""
         return solve(self, v, samples.groups, radius, least, prox=prox)
 
     def smallest(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
-        """Return the nearest point or the maximiser where the height is `least`: the uniform distribution,
-        which does not move, and has no multiplier."""
+        """Return the solution for `radius = least`: the uniform distribution.
+
+        It does not depend on v: its multipliers are infinite.
+        """
         q = samples.uniform()
         return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
 
     def ball(self) -> Domain | None:
-        """Return the sublevel set without the simplex, if it has a projection."""
+        """Return the ball without the simplex as a domain with a projection, or None if unknown."""
         return None
 
     def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
-        """Return `prox` or `tilt` of these entries. With `s = q / c` they are `s + (lam / c) h_1'(s) = u / c`
-        and `lam h_1'(s) = u`."""
+        """Return `prox` or `tilt` for the entries `index`, with their sample weights c.
+
+        With `s = q / c` they solve `s + (lam / c) h_1'(s) = u / c` and `lam h_1'(s) = u`.
+        """
         root = self.prox if prox else self.tilt
         if self.weights is None:
             return root
@@ -111,16 +116,18 @@ class SeparableFunction(ABC):
 
     @abstractmethod
     def value(self, q: Vec) -> float:
-        """Return h(q)."""
+        """Return the value h(q)."""
 
     @abstractmethod
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        """Return q with `q + lam h'(q) = u` (or at a bound), dq/du and h'(q); lam a number or one for each
-        entry."""
+        """Return the solution q of `q + lam h'(q) = u` (or q at a bound), dq/du and h'(q).
+
+        lam is a number, or one number for each entry.
+        """
 
     @abstractmethod
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        """Return q with `lam h'(q) = u` (or at a bound), dq/du and h'(q)."""
+        """Return the solution q of `lam h'(q) = u` (or q at a bound), dq/du and h'(q)."""
 
 
 Equation = Callable[[Vec, float], tuple[Vec, Vec, Vec]]
@@ -135,7 +142,7 @@ def solve(
     *,
     prox: bool,
 ) -> KKTPoint:
-    """Return the point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
+    """Return the nearest point to v (prox) or the maximiser of `<v, q>` with `h(q) = radius`.
 
     The caller has made sure that lam > 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
     nearly linear in lam (exactly so for the Euclidean norm), Newton's method is applied to that, in a
@@ -183,8 +190,10 @@ def solve(
 
 
 def _slopes(point: KKTPoint, parts: list[tuple[Any, float]]) -> tuple[list[np.float64], np.float64]:
-    """Return minus the derivatives in lam of theta, the means of `h'` by the weights w, and of h, the sum of
-    the squares about the means."""
+    """Return minus the derivatives of theta (for each class) and of h with respect to lam.
+
+    They are the means of `h'` by the weights w, and the sum of the squares about the means.
+    """
     means, fall = [], np.float64(0.0)
     for index, _ in parts:
         w = point.w[index]
@@ -195,7 +204,7 @@ def _slopes(point: KKTPoint, parts: list[tuple[Any, float]]) -> tuple[list[np.fl
 
 
 def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: float) -> KKTPoint:
-    """Return the maximiser of `<g, q> - lam h(q)` among q with these masses."""
+    """Return the maximiser of `<g, q> - lam h(q)` with the class masses in `parts`."""
     equations = [h.equation(False, index) for index, _ in parts]
     tops = [float(g[index].max()) for index, _ in parts]
     with np.errstate(all="ignore"):
@@ -204,10 +213,10 @@ def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: floa
 
 
 def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:
-    """v in units in which no square overflows or vanishes, and the unit, a power of 2.
+    """Return v divided by a power of 2 so that no square overflows or underflows, and that power.
 
-    A maximiser stays the same in any unit, and that of the spread of v is taken. So does, to rounding, the
-    nearest point to a v that is `FAR` or more away: it is a maximiser, too.
+    A maximiser does not depend on the unit; the unit is near the spread of v. Nor does, to rounding, the
+    nearest point to a v whose spread exceeds `FAR`: it is a maximiser, too.
     """
     with np.errstate(over="ignore"):
         reach = max(float(np.ptp(v[index])) for index, _ in parts)
@@ -221,7 +230,7 @@ def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, flo
 
 
 def _filled(point: KKTPoint, parts: list[tuple[Any, float]]) -> KKTPoint:
-    """Return the point with exact masses, which theta may miss by rounding."""
+    """Return the point with q rescaled in each class whose sum misses its mass by more than 1e-9 of it."""
     q = point.q
     for index, target in parts:
         total = float(q[index].sum())
@@ -239,7 +248,10 @@ def _unscaled(point: KKTPoint, unit: float) -> KKTPoint:
 
 
 def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> KKTPoint:
-    """Return the point between both sides of a jump of h."""
+    """Return the point with `h(q) = radius` between the points on the two sides of a jump of h.
+
+    A single point is returned unchanged.
+    """
     high, low = ends
     if high is None or low is None or high is low:
         return next(point for point in ends if point is not None)
@@ -253,10 +265,12 @@ def _join(ends: list[KKTPoint | None], radius: float, h: SeparableFunction) -> K
 def _multiplier(
     equation: Equation, u: Vec, lam: float, mass: float, x: float, exponent: float | None
 ) -> tuple[float, float]:
-    """Return the root x of `sum q(u - x) = mass`, a decreasing function; two neighbours where it jumps there.
+    """Return the root x of `sum q(u - x) = mass` as a pair (left, right), equal unless the sum jumps.
 
-    Newton's step is taken on the power `exponent` of the sum. Without one it is taken on the logarithm, which
-    is exact where q is exponential in u; left of the root and near it, on the sum."""
+    The sum decreases in x. Newton's step is taken on the power `exponent` of the sum, for exponent 0 on its
+    logarithm, which is exact where q is exponential in u. For None, it is taken on the sum to the left of the
+    root and near it, else on the logarithm.
+    """
     lo, hi = -np.inf, np.inf
     x = -mass if np.isnan(x) else x
     reach = max(lam, mass, 0.125 * abs(x))
@@ -312,8 +326,11 @@ def _mix(
     lam: float,
     exponent: float | None,
 ) -> KKTPoint:
-    """Return the point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
-    filled from both sides."""
+    """Return the point with the exact class masses at lam, and update theta in place.
+
+    The given theta are the starts of the roots. In a class whose sum jumps at its root, q is a convex
+    combination of the two sides.
+    """
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
     each = zip(parts, tops, equations, strict=True)
     for o, ((index, mass), top, equation) in enumerate(each):
@@ -337,7 +354,7 @@ def _mix(
 
 
 class SimplexSublevelSet(BoundSimplex):
-    """A simplex and a ball, `{q >= 0, sum q = mass, h(q) <= radius}`.
+    """The intersection of a simplex and a ball, `{q >= 0, sum q = mass, height(q) <= radius}`.
 
     Attributes
     ----------
@@ -351,31 +368,37 @@ class SimplexSublevelSet(BoundSimplex):
 
     @functools.cached_property
     def least(self) -> float:
-        """The smallest radius that leaves a point."""
+        """The smallest radius for which the set is not empty."""
         return self.h.height(self.samples.uniform())
 
     @functools.cached_property
     def is_point(self) -> bool:
-        """True if the ball holds the uniform distribution only, and others by rounding, however far they
-        are."""
+        """True if h is `flat` and the radius is the least, so that only the uniform distribution is inside.
+
+        Rounding would accept distributions far from the uniform one.
+        """
         return self.h.flat and self.radius <= self.least * (1.0 + ROUNDING)
 
     @functools.cached_property
     def simplex(self) -> Capped:
-        """The simplex around the ball."""
+        """The capped simplex without the ball, on which h is finite."""
         return Capped(self.declared, self.samples, self.h.cap)
 
     def _vertex(self, g: Vec) -> Vec:
-        """Return a maximiser of <g, q> without the ball. Ties are filled in proportion to their weights,
-        where the height is least: that may be the one point that the ball leaves."""
+        """Return a maximiser of `<g, q>` on the simplex without the ball, of least height among ties.
+
+        Ties are filled in proportion to their weights: that may be the one maximiser inside the ball.
+        """
         c = self.samples.weights
         if c is None or self.h.cap < np.inf:
             return self.simplex.support(g)[1]
         return Capped(self.declared, self.samples, 1.0 / float(c.min())).support(g)[1]
 
     def solve(self, v: Vec, *, prox: bool) -> tuple[Vec, KKTPoint | None]:
-        """Return the nearest point (prox) or a maximiser, and its multipliers where the ball binds: the
-        solution without the ball if it is inside, the one point that the least ball leaves, or a root."""
+        """Return the nearest point (prox) or a maximiser, and the KKT point if the ball is active, else None.
+
+        It is the solution without the ball if that is inside, the one point of the least ball, or a root.
+        """
         h, radius = self.h, self.radius
         if not self.is_point:
             solution = h.compiled(v, self.samples, radius, prox)

@@ -1,4 +1,4 @@
-"""The simplex, and the simplex with a cap on every entry."""
+"""The simplex, and the capped simplex with an upper bound on every entry."""
 
 from __future__ import annotations
 
@@ -94,20 +94,20 @@ class CappedSimplex(SimplexDomain):
 
     @property
     def given(self) -> Scalar:
-        """The cap, or nu."""
+        """The given scalar: cap or nu."""
         return exactly_one("CappedSimplex", cap=self.cap, nu=self.nu)
 
     def bind(self, samples: SampleWeights) -> Capped:
         return Capped(self, samples, self.size().number / self._unit(samples))
 
     def _unit(self, samples: SampleWeights) -> float:
-        """Return the divisor of the cap."""
+        """Return the divisor of `size().number` in the cap: m for nu, N for a relative cap, else 1."""
         if self.nu is not None:
             return samples.m
         return samples.total if self.relative else 1.0
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for a cap below the `least` one that leaves a point."""
+        """Return the error message for a cap below `least`, for which the simplex is empty."""
         unit, total, target = self._unit(samples), min(samples.totals), samples.groups[0][1]
         entries = "entries" if samples.weights is None else "entries, by their weights,"
         if self.nu is None:
@@ -138,7 +138,7 @@ class CappedSimplex(SimplexDomain):
         return [(q if unit == 1.0 else unit * q) <= size * samples.c]
 
     def largest(self, notation: Notation) -> str:
-        """Return the largest weight as mathematics."""
+        """Return the formula of the largest admissible weight."""
         if self.nu is not None:
             return notation.fraction("2", notation.product("m", self.nu))
         cap = notation.scalar(self.given)
@@ -192,17 +192,17 @@ class Capped(BoundSimplex):
 
     @property
     def groups(self) -> list[MassConstraint] | None:
-        """The mass constraints, with caps that leave a point; None with a floor."""
+        """The mass constraint of each class, with caps raised until feasible; None with a floor."""
         return None if self.floor else self._above
 
     @property
     def _base(self) -> Any:
-        """The smallest entries."""
+        """The lower bounds of the entries, `floor c_i`; 0 without a floor."""
         return self.floor * self.samples.c if self.floor else 0.0
 
     @functools.cached_property
     def _above(self) -> list[MassConstraint]:
-        """The mass constraints of the part of q above its floor."""
+        """The mass constraint of each class for `q - floor c`, with caps raised until feasible."""
         s = self.samples
         constraints: list[MassConstraint] = []
         for (index, target), n, total in zip(s.groups, s.sizes, s.totals, strict=True):
@@ -238,7 +238,7 @@ class Capped(BoundSimplex):
         return self.jacobian_at(self.project(v))
 
     def jacobian_at(self, q: Vec) -> Jacobian:
-        """Return the Jacobian where the projection is q."""
+        """Return a generalised Jacobian of the projection at a point whose projection is q."""
         base = np.zeros(q.size) + self._base
         free = q > base  # q - base would be rounded: an entry at a bound would count as free
         for g in self._above:

@@ -1,4 +1,4 @@
-"""Losses of the margin."""
+"""Losses as functions of the margin `y f(x)`."""
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_set and problem_latex
 from ucm.language.losses.hinge import Hinge, HuberHinge, Ramp, ShiftedHinge, SquaredHinge

@@ -1,4 +1,4 @@
-"""The hinge loss, its powers and its smooth form; the ramp loss and its two convex parts."""
+"""The hinge loss, its powers and its Huberised form; the ramp loss and its convex parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 
 
 class _PowerHinge(SubsetLoss, ConvexLoss):
-    """The loss `sum max(0, offset - margin)^p`."""
+    """The base class of the losses `sum max(0, offset - margin)^p`."""
 
     p: float = restricted(
         lambda p: 1.0 <= p < np.inf,
@@ -69,7 +69,7 @@ class _PowerHinge(SubsetLoss, ConvexLoss):
 
 
 class Hinge(_PowerHinge):
-    """The p-hinge loss, `sum max(0, 1 - margin)^p`.
+    """The hinge loss to the power p, `sum max(0, 1 - margin)^p`.
 
     `Hinge() + lam * L2()` is `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
 
@@ -117,7 +117,7 @@ class Hinge(_PowerHinge):
 
 
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
-    """The squared hinge loss, `Hinge(2)`.
+    """The squared hinge loss `sum max(0, 1 - margin)^2`, which is `Hinge(2)`.
 
     `SquaredHinge() + lam * L2()` is `sklearn.svm.LinearSVC(C=1 / (2 lam))`, except that the intercept is not
     penalised.
@@ -137,7 +137,7 @@ def SquaredHinge(*, on: Samples | None = None) -> Hinge:
 
 
 class HuberHinge(SubsetLoss, ConvexLoss):
-    """The Huberised hinge loss: the Moreau envelope of `Hinge()`.
+    """The Huberised hinge loss: the Moreau envelope of `Hinge()` with parameter delta.
 
     It is 0 for margins t >= 1, `(1 - t)^2 / (2 delta)` for `1 - delta < t < 1`, and `1 - t - delta / 2`
     below. Its gradient has the Lipschitz constant 1 / delta; it tends to `Hinge()` as delta goes to 0.
@@ -253,7 +253,7 @@ class Ramp(SubsetLoss, PointwiseLoss):
 
 
 class ShiftedHinge(_PowerHinge):
-    """The hinge loss that begins at another margin, `sum max(0, start - t)`: a part of the ramp loss.
+    """The shifted hinge loss `sum max(0, start - t)` of the margins t, a convex part of the ramp loss.
 
     Parameters
     ----------

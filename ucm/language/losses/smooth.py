@@ -1,4 +1,4 @@
-"""Losses with a gradient: logistic, exponential, least squares."""
+"""Differentiable losses: logistic, exponential and squared."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BELOW_ONE = 1.0 - 2.0**-53
 
 
 class Logistic(SubsetLoss, ConvexLoss):
-    """The logistic loss, `sum log(1 + exp(-margin))`; `l(u) = log(1 + exp(u))`.
+    """The logistic loss, `sum log(1 + exp(-margin))`.
 
     `Logistic() + lam * L2()` is `sklearn.linear_model.LogisticRegression(C=1 / (2 lam))`; with `lam * L1()`
     it is that with the l1 penalty and `C=1 / lam`.
 
-    `l*(s) = s log s + (1 - s) log(1 - s)` on [0, 1].
+    In minus the margin it is `l(u) = log(1 + exp(u))`, with `l*(s) = s log s + (1 - s) log(1 - s)` on [0, 1].
 
     Parameters
     ----------
@@ -100,7 +100,9 @@ class Logistic(SubsetLoss, ConvexLoss):
 
 
 class Exponential(SubsetLoss, ConvexLoss):
-    """The exponential loss, `sum exp(-margin)`; `l(u) = exp(u)`, `l*(s) = s log s - s` for s >= 0.
+    """The exponential loss, `sum exp(-margin)`.
+
+    In minus the margin it is `l(u) = exp(u)`, with `l*(s) = s log s - s` for s >= 0.
 
     Parameters
     ----------
@@ -157,11 +159,11 @@ class Exponential(SubsetLoss, ConvexLoss):
 
 
 class LeastSquares(SubsetLoss, ConvexLoss):
-    """The squared loss `sum (1 - margin)^2 = sum (y_i - f(x_i))^2`; `l*(s) = s^2 / 4`.
+    """The squared loss `sum (1 - margin)^2 = sum (y_i - f(x_i))^2`.
 
-    Margins above 1 have a loss too, and dual weights of samples may be negative. `LeastSquares() + lam *
-    L2()` is `sklearn.linear_model.RidgeClassifier(alpha=lam)`, also called least-squares SVM. The loss has
-    no set of weights; `SquaredHinge()` has one.
+    Its conjugate is `l*(s) = s^2 / 4`. Margins above 1 have a loss too, and dual weights of samples may be
+    negative. `LeastSquares() + lam * L2()` is `sklearn.linear_model.RidgeClassifier(alpha=lam)`, also called
+    least-squares SVM. The loss has no set of weights; `SquaredHinge()` has one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Penalties of the normal w."""
+"""Penalties of the weights w of a classifier."""
 
 from ucm.language.objective import Objective, PenaltySum, ScaledPenalty  # installs + and *
 from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0

@@ -1,4 +1,4 @@
-"""Folded concave penalties: approximations of the l0 norm, MCP and SCAD."""
+"""Folded concave penalties: exponential, capped 1-norm, MCP and SCAD."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 
 def _above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
-    """A field of a finite number above `least`."""
+    """Return a field for a finite scalar greater than `least`."""
     remedy = "the penalty would not be concave in |w|" if least else "give a positive number"
     words = f"{name} must be above {least:g} and finite"
     return restricted(lambda x: least < x < np.inf, words, remedy, default=default)
@@ -28,7 +28,7 @@ def _far(s: Vec, kink: float, tol: float) -> bool:
 
 
 class ExpL0(FoldedConcave):
-    """The exponential penalty `sum_j 1 - exp(-a |w_j|)`, which approximates the number of features.
+    """The exponential penalty `sum_j 1 - exp(-a |w_j|)`, which approximates the number of nonzero w_j.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class ExpL0(FoldedConcave):
 
 
 class CappedL1(FoldedConcave):
-    """The capped 1-norm penalty `sum_j min(a, |w_j|)`, non-convex.
+    """The capped 1-norm penalty `sum_j min(a, |w_j|)`, which is not convex.
 
     Parameters
     ----------
@@ -115,13 +115,16 @@ class CappedL1(FoldedConcave):
 
 
 class _ClippedSlope(FoldedConcave):
-    """A penalty whose slope falls from lam at 0 to 0; its formula is its name with the parameters."""
+    """The base class of MCP and SCAD, whose slope falls from lam at 0 to 0.
+
+    Its formula is its name with the parameters.
+    """
 
     lam: Scalar = _above("lam", default=1.0)
 
     @abstractmethod
     def clip(self) -> Scalar:
-        """Return the parameter that, with lam, tells from where on the slope is 0."""
+        """Return the parameter k, gamma or a, with slope 0 from `|w_j| = k lam` on."""
 
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.lam, L1())
@@ -133,7 +136,7 @@ class _ClippedSlope(FoldedConcave):
 
 
 class MCP(_ClippedSlope):
-    """The minimax concave penalty: `lam s - s^2 / (2 gamma)` up to `s = gamma lam`, then constant.
+    """The minimax concave penalty: `lam s - s^2 / (2 gamma)` for `s = |w_j| <= gamma lam`, then constant.
 
     Parameters
     ----------
@@ -169,7 +172,7 @@ class MCP(_ClippedSlope):
 
 
 class SCAD(_ClippedSlope):
-    """The SCAD penalty (smoothly clipped absolute deviation): slope `lam` up to lam, falling to 0 at `a lam`.
+    """The smoothly clipped absolute deviation (SCAD): slope lam for `|w_j| <= lam`, falling to 0 at `a lam`.
 
     Parameters
     ----------

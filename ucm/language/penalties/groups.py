@@ -1,4 +1,4 @@
-"""Penalties of groups of weights: the group lasso, and its folded concave counterpart."""
+"""Penalties of groups of weights: the group lasso and the group MCP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 
 class GroupLasso(ProximalPenalty):
-    """The group lasso penalty `sum_g weights_g ||w_g||_2`, which removes whole groups of weights w_g.
+    """The group lasso penalty `sum_g weights_g ||w_g||_2`, which sets whole groups w_g to 0.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class GroupLasso(ProximalPenalty):
 
     @functools.cached_property
     def _index(self) -> NDArray[np.intp]:
-        """(n,) the place of the group of each feature."""
+        """The index of the group of each feature among the sorted group numbers, (n,)."""
         return np.unique(self.groups, return_inverse=True)[1]
 
     @functools.cached_property
@@ -67,7 +67,7 @@ class GroupLasso(ProximalPenalty):
 
     @functools.cached_property
     def _members(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The features, group after group, and where each group begins."""
+        """The features sorted by group, and the start index of each group in that order."""
         order = np.argsort(self._index, kind="stable")
         return order, np.searchsorted(self._index[order], np.arange(self._count))
 
@@ -76,13 +76,13 @@ class GroupLasso(ProximalPenalty):
         return np.ones(self._count) if self.weights is None else self.weights
 
     def lengths(self, w: Vec) -> Vec:
-        """Return `||w_g||_2` for each group."""
+        """Return the length `||w_g||_2` of each group."""
         top = float(np.abs(w).max(initial=0.0)) or 1.0
         squares = np.bincount(self._index, weights=(w / top) ** 2, minlength=self._count)
         return top * np.sqrt(squares)
 
     def spread(self, of_groups: Vec) -> Vec:
-        """Return for each feature the number of its group, (n,)."""
+        """Return the values of groups repeated for their features, (n,)."""
         return of_groups[self._index]
 
     def check_features(self, n: int) -> None:
@@ -137,7 +137,7 @@ class GroupLasso(ProximalPenalty):
 
 
 class GroupMCP(FoldedConcave):
-    """The group MCP penalty `sum_g r(||w_g||_2)`, r the MCP, which does not shrink large groups.
+    """The group MCP penalty `sum_g r(||w_g||_2)`, r the MCP, constant from `||w_g||_2 = gamma lam` on.
 
     It splits as `lam sum_g ||w_g||_2` minus a convex function of the lengths; DCA solves a sequence of
     reweighted group lassos.
@@ -171,12 +171,12 @@ class GroupMCP(FoldedConcave):
 
     @functools.cached_property
     def _mcp(self) -> MCP:
-        """r, of one length."""
+        """The profile r of one group length, as an `MCP`."""
         return MCP(self.lam, self.gamma)
 
     @functools.cached_property
     def lasso(self) -> GroupLasso:
-        """The group lasso `sum_g ||w_g||_2`."""
+        """The unweighted group lasso `sum_g ||w_g||_2` of the same groups."""
         return GroupLasso(self.groups)
 
     def check_features(self, n: int) -> None:

@@ -1,4 +1,4 @@
-"""Norms of the weights, their powers and sums, and the sign constraint."""
+"""Norm penalties of w, their powers and the elastic net, and the constraint `w >= 0`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
 
 def check_weights(node: Node, weights: Any, each: str) -> None:
-    """Refuse weights that are no vector of non-negative numbers, not all 0."""
+    """Raise a `CompositionError` unless weights is a non-negative, nonzero vector."""
     if not isinstance(weights, np.ndarray) or weights.ndim != 1:
         raise CompositionError(
             f"{type(node).__name__}: weights is a vector, one number for each {each}, got {brief(weights)}; "
@@ -36,7 +36,7 @@ def check_weights(node: Node, weights: Any, each: str) -> None:
 
 
 def check_length(node: Node, field: str, given: int, n: int) -> None:
-    """Refuse a field of another length than the number of features."""
+    """Raise a `CompositionError` unless the length of a field equals the number n of features."""
     if given != n:
         raise CompositionError(
             f"{type(node).__name__}: {field} has entries for {given} features, got samples of {n}; give "
@@ -45,7 +45,7 @@ def check_length(node: Node, field: str, given: int, n: int) -> None:
 
 
 def exponent(penalty: Penalty) -> float | None:
-    """Return p if the penalty is `||w||_p`, else None."""
+    """Return p if the penalty is the norm `||w||_p`, else None."""
     if isinstance(penalty, Norm):
         return penalty.p
     if not isinstance(penalty, ProximalPenalty):
@@ -54,7 +54,7 @@ def exponent(penalty: Penalty) -> float | None:
 
 
 class L1(BoxSupport):
-    """The 1-norm penalty `||w||_1`, or weighted `sum_j weights_j |w_j|`.
+    """The 1-norm penalty `||w||_1`, or with weights `sum_j weights_j |w_j|`.
 
     Parameters
     ----------
@@ -141,7 +141,9 @@ class L2(ProximalPenalty, RotationInvariant):
 
 
 class Norm(ProximalPenalty):
-    """The p-norm penalty `||w||_p`, not squared; `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
+    """The p-norm penalty `||w||_p`, not squared.
+
+    Its conjugate `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ class Norm(ProximalPenalty):
 
 
 def LInf() -> Norm:
-    """The inf-norm penalty `||w||_inf`, the largest absolute weight: `Norm(inf)`.
+    """The inf-norm penalty `||w||_inf = max_j |w_j|`, which is `Norm(inf)`.
 
     Examples
     --------
@@ -235,7 +237,9 @@ def ElasticNet(ratio: Scalar = 0.5) -> Penalty:
 
 
 class Lp(ProximalPenalty):
-    """The penalty `||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
+    """The p-th power of the p-norm as a penalty, `||w||_p^p = sum_j |w_j|^p`.
+
+    Its conjugate is `R*(z) = (p - 1) sum (|z_j|/p)^p'` with 1/p + 1/p' = 1.
 
     Parameters
     ----------
@@ -295,7 +299,7 @@ class Lp(ProximalPenalty):
 
 
 class NonNegative(BoxSupport):
-    """The constraint `w >= 0` as a penalty: 0 if it holds, else infinite.
+    """The constraint `w >= 0` as a penalty: 0 if all `w_j >= 0`, else infinite.
 
     It suits features whose effects have known signs: a larger value may only favour class +1. Change the
     sign of a feature for the opposite.

@@ -1,4 +1,4 @@
-"""The calculus of a sum of convex penalties: proximal map, conjugate, domain of the conjugate."""
+"""Proximal map, conjugate and domain of the conjugate of a sum of convex penalties."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _REPORTED = 1e-6  # the largest distance from the domain, relative to the terms 
 
 
 def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
-    """Return a subgradient of h at its proximal point of w, in the domain of h*. The proximal point is near w
-    if z is as large as the subgradients."""
+    """Return a subgradient of h in the domain of h*, at a proximal point near w; 0 if w or z is 0.
+
+    The proximal point is near w if z is as large as the subgradients.
+    """
     size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
     if size == 0.0 or steep == 0.0:
         return np.zeros_like(w)
@@ -33,7 +35,7 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 
 @dataclass(frozen=True)
 class CombinedPenalty:
-    """A sum of penalties, `R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`.
+    """A sum of convex penalties, `R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`.
 
     f is the sum of the other terms.
 
@@ -60,14 +62,14 @@ class CombinedPenalty:
 
     @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
-        """(a, c, s, the other terms)."""
+        """The factors (a, c, s) of the norms, and the tuple of the other terms."""
         norms = [(R, R.norms()) for R in self.terms]
         a, c, s = (sum((x[k] for _, x in norms if x is not None), start=0.0) for k in range(3))
         return a, c, s, tuple(R for R, x in norms if x is None)
 
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
-        """(lower, upper) of B; None if B is the point 0."""
+        """The bounds (lower, upper) of the box B; None if no term has a box."""
         a, _, _, remaining = self.norms
         boxes = [box for R in remaining if (box := R.box()) is not None]
         if not boxes:
@@ -76,24 +78,29 @@ class CombinedPenalty:
 
     @functools.cached_property
     def _unboxed(self) -> tuple[ProximalPenalty, ...]:
-        """The terms that have neither a box nor the form of L2."""
+        """The terms that have neither a box nor the form `c ||w||_2^2`."""
         _, _, s, remaining = self.norms
         largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
         return (*largest, *(R for R in remaining if R.box() is None))
 
     @functools.cached_property
     def _single(self) -> ProximalPenalty | None:
-        """The term h."""
+        """The term h besides boxes and L2 (the first of several); None if there is none."""
         return self._unboxed[0] if self._unboxed else None
 
     def proximal(self) -> bool:
-        """Return True if the sum has a proximal map: at most one term besides boxes and L2."""
+        """True if the proximal map is known: at most one term h besides boxes and L2.
+
+        With a box, h must have a proximal map that keeps signs.
+        """
         if self._box is None or self._single is None:
             return len(self._unboxed) <= 1
         return len(self._unboxed) <= 1 and self._single.keeps_signs
 
     def prox_splittings(self) -> list[tuple[CombinedPenalty, tuple[ProximalPenalty, ...]]]:
-        """Return the partitions of a sum without a proximal map into a sum that has one and the other terms.
+        """Return the partitions of the terms into a sum with a proximal map and the other terms.
+
+        Empty if the whole sum has a proximal map.
 
         The first part has one of the terms besides boxes and L2, or none.
         """
@@ -110,7 +117,7 @@ class CombinedPenalty:
 
     @property
     def boxed(self) -> tuple[Bound, Bound, float] | None:
-        """(lower, upper, c) if the sum is `c ||w||_2^2` plus the support function of a box; else None."""
+        """The triple (lower, upper, c) of a sum of `c ||w||_2^2` and a box's support function; else None."""
         if self._unboxed:
             return None
         lower, upper = self._box or (0.0, 0.0)
@@ -118,12 +125,15 @@ class CombinedPenalty:
 
     @property
     def is_box_plus_ridge(self) -> bool:
-        """True if the sum is the support function of a box, not the point 0, plus a multiple of L2."""
+        """True if the sum is the support function of a box plus c L2, c >= 0, with at least one box."""
         return self._box is not None and not self._unboxed
 
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, CombinedPenalty]:
-        """(B, R) with the sum `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None if it had none."""
+        """The pair (B, R) with sum `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B may be None.
+
+        B is None if the sum has no such term.
+        """
         multiples = [(R, *split_scalar(R)) for R in self.terms]
         root = next((np.sqrt(c) * S.root for _, c, S in multiples if isinstance(S, Quadratic)), None)
         remaining = tuple(R for R, _, S in multiples if not isinstance(S, Quadratic))
@@ -131,26 +141,26 @@ class CombinedPenalty:
 
     @property
     def square(self) -> float | None:
-        """c if the sum is `c ||w||_2^2`; else None."""
+        """The factor c if the sum is `c ||w||_2^2` with c > 0; else None."""
         a, c, s, remaining = self.norms
         return c if c > 0.0 and not (a or s or remaining) else None
 
     def value(self, w: Vec) -> float:
-        """Return `R(w)`."""
+        """Return the value `R(w)` of the sum."""
         return sum(penalty.value(w) for penalty in self.terms)
 
     def _shrunk(self, v: Vec, t: float = 1.0) -> Vec:
         return v if self._box is None else shrink_box(v, *self._box, t)
 
     def prox(self, v: Vec, t: float) -> Vec:
-        """Return `argmin_w ||w - v||^2 / 2 + t R(w)`; see `proximal`."""
+        """Return the proximal map `argmin_w ||w - v||^2 / 2 + t R(w)`, exact if `proximal()`."""
         c = self.norms[1]
         v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
         v = self._shrunk(v, t)
         return v if self._single is None else self._single.prox(v, t)
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a generalised Jacobian of `prox(v, t)` times M, (n, k)."""
+        """Return the product of a generalised Jacobian of `prox(v, t)` with M, (n, k)."""
         c = self.norms[1]
         scale = 1.0 / (1.0 + 2.0 * t * c)
         v, t = v * scale, t * scale
@@ -163,12 +173,15 @@ class CombinedPenalty:
         return M if self._single is None else self._single.prox_slope_times(inside, t, M)
 
     def project_domain(self, w: Vec) -> Vec:
-        """Return the projection of w on the domain of the penalties with a box."""
+        """Return the projection of w on the domain of the box terms, as `w >= 0` for `NonNegative`."""
         bounded = self._box is not None and not all(np.isfinite(b).all() for b in self._box)
         return self._shrunk(w, 0.0) if bounded else w
 
     def conjugate(self, z: Vec) -> float:
-        """Return `R*(z)` for z in its domain (see `gauge`), up to rounding."""
+        """Return the conjugate `R*(z)`, without a check that z lies in its domain (see `gauge`).
+
+        If not `proximal()`, it is an upper bound.
+        """
         c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
             if self._single is None:
@@ -178,7 +191,7 @@ class CombinedPenalty:
         return 0.0 if self._single is None else self._single.conjugate(z)
 
     def gauge(self, z: Vec) -> float:
-        """Return the least r with z in r times the domain of R*; inf if there is none."""
+        """Return the gauge of the domain of R*: the least r with z in r dom R*, or inf."""
         if self.norms[1] > 0.0:
             return 0.0
         if self._box is None:
@@ -198,7 +211,7 @@ class CombinedPenalty:
         return high
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
-        """Return the projection on the cone spanned by the domain of R* if R is a box or h alone, else z."""
+        """Return the projection of z on the cone of dom R* if R is box terms or h alone, else z."""
         if self.norms[1] > 0.0 or (self._box is not None and self._single is not None):
             return z
         if self._box is not None:
@@ -206,7 +219,7 @@ class CombinedPenalty:
         return z if self._single is None else self._single.project_onto_domain_cone(z)
 
     def feasible_step(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
-        """Return the largest t in [0, 1] with `u + t z` in the domain of R*, and the accepted violation.
+        """Return the largest step t in [0, 1] with `u + t z` in dom R*, and the violation accepted.
 
         A violation at the size of rounding is reported, since without it t would be 0.
 
@@ -242,7 +255,7 @@ class CombinedPenalty:
     def conjugate_bound(
         self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None
     ) -> tuple[float, float, float]:
-        """Return an upper bound of `R*(u + t z)`, the step t and its violation, as of `feasible_step`.
+        """Return an upper bound of `R*(u + t z)`, with the step t and the violation of `feasible_step`.
 
         The bound is `R*` itself if the sum has a proximal map. Otherwise `R* <= sum_k R_k*(z_k)` for any z_k
         that sum to z, with equality for subgradients at the minimum: the differentiable terms take their

@@ -1,4 +1,4 @@
-"""Quadratic forms of the normal."""
+"""Quadratic penalties `w'Qw` of the normal w."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _ROUNDING = 1e-10  # times the largest eigenvalue: smaller eigenvalues count as 
 
 
 class Quadratic(ProximalPenalty):
-    """The quadratic penalty `w'Qw`, Q positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
+    """The quadratic penalty `w'Qw` with a positive semidefinite matrix Q.
+
+    Its conjugate is `R*(z) = z'Q^+ z / 4` for z in the range of Q.
 
     A Laplacian of a graph of features favours similar weights of neighbours. A covariance favours a small
     spread of the scores: `Quadratic(pos.cov)` is the variance of the scores of class +1. `Quadratic(I)` is
@@ -64,7 +66,7 @@ class Quadratic(ProximalPenalty):
 
     @property
     def dense(self) -> NDArray[np.float64]:
-        """Q as an array."""
+        """The matrix Q as a dense array; a `CompositionError` for a covariance without samples."""
         if isinstance(self.Q, MatrixNode):
             raise CompositionError(
                 f"{self!r}: expected samples for its covariance, got none; compile or solve a loss with it"
@@ -73,19 +75,19 @@ class Quadratic(ProximalPenalty):
 
     @property
     def summand(self) -> Any:
-        """Q as a summand: an array, or a statistic."""
+        """The matrix Q to add to others: a dense array, or a statistic."""
         return self.Q if isinstance(self.Q, MatrixNode) else self.dense
 
     @functools.cached_property
     def _factors(self) -> tuple[Vec, Vec]:
-        """Positive eigenvalues, and their eigenvectors as columns."""
+        """The positive eigenvalues of Q, and their eigenvectors as columns."""
         e, V = np.linalg.eigh(self.dense)
         positive = e > _ROUNDING * max(float(e.max()), 0.0)
         return e[positive], V[:, positive]
 
     @functools.cached_property
     def root(self) -> NDArray[np.float64]:
-        """B with `B'B = Q`, one row for each positive eigenvalue."""
+        """The root B of Q, `B'B = Q`, with one row for each positive eigenvalue."""
         e, V = self._factors
         return np.sqrt(e)[:, None] * V.T
 
@@ -119,7 +121,7 @@ class Quadratic(ProximalPenalty):
         return 2.0 * (V @ (e * (V.T @ w)))
 
     def norms(self) -> tuple[float, float, float] | None:
-        """Return (0, c, 0) if Q is c times the identity, else None."""
+        """Return (0, c, 0), the factors of the norms, if Q is c times the identity; else None."""
         if isinstance(self.Q, MatrixNode):
             return None
         c = float(self.Q[0, 0])
@@ -138,7 +140,7 @@ class Quadratic(ProximalPenalty):
 
 
 def evaluated(penalty: Penalty, data: Data) -> Penalty:
-    """Return a penalty with arrays in place of the covariances of its quadratic forms.
+    """Return the penalty with every covariance in a `Quadratic` evaluated to an array on the data.
 
     A sum of covariances becomes a sum of penalties, whose factors keep their parameters.
     """

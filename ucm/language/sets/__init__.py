@@ -1,4 +1,4 @@
-"""Uncertainty sets in feature space, one file each, and their algebra."""
+"""Uncertainty sets in feature space, and the operators between them."""
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_loss, problem_latex
 from ucm.language.sets import algebra

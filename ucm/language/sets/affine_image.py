@@ -1,4 +1,4 @@
-"""Affine images of domains, `{c + A q : q in D}`: how they lower and are checked; points and images.
+"""Affine images of domains, `{c + A q : q in D}`: their lowering and checks; `Point`, `AffineImage`.
 
 An intersection `D1 & D2` has no projection of its own. It becomes one block per operand, coupled to
 be equal; the first block carries the image.
@@ -40,13 +40,15 @@ _ROUNDING = 1e-14  # of an inner product
 
 
 def subpaths(splits: Splits, name: str) -> dict[Path, Vec]:
-    """Return the splits of the nodes under the field `name`, their paths without it."""
+    """Return the splits whose path starts with the field `name`, with that field removed."""
     return {path[1:]: split for path, split in splits.items() if path and path[0] == name}
 
 
 def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Coupling, ...]:
-    """Return the couplings of an operand in the numbering of its parent: under the field `name`, its blocks
-    `shift` places later."""
+    """Return the couplings of an operand, renumbered for the blocks and paths of its parent.
+
+    The operand is the field `name`, and its blocks stand `shift` places later.
+    """
     return tuple(
         Coupling((name, *c.path), tuple((k + shift, B) for k, B in c.terms), c.offset) for c in couplings
     )
@@ -54,7 +56,7 @@ def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple
 
 @dataclass(frozen=True)
 class CoefficientSpace:
-    """The coefficients of an image: those of `domain`, or distributions over samples in it.
+    """The space of the coefficients q of an image: a domain, bound to samples where q weighs samples.
 
     Attributes
     ----------
@@ -71,7 +73,7 @@ class CoefficientSpace:
 
     @functools.cached_property
     def pieces(self) -> list[BoundDomain]:
-        """The intersected domains, those on the simplex first."""
+        """The domains whose intersection is the space; over samples, those on the simplex first."""
         declared = _operands(self.domain)
         if self.bound is None:
             return [*declared]
@@ -80,8 +82,10 @@ class CoefficientSpace:
         return on_simplex + [D for D in domains if not D.on_simplex]
 
     def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
-        """Return one block for each piece, the first with the image, and the couplings that make them
-        equal."""
+        """Return one block for each piece, and the couplings by which all blocks are equal.
+
+        Only the first block carries the image.
+        """
         weight = 0.0 if self.samples is None else 1.0
         classes = None if self.bound is None else self.bound.classes
         first, *coupled = self.pieces
@@ -95,13 +99,13 @@ class CoefficientSpace:
         return blocks, meets
 
     def violation(self, q: Vec) -> float:
-        """Return the largest violation of a domain by q."""
+        """Return the largest violation of the intersected domains by q."""
         return max(d.violation(q) for d in self.pieces)
 
     def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """Return an upper bound of `max <g, q>`; a maximiser unless there is an intersection.
+        """Return `max <g, q>` and a maximiser; for an intersection an upper bound and None.
 
-        For any shares s_k of the pieces D_k but the first, some of them 0:
+        For any vectors s_k, one for each piece D_k but the first, some of them 0:
         `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
         """
         first, *coupled = self.pieces
@@ -118,12 +122,15 @@ class CoefficientSpace:
         return min(bounds), None
 
     def infeasibility_reason(self) -> str | None:
-        """Return why no weights exist; None also if only a solver can tell."""
+        """Return why one of the intersected domains is empty, else None.
+
+        None also if all have points and only their intersection is empty.
+        """
         reasons = (d.infeasibility_reason(self.dim) for d in self.pieces)
         return next((why for why in reasons if why is not None), None)
 
     def cvxpy(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
-        """Return CVXPY constraints, from the declared domains."""
+        """Return the CVXPY constraints on q from the declared domains."""
         constraints = []
         for D in _operands(self.domain):
             size = D.size()
@@ -136,29 +143,32 @@ class CoefficientSpace:
 
 
 def _operands(domain: Domain) -> list[Domain]:
-    """Return the domains of an intersection, in order."""
+    """Return the operands of nested intersections, in order; any other domain alone."""
     if isinstance(domain, DomainIntersection):
         return _operands(domain.left) + _operands(domain.right)
     return [domain]
 
 
 class DomainImage(UncertaintySet):
-    """An affine image of a domain, `{c + A q : q in D}`. A subclass states c, A and D."""
+    """The base class of affine images of a domain, `{c + A q : q in D}`.
+
+    A subclass states c, A and D.
+    """
 
     @abstractmethod
     def declared(self) -> tuple[VectorNode, Domain]:
-        """Return c and D."""
+        """Return the vector c and the domain D as declared."""
 
     @abstractmethod
     def map(self, data: Data) -> LinearMap:
-        """Return A."""
+        """Return the linear map A of the image, over bound samples."""
 
     def space(self, data: Data) -> CoefficientSpace:
-        """Return D over bound samples."""
+        """Return the coefficient space: D over bound samples."""
         return CoefficientSpace(self.declared()[1], self.map(data).shape[1])
 
     def bound_space(self, data: Data) -> CoefficientSpace:
-        """Return `space(data)`, computed once."""
+        """Return `space(data)`, cached in the data."""
         return data.once(("space", self), lambda: self.space(data))
 
     def infeasibility_reason(self, data: Data) -> str | None:
@@ -166,12 +176,12 @@ class DomainImage(UncertaintySet):
         return None if why is None else f"{self!r}: {why}"
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        """Return the vector c and A."""
+        """Return the vector c and the linear map A of the image, over bound samples."""
         c, A = self.declared()[0], self.map(data)
         return np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data), A
 
     def variable(self, dim: int, scope: Scope) -> cp.Expression:
-        """Return q of this length in CVXPY."""
+        """Return the coefficients q as a CVXPY variable of length `dim`."""
         return cp.Variable(dim, name="q")
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
@@ -202,7 +212,7 @@ class DomainImage(UncertaintySet):
         return self._highest(data, d, splits)[0]
 
     def _highest(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """Return the support, and the weights of its point."""
+        """Return the support function at d, and the coefficients q of a maximiser (or None)."""
         c, A = self.image(data)
         space, g = self.bound_space(data), A.rmatvec(d)
         height, q = space.support(g, splits)
@@ -213,7 +223,7 @@ class DomainImage(UncertaintySet):
 
 
 class Point(UncertaintySet, RotationInvariant):
-    """The set `{v}` of one vector.
+    """The set `{v}` with a single vector v.
 
     Parameters
     ----------
@@ -249,7 +259,7 @@ class Point(UncertaintySet, RotationInvariant):
 
 
 def as_linear_map(M: Any, where: str = "a matrix") -> Any:
-    """Return M as a matrix, dense or sparse."""
+    """Return M as a dense or sparse matrix; refuse other shapes and empty matrices."""
     if sparse.issparse(M) and M.ndim == 2:
         return M
     if not isinstance(M, np.ndarray | list | tuple) or axes(M, where) != 2 or 0 in np.shape(M):
@@ -260,7 +270,7 @@ def as_linear_map(M: Any, where: str = "a matrix") -> Any:
 
 
 class AffineImage(DomainImage):
-    """The affine image `{center + A q : q in D}` of a domain, as an uncertainty set.
+    """The affine image `{center + A q : q in D}` of a domain D.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The operators `+ - * / @ & |` between sets, installed in `UncertaintySet`."""
+"""The operators `+ - * / @ & |` between sets, and the sum of a robust margin and a penalty."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ucm.language.terms import Penalty, ProximalPenalty, Term
 
 @operator("set")
 def as_set(x: Any, symbol: str) -> UncertaintySet:
-    """Return a set unchanged, and a vector or a statistic as a Point."""
+    """Return a set unchanged, and a vector or a vector statistic as a `Point`; refuse other objects."""
     if isinstance(x, UncertaintySet):
         return x
     if isinstance(x, VectorNode) or (isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1):
@@ -48,7 +48,7 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
 
 
 def _as_ball(term: Term) -> str:
-    """Return what to write in place of a loss or a penalty among sets."""
+    """Return the end of the error message for a loss or a penalty where a set is expected."""
     if isinstance(term, Penalty):
         return f"; a penalty stands beside a loss, or beside a robust margin, RobustMargin(U) + {term!r}"
     return "; a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: loss.to_set(radius)"
@@ -56,7 +56,9 @@ def _as_ball(term: Term) -> str:
 
 @operator("margin +")
 def penalised(a: Any, b: Any) -> RobustMargin:
-    """A robust margin and a penalty `R(w) = max over x in B of -w'x`: the robust margin of `U + B`.
+    """Return `RobustMargin(U) + R` as the robust margin of `U + B`, R the support function of B.
+
+    B is symmetric: `R(w) = max over x in B of -w'x`.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def penalised(a: Any, b: Any) -> RobustMargin:
 
 
 def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
-    """Return sets whose support functions add up to c times the penalty, where `||w||_p = 1`."""
+    """Return sets whose support functions sum to c times the penalty on `||w||_p = 1`."""
     if isinstance(penalty, PenaltySum):
         return [ball for R in penalty.terms for ball in _balls(R, c, p)]
     if isinstance(penalty, ScaledPenalty):
@@ -103,14 +105,14 @@ def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
 
 
 def _added(*sets: UncertaintySet) -> UncertaintySet:
-    """Return the Minkowski sum of the sets, combinations among them taken apart."""
+    """Return the Minkowski sum of the sets, with nested sums flattened."""
     parts = [U.parts if isinstance(U, LinearCombination) else ((1.0, U),) for U in sets]
     return sets[0] if len(sets) == 1 else LinearCombination(sum(parts, ()))
 
 
 @operator("+")
 def add(a: Any, b: Any) -> UncertaintySet:
-    """Return `{x + y : x in A, y in B}`; the number 0 is the origin."""
+    """Return the Minkowski sum `{x + y : x in A, y in B}`; adding the number 0 changes nothing."""
     if is_zero(a) or is_zero(b):
         return as_set(b if is_zero(a) else a, "+")
     return _added(as_set(a, "+"), as_set(b, "+"))
@@ -118,13 +120,13 @@ def add(a: Any, b: Any) -> UncertaintySet:
 
 @operator("-")
 def subtract(a: Any, b: Any) -> UncertaintySet:
-    """Return `{x - y : x in A, y in B}`."""
+    """Return the Minkowski sum of A and -B, `{x - y : x in A, y in B}`."""
     return _added(as_set(a, "-"), scale(-1.0, as_set(b, "-")))
 
 
 @operator("*")
 def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
-    """Return `{c x : x in A}`; constant factors are folded into one."""
+    """Return the multiple `{c x : x in A}` of a set; numeric factors of a multiple are multiplied."""
     factor = as_factor(c)
     if factor is None:
         reason = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
@@ -140,7 +142,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
 
 @operator("/")
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
-    """Return `{x / c : x in A}`."""
+    """Return the set divided by a number, `{x / c : x in A}`."""
     number = as_factor(divisor)
     if number is None:
         raise CompositionError(
@@ -155,7 +157,7 @@ def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
 
 @operator("@")
 def transform(M: Any, a: Any) -> UncertaintySet:
-    """Return `{M x : x in A}`."""
+    """Return the linear image `{M x : x in A}` of a set."""
     if isinstance(M, Node) or not (isinstance(M, np.ndarray | list | tuple) or sparse.issparse(M)):
         raise CompositionError(
             f"{brief(M)} @ {brief(a)}: `@` takes a matrix on its left and a set on its right; write M @ U"
@@ -165,11 +167,11 @@ def transform(M: Any, a: Any) -> UncertaintySet:
 
 @operator("&")
 def intersect(a: Any, b: Any) -> Intersection:
-    """Return `A & B`."""
+    """Return the intersection `A & B` of two sets."""
     return Intersection(as_set(a, "&"), as_set(b, "&"))
 
 
 @operator("|")
 def unite(a: Any, b: Any) -> ConvexUnion:
-    """Return the closed convex hull of A and B."""
+    """Return the closed convex hull of the union of A and B."""
     return ConvexUnion(a, b)

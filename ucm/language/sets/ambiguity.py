@@ -1,4 +1,4 @@
-"""Ambiguity sets by name: the worst case over distributions near the samples, as lines of the language.
+"""Ambiguity sets by name: means of distributions near the empirical one, composed of other sets.
 
 For a loss that is minus the margin, the worst mean over distributions Q near the empirical one P is the
 support function of a set of means of Q: each constructor here returns that set for one kind of samples, made
@@ -24,7 +24,7 @@ from ucm.language.statistics.samples import SampleNode
 
 
 def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
-    """Conditional value at risk: the means of all Q with density `dQ/dP <= 1/beta`, the worst fraction beta.
+    """The conditional value-at-risk (CVaR) set: the means of all Q on the samples with `dQ/dP <= 1/beta`.
 
         {sum_i q_i x_i : q in the simplex, N q_i <= 1/beta}
 
@@ -59,7 +59,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
 
 
 def ChiSquare(samples: SampleNode, rho: Scalar | None = None, level: Scalar | None = None) -> UncertaintySet:
-    """The chi-square ambiguity set: the means of all Q with `chi^2(Q, P) <= rho`.
+    """The chi-square ambiguity set: the means of all Q on the samples with `chi^2(Q, P) <= rho`.
 
         {sum_i q_i x_i : q in the simplex, (1/N) sum_i (N q_i - 1)^2 <= rho}
 
@@ -107,7 +107,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
         {sum_i q_i x_i : q in the simplex, (1/2) sum_i |q_i - 1/N| <= d}
 
     Over one class it is `d * Hull(S) + (1 - d) * CVaR(S, 1 - d)`: a part d of the mass goes to the worst
-    sample, the rest to the worst part 1 - d.
+    sample, and 1 - d to the worst fraction 1 - d of the samples.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
 
 
 def SpectralRisk(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
-    """A spectral risk: the sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
+    """The spectral-risk set: the Minkowski sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
 
     Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
     step function that does not fall.
@@ -191,7 +191,7 @@ def Wasserstein(
     beta: Scalar = 1.0,
     norm: float = 2.0,
 ) -> UncertaintySet:
-    """The Wasserstein ambiguity set: the tail means of all Q within a transport distance eps of the samples.
+    """The Wasserstein set: the beta-tail means of all Q within Wasserstein distance eps of the samples.
 
         order 1:    CVaR(S, beta) + Ball(0, eps / beta, p=norm)
         order inf:  CVaR(S, beta) + Ball(0, eps, p=norm)
@@ -241,7 +241,9 @@ def Wasserstein(
 
 
 def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
-    """The Gelbrich ambiguity set: all distributions with moments within eps of those of the samples.
+    """The Gelbrich ambiguity set: the hull of kappa-ellipsoids of all moments near those of the samples.
+
+    Near moments lie within Gelbrich distance eps:
 
         Ellipsoid(S.mean, S.cov, kappa) + Ball(0, eps sqrt(1 + kappa^2))
 
@@ -290,7 +292,7 @@ def _samples(name: str, samples: object) -> None:
 
 
 def _number(name: str, field: str, x: Any, low: float, high: float, interval: str) -> Scalar:
-    """Return a scalar with its range, which `with_params` checks too."""
+    """Return a scalar that must lie in the interval, also for later values of its parameters."""
     but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
     return within(x, low, high, but, f"{name}: {field}", f"must lie in {interval}")
 

@@ -1,4 +1,4 @@
-"""Minkowski combinations of sets: sums, multiples, linear images."""
+"""Minkowski combinations of sets: sums, multiples and linear images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ucm.language.sets.affine_image import reindexed, subpaths
 
 
 class Combination(UncertaintySet):
-    """The sum `{sum_k L_k x_k : x_k in U_k}` of images of sets, the L_k numbers or matrices.
+    """The base class of Minkowski sums `{sum_k L_k x_k : x_k in U_k}`, the L_k numbers or matrices.
 
     The terms determine the lowering, the support function `sum_k sigma_k(L_k' d)` and the CVXPY form. A
     subclass of an extension also has the midpoint bias and the normal in the features.
@@ -38,7 +38,7 @@ class Combination(UncertaintySet):
 
     @abstractmethod
     def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
-        """Return the pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
+        """Return the terms of the sum as pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
 
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
@@ -154,7 +154,7 @@ class LinearCombination(Combination):
 
 
 def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
-    """Yield the Minkowski summands, each with the number in front of it, nan under a matrix."""
+    """Yield every Minkowski summand with its numeric factor, nan where a matrix multiplies it."""
     if isinstance(U, Combination):
         for V, L in U.terms():
             yield from summands(V, factor * value(L) if is_number(L) else math.nan)
@@ -163,12 +163,12 @@ def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[Uncertain
 
 
 def is_number(L: Any) -> bool:
-    """True if an L_k is a number or a `Param`, not a matrix."""
+    """True if L is a number, a `Param` or an expression of parameters, and not a matrix."""
     return type(L) is float or isinstance(L, Real | Expression)  # nearly always a float
 
 
 def times(L: Any, x: Any) -> Any:
-    """Return `L x` for a number, a `Param` or a matrix L."""
+    """Return the product `L x` for a number, a `Param` or a matrix L."""
     if not is_number(L):
         return L @ x
     c = value(L)
@@ -176,7 +176,7 @@ def times(L: Any, x: Any) -> Any:
 
 
 def _moved(L: Any, b: Block) -> Block:
-    """Return the block of L U for a block of U."""
+    """Return the block of the image `L U` that corresponds to a block of U."""
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)

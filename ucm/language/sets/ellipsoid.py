@@ -1,4 +1,4 @@
-"""Balls and ellipsoids, `{c + A u : ||u||_p <= radius}`, above all those of class means and covariances."""
+"""Balls and ellipsoids, `{c + A u : ||u||_p <= radius}`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from ucm.language.statistics.affine import (
 
 
 class _BallImage(DomainImage):
-    """The image `{c + A u : ||u||_p <= radius}` of a ball; a subclass has fields `center` and `radius`."""
+    """The base class of affine images of a ball, `{c + A u : ||u||_p <= radius}`.
+
+    A subclass has the fields `center` and `radius`.
+    """
 
     p = 2.0
 
@@ -53,7 +56,7 @@ class _BallImage(DomainImage):
 
 
 class Ball(_BallImage):
-    """The ball `{c + u : ||u||_p <= radius}`.
+    """The p-norm ball `{c + u : ||u||_p <= radius}` in feature space.
 
     Parameters
     ----------
@@ -97,7 +100,7 @@ class Ball(_BallImage):
 
 
 class Ellipsoid(_BallImage, RotationInvariant):
-    """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
+    """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}` in feature space.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ class Ellipsoid(_BallImage, RotationInvariant):
         return self._height(data, d)[0]
 
     def _height(self, data: Data, d: Vec) -> tuple[float, list[Vec]]:
-        """Return the support, and F_k' d."""
+        """Return the support function at d, and the products `F_k' d` with the factors of the shape."""
         parts = [F.rmatvec(d) for F in self.shape.factors(data)]
         reach = self._domain.size().number * _length(parts)
         return float(self.center.evaluate(data) @ d) + reach, parts
@@ -163,12 +166,15 @@ class Ellipsoid(_BallImage, RotationInvariant):
 
 
 def _length(parts: list[Vec]) -> float:
-    """Return the length of a vector in parts; BLAS threads would wait for each other."""
+    """Return the 2-norm of the concatenated parts.
+
+    Without BLAS, whose threads would wait for each other.
+    """
     return float(np.sqrt(sum(np.einsum("i,i->", p, p) for p in parts)))
 
 
 def _root(F: LinearMap) -> Any:
-    """Return a matrix G with G G' = F F', no wider than it needs to be: F itself, or from its QR."""
+    """Return a matrix G with `G G' = F F'` and no more columns than rows: F itself, or R' of a QR of F'."""
     if F.shape[1] <= F.shape[0]:
         return F.matrix()
     M = F.matrix()

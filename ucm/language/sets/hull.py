@@ -1,4 +1,4 @@
-"""Convex hulls of samples, their weights confined to a domain."""
+"""Convex hulls of samples, with weights in a domain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 
 def _samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
-    """Return samples unchanged, and an array as `Points`."""
+    """Return samples unchanged, and an array as `Points`; refuse other objects."""
     if isinstance(given, np.ndarray | list) or sparse.issparse(given):
         return Points(given)
     if not isinstance(given, SampleNode):
@@ -31,7 +31,7 @@ def _samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
 
 
 class Hull(DomainImage, RotationInvariant):
-    """The convex hull of samples, `{sum_i q_i x_i : q in the simplex, q in weights}`.
+    """The convex hull of samples with weights q in a domain, `{sum_i q_i x_i : q in the simplex and domain}`.
 
     Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a
     distribution over all samples with mass 1/2 on each class (Ito, Takeda and Toh 2015, section 5.1).
@@ -75,12 +75,12 @@ class Hull(DomainImage, RotationInvariant):
         return self.samples.map(data)
 
     def space(self, data: Data) -> CoefficientSpace:
-        """Return the weights of this hull over bound samples."""
+        """Return the space of the weights q over bound samples."""
         bound = self.samples.bound(data)
         return CoefficientSpace(self.declared()[1], bound.dim, bound, self.samples.rows(data))
 
     def variable(self, dim: int, scope: Scope) -> cp.Expression:
-        """Return q, of a variable with entries near 1 if the scope scales variables."""
+        """Return the weights q in CVXPY: a variable, divided by `dim` if the scope scales variables."""
         name = f"q_{self.samples.tag}"
         if not scope.scaled:
             return cp.Variable(dim, name=name)
@@ -112,7 +112,8 @@ def ReducedHull(
     eta : float or Param in [1/m_o, inf)
         The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
-        In place of it: the share of all m samples that the weights are spread over at least.
+        In place of eta: a lower bound of the fraction of all m samples whose weights are not 0, in the hulls
+        of both classes together.
 
     Raises
     ------

@@ -25,7 +25,7 @@ _INACCURATE = 1e-2  # the largest violation of an inaccurate answer; a larger on
 
 
 class Intersection(UncertaintySet, RotationInvariant):
-    """The intersection `A & B`.
+    """The intersection of two sets, written `A & B`.
 
     It lowers to the blocks of both operands, of which only A's carry the image, and the coupling
     `c_A + sum A_k q_k = c_B + sum B_k p_k`.

@@ -96,7 +96,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return None
 
     def _lowered(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
-        """Return the lowered operands, and the convex combination of their blocks."""
+        """Return the lowered operands and the convex combination of their domains, cached in the data."""
         return data.once(("union", self), lambda: self._lower_operands(data))
 
     def _lower_operands(self, data: Data) -> tuple[list[LoweredSet], ConvexCombination]:
@@ -113,7 +113,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return images, convex_combination(operands)
 
     def combination(self, data: Data) -> ConvexCombination:
-        """Return the domain of the block of the union: all operands and their shares."""
+        """Return the domain of the single block of the union: the convex combination of all operands."""
         return self._lowered(data)[1]
 
     def lower(self, data: Data) -> LoweredSet:
@@ -123,7 +123,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         maps: list[LinearMap] = [b.map for b in blocks]
         pairs = zip(images, domain.operands, strict=True)
         centers = [image.center / o.unit for image, o in pairs if o.unit]
-        if centers:  # the shares stand behind the parameters
+        if centers:  # the coefficients t_g stand behind the parameters of the operands
             maps.append(MatrixMap(np.column_stack(centers)))
         parts = zip((p.where for o in domain.operands for p in o.parts), blocks, strict=True)
         block = Block(
@@ -135,7 +135,7 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return LoweredSet(np.zeros(n), (block,), tuple(meets))
 
     def _coupled(self, g: int, c: Coupling, domain: ConvexCombination) -> Coupling:
-        """Return `offset + sum_j B_j q_j = 0` of the operand g, times its share."""
+        """Return the coupling `offset + sum_j B_j q_j = 0` of the operand g, multiplied by t_g."""
         terms, height = dict(c.terms), c.offset.size
         maps: list[LinearMap] = []
         for k, o in enumerate(domain.operands):
@@ -191,8 +191,10 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
 
 
 def _bounded(U: UncertaintySet, data: Data, image: LoweredSet) -> bool:
-    """True if the domains of U, or else U, are bounded along a random direction and against it: no direction
-    of recession is orthogonal to a random one."""
+    """True if all domains of U, or U itself, have finite support in a random direction and its opposite.
+
+    No direction of recession is orthogonal to a random direction.
+    """
 
     def both_ways(n: int) -> Iterator[Vec]:
         d = np.random.default_rng(0).standard_normal(n)
