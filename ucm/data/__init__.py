@@ -1,4 +1,4 @@
-"""Samples as they are worked with: bound data, linear maps, kernels, files."""
+"""Sample data: bound samples, row sources, linear maps, kernels and data sets."""
 
 import lazy_loader as _lazy
 

@@ -1,4 +1,4 @@
-"""Row sources over arrays, CSR matrices, memory maps and their files, datasets of HDF5 and Zarr."""
+"""Row sources over arrays, CSR matrices and memory maps, and over NumPy, HDF5 and Zarr files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.errors import DataError, MissingExtraError, brief
 
 _MANY = 1 << 20  # labels at a time
-_IN_MEMORY = 4  # times larger are blocks in memory: threads wait for each other between blocks
+_IN_MEMORY = 4  # factor of the block size for arrays in memory: threads wait for each other between blocks
 
 
 def opened(path: Path, read: Callable[[], Any]) -> Any:
-    """Call `read()`; an error of the library of a file format becomes a `DataError`."""
+    """Return `read()`, with every error of a file-format library raised as `DataError`."""
     try:
         return read()
     except (DataError, MissingExtraError):
@@ -35,7 +35,7 @@ def opened(path: Path, read: Callable[[], Any]) -> Any:
 
 
 def library(name: str, part: str | None = None) -> Any:
-    """Import a module of an optional dependency, with one of its parts."""
+    """Import and return an optional module, after importing its submodule `part`, if given."""
     try:
         module = import_module(name)
         if part is not None:
@@ -51,7 +51,7 @@ Signature = tuple[int, int, int]
 
 
 def signature_of(path: Path) -> Signature:
-    """Return the number of files, their bytes, and the sum of the times of their last changes."""
+    """Return the signature of a file or folder: number of paths, total bytes, sum of modification times."""
     try:
         parts = [p.stat() for p in path.rglob("*")] if path.is_dir() else [path.stat()]
     except OSError as error:
@@ -61,7 +61,7 @@ def signature_of(path: Path) -> Signature:
 
 
 def _signatures(X: Any) -> dict[Path, Signature]:
-    """Return the signature of the file of a memory map or HDF5 dataset, or of the folder of a Zarr array."""
+    """Return {path: signature} of the file or folder that backs an array; {} for an array in memory."""
     owner, path = library_of(X), None
     if isinstance(X, np.memmap):
         X.flush()  # a later write of the map would change the time of the file
@@ -76,9 +76,9 @@ def _signatures(X: Any) -> dict[Path, Signature]:
 
 
 def _by_reads(X: Any) -> Any:
-    """Return a reader of the file of a whole memory map, another array unchanged.
+    """Return a `_MappedFile` for a contiguous memory map that is no view, any other array unchanged.
 
-    Access to a map whose file has shrunk ends the process, and the pages of a map count as its memory.
+    Access to a memory map of a truncated file kills the process, and its pages count as process memory.
     """
     maps_file = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
     ordered = maps_file and (X.flags.c_contiguous or X.flags.f_contiguous)
@@ -86,14 +86,14 @@ def _by_reads(X: Any) -> Any:
 
 
 class _MappedFile:
-    """The file of a memory map, read by slices of rows."""
+    """A reader of row slices from the file of a memory map."""
 
     def __init__(self, X: np.memmap) -> None:
         self.path, self.offset, self.by_rows = Path(str(X.filename)), X.offset, X.flags.c_contiguous
         self.shape, self.dtype = X.shape, X.dtype
 
     def _read(self, first: int, count: int) -> np.ndarray:
-        """Return entries in the order of the file."""
+        """Return `count` consecutive entries of the file, starting at entry `first`."""
         start = self.offset + first * self.dtype.itemsize
         entries = np.fromfile(self.path, self.dtype, count, offset=start)
         if entries.size < count:
@@ -113,11 +113,11 @@ class _MappedFile:
 
 
 class FileRows(BlockSource):
-    """Rows of files that are checked for changes before and after every pass.
+    """Base class of row sources whose files are checked for changes before and after every pass.
 
     Attributes
     ----------
-    signatures : of the files and folders, when they were opened
+    signatures : by path, the signature of each file or folder at opening
     """
 
     signatures: Mapping[Path, Signature] = MappingProxyType({})
@@ -132,7 +132,7 @@ class FileRows(BlockSource):
 
 
 class ArrayRows(FileRows):
-    """Rows that are read by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
+    """Row source over an array that supports row slices: NumPy, CSR, memory map, HDF5 or Zarr."""
 
     def __init__(self, X: Any, beside: RowColumns, block: int | None) -> None:
         self.signatures = {k: v for part in (X, *beside) for k, v in _signatures(part).items()}
@@ -195,7 +195,7 @@ def of_arrays(X: Any, beside: RowColumns, block: int | None) -> ArrayRows:
 
 
 def _read_labels(name: str, values: Any) -> Any:
-    """Return labels, weights or groups; for a path, the array in the .npy file."""
+    """Return labels, weights or groups unchanged, or for a path the array in the .npy file."""
     if not isinstance(values, str | Path):
         return values
     word, noun = SAID[name]
@@ -209,7 +209,7 @@ def _read_labels(name: str, values: Any) -> Any:
 
 
 def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None) -> ArrayRows:
-    """Open a file of NumPy, HDF5 or Zarr."""
+    """Open a NumPy, HDF5 or Zarr file as a row source."""
     if kind == "numpy":
         return of_arrays(opened(path, lambda: np.load(path, mmap_mode="r")), y, block)
     stored = library("h5py" if kind == "hdf5" else kind)

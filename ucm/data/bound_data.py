@@ -1,4 +1,4 @@
-"""Bound samples: validated X and y, the classes, their statistics, the feature space."""
+"""`Data`: validated samples and labels, with weights, statistics by class and the feature space."""
 
 from __future__ import annotations
 
@@ -41,37 +41,39 @@ from ucm.errors import DataError, SolverError, UCMError
 T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SMALL = 20_000  # entries, below which a product takes less time than comparing vectors
-_SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
+_SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 0 or inf
 
 
 class Space:
-    """R^n, with the inner product, norms and dual vectors of its vectors.
+    """The Euclidean space R^n, with its inner product, q-norms and dual vectors.
 
     Attributes
     ----------
-    resolution : norms below this part of what they are sums of are rounding
+    resolution : relative size, to the summands of a vector, below which its norm is rounding error
     """
 
     resolution: ClassVar[float] = 1e-9
 
     def inner(self, w: Vec, x: Vec) -> float:
-        """Return `<w, x>` of a dual vector and a vector."""
+        """Return the inner product `<w, x>` of a dual vector w and a vector x."""
         return float(w @ x)
 
     def norm(self, x: Vec, q: float = 2.0) -> float:
-        """Return `||x||_q`, safe against overflow and underflow."""
+        """Return `||x||_q` without overflow or underflow in the powers of entries."""
         if q == 2.0 and x.size:
             return float(_NRM2(x))
         top = float(np.abs(x).max(initial=0.0))
         return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
 
     def size(self, x: Vec) -> float:
-        """Return `||x||_2`, or an upper bound that takes less work."""
+        """Return `||x||_2`, or in a subclass a cheaper upper bound of the norm."""
         return self.norm(x)
 
     def direction(self, w: Vec, p: float) -> Vec | None:
-        """Return `w / ||w||_p`, or w if its norm is 1 to rounding; None for 0, or if the length is
-        not known."""
+        """Return `w / ||w||_p`; None if the norm is 0 or unknown.
+
+        If the norm is 1 to rounding, w itself is returned.
+        """
         if p == 2.0 and abs(self.norm(w) - 1.0) <= 5e-15:
             return w
         length = self.norm(w, p)
@@ -80,7 +82,9 @@ class Space:
         return w if abs(length - 1.0) <= 1e-14 else w / length
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
-        """Return the w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
+        """Return w with ||w||_p = 1 and <w, x> = ||x||_q, where 1/p + 1/q = 1; return 0 for x = 0.
+
+        The vector is not unique for q in {1, inf}.
 
         For 1 < q < inf it is `sign(x) |x|^(q-1) / ||x||_q^(q-1)`.
         """
@@ -98,7 +102,7 @@ class Space:
 
 
 def refuse_squares(scale: float, statistic: str) -> None:
-    """Raise `DataError` if squares of entries up to `scale` are not finite, positive doubles."""
+    """Raise `DataError` unless 1e-152 < `scale` < 1e152, where squares neither over- nor underflow."""
     if not _SQUARABLE < scale < 1.0 / _SQUARABLE:
         raise DataError(
             f"X: expected entries whose squares are numbers, as {statistic} need them, got entries up to "
@@ -107,7 +111,7 @@ def refuse_squares(scale: float, statistic: str) -> None:
 
 
 class GramSpace(Space):
-    """Coefficients over samples: the vector c is `sum c_i phi(x_i)`, a dual vector its scores.
+    """The feature space of a kernel: coefficients c stand for `sum_i c_i phi(x_i)`, scores for dual vectors.
 
     `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
     Euclidean norm of the feature space has a meaning.
@@ -120,11 +124,11 @@ class GramSpace(Space):
 
     @property
     def scale(self) -> float:
-        """The largest norm of a sample."""
+        """The largest feature-space norm `||phi(x_i)||` of a sample; 1 if all norms are 0."""
         return math.sqrt(max(float(self.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
 
     def scores(self, c: Vec) -> Vec:
-        """Return `K c`, the scores of the samples."""
+        """Return `K c`, the inner products of `sum_i c_i phi(x_i)` with the samples."""
         return self.gram.times(c)
 
     def norm(self, x: Vec, q: float = 2.0) -> float:
@@ -133,7 +137,7 @@ class GramSpace(Space):
         return math.sqrt(max(square, 0.0))
 
     def size(self, x: Vec) -> float:
-        """Return `sum |x_i| ||phi(x_i)||`."""
+        """Return `sum_i |x_i| ||phi(x_i)||`, an upper bound of the norm of x."""
         return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
@@ -144,12 +148,12 @@ class GramSpace(Space):
 
 
 def _once(method: Callable[..., T]) -> Callable[..., T]:
-    """Compute a statistic of `Data` once for each kind and group of samples."""
+    """Decorate a method of `Data` to cache its result for each kind and group."""
 
     @functools.wraps(method)
     def cached(self: Data, kind: str, group: Any = None) -> T:
         key, cache = (method.__name__, kind, group), self._cache
-        if key not in cache:  # of two threads the first: all share one
+        if key not in cache:  # if two threads compute it, both use the first result
             cache.setdefault(key, method(self, kind, group))
         return cache[key]
 
@@ -157,7 +161,7 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
 
 
 class Data:
-    """m samples of two classes.
+    """Bound samples of two classes, with cached statistics by kind and group.
 
     Attributes
     ----------
@@ -170,12 +174,12 @@ class Data:
     approx : None, or the approximate kernel features that X holds
     seal : the checksum of the given samples
     groups : the group of every sample, or None
-    source, counts : of rows that are read block by block, where they are, and the weights of class +1 and
-        class -1; then X holds the means, or a sample of the rows
-    moments : None, or the moments by kind and group, where only these are known of the samples
+    source, counts : for rows that are read block by block, the row source, and the total weights of class +1
+        and class -1; then X holds the means, or a sample of the rows
+    moments : the moments by kind and group, if they are given in place of the samples; else None
 
-    The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
-    group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...
+    Methods such as `rows(kind, group)`, `samples(kind, group)` and `mean(kind, group)` are of the samples of
+    one kind, `pos`, `neg` or `signed` (all samples, each times its label), and of one group, if given.
     """
 
     def __init__(
@@ -210,12 +214,14 @@ class Data:
         return as_double(self.table)
 
     def with_coordinates(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
-        """Return the samples in other coordinates."""
+        """Return new `Data` with coordinates X and the same labels, weights and groups."""
         return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 
     def in_gram_space(self, gram: Gram) -> Data:
-        """Return the samples as unit vectors of coefficients, with the inner product of a kernel: no
-        coordinates, and no more of the Gram matrix than a solver asks for."""
+        """Return the samples as unit vectors e_i of `GramSpace`, with the inner product of the kernel.
+
+        No coordinates are computed, and only the entries of the Gram matrix that a solver requests.
+        """
         unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
             ("rows", gram),
@@ -224,25 +230,27 @@ class Data:
 
     @functools.cached_property
     def in_coordinates(self) -> Data:
-        """The samples in coordinates of the feature space, if `X` holds coefficients."""
+        """The samples in feature-space coordinates if `space` is a `GramSpace`, else this `Data`."""
         if self.gram is None or not isinstance(self.space, GramSpace):
             return self
         return self.in_feature_space(self.gram)
 
     def in_feature_space(self, gram: Gram) -> Data:
-        """Return the samples in the feature space of a kernel: in an orthonormal basis of their span,
-        so that inner products, norms, means and covariances are those of the feature space."""
+        """Return the samples in an orthonormal basis of their span in the feature space of a kernel.
+
+        Inner products, norms, means and covariances are those of the feature space.
+        """
         return self.once(("features", gram), lambda: self.with_coordinates(gram.factor(), gram))
 
     def in_features(self, features: KernelFeatures) -> Data:
-        """Return the samples as features that approximate a kernel."""
+        """Return the samples mapped to approximate kernel features."""
         data = self.with_coordinates(features.transform(self.X))
         data.approx = features
         return data
 
     @property
     def kernel(self) -> str:
-        """The name of the kernel or of its approximate features; "" without a kernel."""
+        """A description of the kernel or feature map; "" for the linear kernel, or without either."""
         if self.approx is not None:
             return repr(self.approx)
         if self.gram is not None:
@@ -251,7 +259,7 @@ class Data:
 
     @functools.cached_property
     def over_samples(self) -> Data:
-        """The samples as unit vectors: a combination of samples is the vector of its coefficients."""
+        """The samples as unit vectors e_i, so that a combination of samples is its coefficient vector."""
         if isinstance(self.space, GramSpace):
             return self
         data = self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
@@ -259,66 +267,71 @@ class Data:
         return data
 
     def from_orthonormal(self, n: int) -> LinearMap:
-        """Return the map of n orthonormal coordinates to those of the samples: the identity, and where the
-        samples are unit vectors the coefficients of a point over them."""
+        """Return the map from n orthonormal coordinates to the coordinates of the samples.
+
+        The map is the identity, or, where the samples are unit vectors, gives the coefficients of a point
+        over the samples.
+        """
         if self.factor is None or self.gram is None:
             return IdentityMap(n)
         return MatrixMap(self.gram.combination(self.factor, np.eye(self.factor.shape[1])))
 
     @functools.cached_property
     def by_spectrum(self) -> Data:
-        """The samples in other coordinates of the feature space, from the eigenvalues of the
-        Gram matrix: for references, which compute in their own way."""
+        """The samples as rows of the symmetric root of the Gram matrix, for independent reference solutions.
+
+        Without a Gram matrix, this `Data`.
+        """
         if self.gram is None:
             return self
         return self.with_coordinates(self.gram.spectral(), self.gram)
 
     @functools.cached_property
     def factors(self) -> Vec:
-        """The weight of each sample times the weight of its class, (m,)."""
+        """The effective weight of each sample, (m,): its sample weight times the factor of its class."""
         factors = np.where(self.y > 0.0, *self.weighing.classes)
         return factors if self.weighing.samples is None else factors * self.weighing.samples
 
     @property
     def weights(self) -> Vec | None:
-        """The `factors`; None if all are 1."""
+        """The effective weights `factors`, (m,); None if every weight is 1."""
         return None if self.weighing.is_uniform else self.factors
 
     @property
     def given(self) -> int:
-        """The number of samples, with samples of weight 0."""
+        """The number of input samples, including samples of weight 0."""
         return self.m if self.weighing.nonzero is None else self.weighing.n_input
 
     @functools.cached_property
     def total(self) -> float:
-        """The sum of the weights of the samples, m without weights."""
+        """The sum of the sample weights, without class factors; m without sample weights."""
         samples = self.weighing.samples
         return float(self.m if samples is None else samples.sum())
 
     @_once
     def copies(self, kind: str, group: Any = None) -> Vec | None:
-        """Return the weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
+        """Return the effective weights of a kind and group; None if every weight in the data is 1."""
         return None if self.weighing.is_uniform else self.factors[self.rows(kind, group)]
 
     def count(self, kind: str, group: Any = None) -> float:
-        """Return the sum of the weights of the samples of a kind."""
+        """Return the sum of the effective weights of the samples of a kind and group."""
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
     def number(self, kind: str, group: Any = None) -> float:
-        """Return the sum of the weights of the samples of a kind, without the weights of the classes."""
+        """Return the sum of the sample weights of a kind and group, without class factors."""
         rows, samples = self.rows(kind, group), self.weighing.samples
         return float(rows.size if samples is None else samples[rows].sum())
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return `make()`, computed at the first call with this key."""
+        """Return the cached result of `make()`, which is called at the first use of the key."""
         if key not in self._cache:
-            self._cache.setdefault(key, make())  # of two threads the first: all share one
+            self._cache.setdefault(key, make())  # two threads share the first result
         return self._cache[key]
 
     @_once
     def _matrix(self, kind: str, group: Any = None) -> Any:
-        """Return the samples in rows, without a copy of contiguous dense rows."""
+        """Return the samples of a kind and group in rows; a view of X for contiguous dense rows."""
         rows = self.rows(kind, group)
         together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
         if rows.size == self.m:
@@ -327,7 +340,7 @@ class Data:
 
     @_once
     def rows(self, kind: str, group: Any = None) -> NDArray[np.intp]:
-        """Return the indices of the samples of a kind.
+        """Return the indices of the samples of a kind and group.
 
         Raises
         ------
@@ -342,14 +355,14 @@ class Data:
 
     @_once
     def signs(self, kind: str, group: Any = None) -> Vec | None:
-        """Return the factors y_i of `signed`; None for one class."""
+        """Return the labels y_i of the samples for kind `signed`; None for `pos` and `neg`."""
         if kind != "signed":
             return None
         return self.y if group is None else self.y[self.rows(kind, group)]
 
     @_once
     def samples(self, kind: str, group: Any = None) -> LinearMap:
-        """Return the map `q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
+        """Return the linear map `q -> sum q_i x_i`, with y_i x_i in place of x_i for kind `signed`."""
         if isinstance(self.space, GramSpace):
             units: Any = sparse.eye_array(self.m, format="csr")
             units = units[self.rows(kind, group)]
@@ -357,13 +370,16 @@ class Data:
         return SampleMap(self._matrix(kind, group), self.signs(kind, group))
 
     def _counts(self, kind: str, group: Any) -> Vec | None:
-        """Return the weights of samples in means and covariances; None if they are equal."""
+        """Return the effective weights for means and covariances of a kind; None if known to be equal."""
         one_class = kind != "signed" and self.weighing.samples is None
         return None if one_class else self.copies(kind, group)
 
     @_once
     def mean(self, kind: str, group: Any = None) -> Vec:
-        """Return the weighted mean of the samples, (n,); exact for constant features of a dense table."""
+        """Return the weighted mean of the samples of a kind and group, (n,).
+
+        For `pos` and `neg` it is exact in the constant features of a dense table.
+        """
         if self.moments is not None:
             return self.moments[kind, group].mean
         count, counts = self.rows(kind, group).size, self._counts(kind, group)
@@ -376,7 +392,9 @@ class Data:
 
     @_once
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
-        """Return F with F F' the 1/m covariance of the samples by their weights, without forming it.
+        """Return a linear map F such that `F F'` is the weighted 1/m covariance of a kind and group.
+
+        The covariance is formed only where moments are given in place of samples.
 
         Raises
         ------
@@ -394,20 +412,26 @@ class Data:
 
     @_once
     def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
-        """Return the 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
+        """Return the weighted 1/m covariance of a kind and group, dense (n, n).
+
+        Its entries are exactly 0 for a feature that varies by rounding only.
+        """
         if self.moments is not None:
             return self.moments[kind, group].covariance
         F = self.covariance_factor(kind, group)
         return without_constant(F.weighted_gram(np.ones(F.shape[1])), self.mean(kind, group))
 
     def check_unchanged(self) -> None:
-        """Raise `DataError` if the samples were changed in place since they were bound."""
+        """Raise `DataError` if X or y has been changed in place since binding.
+
+        Without a `seal`, or within `unchecked`, nothing is checked.
+        """
         if self.seal is not None:
             self.seal.check()
 
     @contextlib.contextmanager
     def unchecked(self) -> Iterator[None]:
-        """Skip the checksum of the samples within this context."""
+        """Context in which `check_unchanged` computes no checksums."""
         if self.seal is None:
             yield
             return
@@ -419,7 +443,7 @@ class Data:
 
     @contextlib.contextmanager
     def products(self) -> Iterator[None]:
-        """Keep the products of the samples with vectors within this context."""
+        """Context in which each cached `SampleMap` reuses its last products; no effect on small X."""
         # a list at once: another thread may add to the cache
         cached = [] if self.stored < _SMALL else list(self._cache.values())
         maps = [A for A in cached if isinstance(A, SampleMap)]
@@ -433,8 +457,10 @@ class Data:
 
     @contextlib.contextmanager
     def overflow_guard(self) -> Iterator[None]:
-        """Turn errors from powers of very large or small entries into `SolverError`, and hide warnings; no
-        effect on entries of ordinary size."""
+        """Context that turns arithmetic errors of extreme entries into `SolverError`, and hides warnings.
+
+        It has no effect if `scale` is between 1e-100 and 1e100.
+        """
         if 1e-100 < self.scale < 1e100:
             yield
             return
@@ -451,19 +477,19 @@ class Data:
 
     @functools.cached_property
     def stored(self) -> int:
-        """The number of stored entries of X."""
+        """The number of stored entries of the table: all entries if dense, explicit entries if CSR."""
         return int(self.table.nnz) if sparse.issparse(self.table) else self.table.size
 
     @functools.cached_property
     def sizes(self) -> Vec:
-        """The largest absolute entry of each feature, (n,), 1 where all are zero."""
+        """The largest absolute entry of each feature, (n,); 1 for a feature whose entries are all 0."""
         top = abs(self.X).max(axis=0)
         sizes = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
         return np.where(sizes > 0.0, sizes, 1.0)
 
     @functools.cached_property
     def scale(self) -> float:
-        """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
+        """The largest absolute entry of X, or in `GramSpace` the largest sample norm; 1 if all are 0."""
         if isinstance(self.space, GramSpace):
             return self.space.scale
         if self.seal is not None and self.seal.X is self.table:
@@ -475,7 +501,7 @@ class Data:
 
 
 def known_by(moments: Mapping[str, Moments]) -> Data:
-    """Return samples of which only the moments of "pos" and "neg" are known."""
+    """Return `Data` without samples, from the moments of each kind."""
     n = next(iter(moments.values())).mean.size
     by_kind = {(kind, None): of for kind, of in moments.items()}
     return Data(np.empty((0, n)), np.empty(0), moments=by_kind)
@@ -491,7 +517,7 @@ def bind(
     *,
     square: bool = False,
 ) -> Data:
-    """Validate samples, labels, weights and groups; samples of weight 0 are left out.
+    """Validate samples, labels, weights and groups, drop samples of weight 0, and return `Data`.
 
     Parameters
     ----------
@@ -504,9 +530,9 @@ def bind(
     ------
     DataError
         NaN or inf, no samples or features, lengths that differ, labels of more or less than two classes,
-        weights that are none.
+        invalid weights or groups.
     ParameterError
-        `class_weight` is none.
+        An invalid `class_weight`.
     """
     if isinstance(X, RowSource):
         raise DataError(

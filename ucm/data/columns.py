@@ -1,4 +1,4 @@
-"""The columns of a table: features, labels, weights and groups."""
+"""The columns of a table: choice of features, labels, weights and groups."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NO_FEATURES = (
 
 
 class Features(NamedTuple):
-    """The columns of a table that are features.
+    """The choice of the feature columns of a table, by names to use or to drop.
 
     Attributes
     ----------
-    columns : their names, in order; None for all that hold no labels, weights or groups
+    columns : names of the features, in order; None for all columns without labels, weights or groups
     drop : names of columns that are no features
     """
 
@@ -32,12 +32,12 @@ class Features(NamedTuple):
 
     @classmethod
     def of(cls, columns: Any, drop: Any) -> Features:
-        """Return the features that the options `columns` and `drop` name.
+        """Return the choice of features from the options `columns` and `drop` of `open_rows`.
 
         Raises
         ------
         DataError
-            One of them is no sequence of names, or both are given.
+            An option is no sequence of names, or both options are given.
         """
         for word, names in (("columns", columns), ("drop", drop)):
             if names is not None and (isinstance(names, str | bytes) or not isinstance(names, Iterable)):
@@ -56,8 +56,10 @@ EVERY = Features()
 
 
 class RowColumns(NamedTuple):
-    """Labels, weights and groups of rows: arrays or objects that are read by slices, or names of columns of a
-    table. A number is the label of every row."""
+    """The labels, weights and groups of rows: each an array, a column name, or None.
+
+    Arrays may be any objects that are read by slices. A label that is a float is the label of every row.
+    """
 
     label: Any
     weight: Any = None
@@ -65,20 +67,20 @@ class RowColumns(NamedTuple):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The names of the columns without the labels."""
+        """The names "weight" and "group" of the fields that are given."""
         return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
 
     def column_names(self) -> dict[str, str]:
-        """Return the names of columns by field."""
+        """Return {field: column name} for the fields that name a column of a table."""
         return {field: v for field, v in self._asdict().items() if isinstance(v, str)}
 
     def columns(self, m: int) -> RowColumns:
-        """Return vectors of m entries in place of arrays; None in place of names.
+        """Return the fields as validated vectors of m entries, and None for a field that is a column name.
 
         Raises
         ------
         DataError
-            Of another length; weights that are no numbers.
+            A vector of another length; weights that are no numbers.
         """
         vectors = (np.broadcast_to(v, m) if isinstance(v, float) else v for v in self)
         return RowColumns(
@@ -89,22 +91,22 @@ class RowColumns(NamedTuple):
         )
 
     def parts(self, start: int, end: int) -> RowColumns:
-        """Return the entries of the rows from start to end."""
+        """Return the entries of each field in the half-open row range [start, end)."""
         return RowColumns(*(None if v is None else np.asarray(v[start:end]) for v in self))
 
     def at(self, start: int, end: int) -> np.ndarray:
-        """Return the entries of the rows from start to end as one array."""
+        """Return labels, weights and groups in the half-open row range [start, end) as one array."""
         return tagged(*self.parts(start, end))
 
 
 def chosen(
     kinds: Mapping[Any, str | None], beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, RowColumns]:
-    """Return the features of a table, and `beside` with the name of the column of labels.
+    """Return the feature names of a table, and `beside` with the label column found if its label is None.
 
     Parameters
     ----------
-    kinds : by the names of the columns, the type of one that does not hold real numbers, else None
+    kinds : for each column name, None if the column holds real numbers, else its type
     beside : labels, the name of their column, or None to look for the column; weights, groups
     choice : which columns are features
 
@@ -155,7 +157,7 @@ def chosen(
 
 
 def places_of(names: Sequence[str], columns: Sequence[Any]) -> list[int]:
-    """Return the places of the columns of a fit in a table.
+    """Return the index in `columns` of each feature name of a fit.
 
     Raises
     ------
@@ -173,7 +175,7 @@ def places_of(names: Sequence[str], columns: Sequence[Any]) -> list[int]:
 
 
 def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
-    """Raise `DataError` for a header with a column without a name, as the index of a frame."""
+    """Raise `DataError` if a header has a column without a name, such as the index of a data frame."""
     if "" in header:
         raise DataError(
             f"{path}: expected a name for every column, got none for column {header.index('') + 1} of the "
@@ -183,5 +185,5 @@ def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
 
 
 def listed(names: list) -> str:
-    """Return the first ten names, for a message."""
+    """Return the first ten names, separated by commas, for an error message."""
     return ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")

@@ -1,4 +1,4 @@
-"""Row sources over the arrays and frames of Dask.
+"""Row sources over Dask arrays and data frames.
 
 With a client of `distributed` the blocks stay in the memory of its workers. A pass is one task per block, and
 the state of a block is a future: Dask computes the blocks and states of a lost worker again. Without a client
@@ -38,7 +38,7 @@ _MERGED = 16  # results that one task merges
 
 
 def is_dask(X: Any) -> bool:
-    """True if X is an array, a frame or a series of Dask."""
+    """True if X is a Dask array, data frame or series."""
     return library_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
@@ -51,12 +51,12 @@ def _read_block(
     columns: list | None,
     names: Mapping[str, str],
 ) -> tuple[Any, np.ndarray]:
-    """Return the samples of a block, and their labels, weights and groups.
+    """Validate a block, and return its samples with one array of labels, weights and groups.
 
     Parameters
     ----------
-    rows : of the block, if known
-    n : features
+    rows : number of rows of the block; None if unknown
+    n : number of features
     columns : the features of a frame; None for an array
     names : the columns of labels, weights and groups, by field
     """
@@ -76,7 +76,7 @@ def _read_block(
 
 
 def _entries(name: str, v: Any, m: int) -> Any:
-    """Validate the labels, weights or groups of a block."""
+    """Validate and return the labels, weights or groups of a block; None stays None."""
     if v is None:
         return None
     if hasattr(v, "isna") and v.isna().any():
@@ -85,7 +85,7 @@ def _entries(name: str, v: Any, m: int) -> Any:
 
 
 def _table(X: Any) -> np.ndarray:
-    """Return a part of a frame as an array; a missing entry is NaN."""
+    """Return a data frame partition as a C-contiguous array, with NaN for missing entries."""
     kinds = set(X.dtypes)
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     plain = isinstance(kind, np.dtype) and kind.kind in "iuf"
@@ -94,10 +94,10 @@ def _table(X: Any) -> np.ndarray:
 
 
 def _cut(X: Matrix, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
-    """Yield a block in parts; an empty block has none."""
+    """Yield a block in parts of at most `block` rows, or a default number; no part for an empty block."""
     m = X.shape[0]
     if sparse.issparse(X) and block is None:
-        step = max(m, 1)  # a part of it would be a copy
+        step = max(m, 1)  # a part of a CSR matrix would be a copy
     else:
         step = block or block_rows(X.shape[1] * X.dtype.itemsize)
     for start in range(0, m, step):
@@ -110,12 +110,12 @@ def _call(*call: Any) -> Any:
 
 
 def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list, list]:
-    """Return the states of the parts of a block after a pass, and the results.
+    """Call the function of a pass on the parts of a block, and return their states and results.
 
     Parameters
     ----------
     before : the return value of the last pass with states, or None
-    rows : of a part
+    rows : number of rows of a part; None for the default
     """
     (function, message, has_states), (X, y) = call, block
     states = (() if before is None else before[0]) if has_states else None
@@ -133,7 +133,7 @@ def _rows(X: Matrix, y: Any) -> int:
 
 # --- the source --------------------------------------------------------------------------------
 class DaskRows(BlockSource):
-    """The rows of an array or a frame of Dask.
+    """Row source over a Dask array or data frame.
 
     The workers of the current client hold the blocks in their memory as long as this source is kept. Without
     a client a block is computed in this process each time it is read.
@@ -201,12 +201,12 @@ class DaskRows(BlockSource):
         return reduced((result for part in results for result in part), merge)
 
     def _gathered(self, tasks: list) -> list:
-        """Return the results of tasks.
+        """Wait for tasks, and return their results from the workers.
 
         Raises
         ------
         DataError
-            A task fails, or none is finished for too long.
+            A task fails, or no task finishes within the timeout.
         """
         wait, every = import_module("distributed").wait, [*self.futures, *tasks]
         finished = sum(future.done() for future in every)
@@ -238,7 +238,7 @@ _CAUSES = {
 
 @contextmanager
 def _dask_errors() -> Iterator[None]:
-    """Turn the errors of tasks into `DataError`."""
+    """Context that raises the errors of Dask tasks as `DataError`."""
     try:
         yield
     except UCMError:
@@ -253,10 +253,10 @@ def _dask_errors() -> Iterator[None]:
 def lazy_blocks(
     X: Any, beside: RowColumns, choice: Features = EVERY
 ) -> tuple[list, int, tuple[int | None, ...], list[str] | None]:
-    """Return the blocks of an array or a frame of Dask, delayed: samples, labels, weights and groups.
+    """Return the delayed blocks of a Dask collection, with feature count, rows per block and feature names.
 
-    With them come the number of features, the rows of every block or None where they are unknown, and the
-    names of the features, if they have some. Raises as `DaskRows`.
+    A block holds samples, and one array of labels, weights and groups. The rows of a block are None if
+    unknown; the names are None for an array, or if a name is no string. Raises as `DaskRows`.
     """
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
     columns, features = None, None
@@ -283,14 +283,14 @@ def lazy_blocks(
 
 
 def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
-    """Return the frame with the series beside it as columns.
+    """Return the frame with separate Dask series added as columns, and `beside` with their names.
 
     The blocks of a column alone may differ from the blocks of the frame, as where both are read from files.
 
     Raises
     ------
     DataError
-        A series of another frame whose rows cannot be told apart.
+        A series of another frame whose rows cannot be aligned with the frame.
     """
     for name, column in beside._asdict().items():
         if not is_dask(column) or hasattr(column, "chunks"):
@@ -309,7 +309,7 @@ def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
 
 
 def _client() -> Any:
-    """Return the current client, or None."""
+    """Return the current Dask client, or None; raise `DataError` for an asynchronous client."""
     try:
         client = import_module("distributed").default_client()
     except (ImportError, ValueError):
@@ -322,7 +322,7 @@ def _client() -> Any:
 
 
 def refuse_cut_rows(X: Any) -> None:
-    """Raise `DataError` for an array of Dask with chunks along the columns."""
+    """Raise `DataError` if a Dask array has more than one chunk along the columns."""
     if X.numblocks[1] != 1:
         raise DataError(
             f"X: expected chunks of whole rows, got {X.numblocks[1]} chunks along the columns; ask for "
@@ -331,14 +331,14 @@ def refuse_cut_rows(X: Any) -> None:
 
 
 def frame_kinds(X: Any) -> dict[Any, str | None]:
-    """Return the columns of a frame, with the type of a column that does not hold real numbers, else None."""
+    """Return {column: None if it holds real numbers, else its type} for a data frame."""
     return {
         name: None if getattr(kind, "kind", "O") in "biuf" else str(kind) for name, kind in X.dtypes.items()
     }
 
 
 def _labels(name: str, y: Any, rows: tuple[int | None, ...]) -> list:
-    """Return the labels, weights or groups of every block."""
+    """Split labels, weights or groups into one part per block of X; None for each block if y is None."""
     if y is None:
         return [None] * len(rows)
     word, noun = SAID[name]

@@ -1,4 +1,4 @@
-"""Data sets by name: a folder of your own, the sets bundled with scikit-learn, OpenML."""
+"""Data sets by name, from a folder of the user, scikit-learn or OpenML."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OPENML = {
 
 
 def names() -> list[str]:
-    """List the names that `load` knows: files of the folder UCM_DATA, bundled sets, sets on OpenML.
+    """List the names that `load` accepts: .npz files in the folder UCM_DATA, bundled sets, OpenML sets.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> tuple[Any, NDArray[np.int64]]:
-    """Load a data set by name: from the folder UCM_DATA, else bundled with scikit-learn, else from OpenML.
+    """Load a data set by name from the folder UCM_DATA, else from scikit-learn, else from OpenML.
 
     Bundled sets are two classes of the original and standardised: each feature has mean 0 and
     variance 1, or is 0 where it was constant. Sets from OpenML are scaled to [-1, 1] per feature,
@@ -89,8 +89,9 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
 
 
 def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
-    """Return the samples and labels of an `.npz` file: `X`, or `data`, `indices`, `indptr`, `shape` of a CSR
-    matrix, and `y`.
+    """Return the samples, a dense array or CSR matrix, and the labels of an `.npz` file.
+
+    The file holds `y`, and either `X` or the parts `data`, `indices`, `indptr` and `shape` of a CSR matrix.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _folder() -> Path | None:
-    """The folder named by UCM_DATA, if any."""
+    """Return the folder that the environment variable UCM_DATA names; None if unset or empty."""
     path = os.environ.get("UCM_DATA")
     if not path:
         return None

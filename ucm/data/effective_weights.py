@@ -1,4 +1,4 @@
-"""Weights of the samples, from `sample_weight` and `class_weight`."""
+"""Effective weights of samples, from `sample_weight` and `class_weight`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 
 @dataclass(frozen=True)
 class EffectiveWeights:
-    """The weights of samples and classes.
+    """The sample weights and class factors of a two-class problem.
 
     The weight of a sample is a number of copies, and m is the sum of these weights. The weight of a class is
     a factor of the weights of its samples that leaves m as it is.
@@ -41,18 +41,18 @@ class EffectiveWeights:
 
     @property
     def is_uniform(self) -> bool:
-        """True if every weight is 1."""
+        """True if every sample weight and both class factors are 1."""
         return self.samples is None and self.classes == (1.0, 1.0)
 
     @property
     def given_weights(self) -> Vec | None:
-        """The `sample_weight` of all given samples; None if all are 1."""
+        """The `sample_weight` of all input samples, zeros included; None if every weight is 1."""
         if self.nonzero is None:
             return self.samples
         return self.scatter(np.ones(self.nonzero.size) if self.samples is None else self.samples)
 
     def scatter(self, v: np.ndarray | None) -> Any:
-        """Return an entry for every given sample: 0 for a sample of weight 0."""
+        """Expand a vector over the samples of positive weight to all input samples, with 0 for weight 0."""
         if v is None or self.nonzero is None:
             return v
         entries = np.zeros(self.n_input, v.dtype)
@@ -60,7 +60,7 @@ class EffectiveWeights:
         return entries
 
     def gather(self, v: Vec | None) -> Vec | None:
-        """Return the entries of the samples of positive weight."""
+        """Restrict a vector over all input samples to the samples of positive weight."""
         return v if v is None or self.nonzero is None else v[self.nonzero]
 
 
@@ -72,7 +72,7 @@ SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
 def class_factors(
     class_weight: Any, labels: Sequence[Any], totals: Any = None, pair: bool = False
 ) -> list[float]:
-    """Validate class weights and return the factor of each class, in the order of the labels.
+    """Validate `class_weight`, and return the factor of each class in the order of the labels.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def class_factors(
 def signed_factors(
     class_weight: Any, totals: Any = None, labels: tuple[Any, Any] = (-1, 1)
 ) -> tuple[float, float]:
-    """Return the factors of class +1 and class -1 by the class weights of a library function.
+    """Return (factor of class +1, factor of class -1) for a two-class `class_weight`.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def signed_factors(
 def sample_weights_of(
     y: Vec, weights: Vec | None, class_weight: Any, labels: tuple[Any, Any]
 ) -> EffectiveWeights:
-    """Combine sample and class weights into `EffectiveWeights`, which leave out samples of weight 0.
+    """Combine sample and class weights into `EffectiveWeights` that exclude samples of weight 0.
 
     Parameters
     ----------

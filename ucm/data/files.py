@@ -1,4 +1,4 @@
-"""Reading samples and labels from LIBSVM and CSV files, with errors that name the line."""
+"""Readers of LIBSVM and CSV files, with error messages that name the line."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PAIR = re.compile(r"\d+:[^,;]+")
 
 
 class Table(NamedTuple):
-    """The contents of a file: samples, labels and names.
+    """The samples, labels and feature names of a LIBSVM or CSV file.
 
     Attributes
     ----------
     X : (m, n) float64 array, or CSR matrix for LIBSVM
     y : the labels as they stand, numbers or else strings; None where the file has none
-    zero_based : whether the indices of a LIBSVM file begin at 0; None of a CSV file
-    names : of the features of a CSV file, where its header has a name of its own for each
+    zero_based : whether the indices of a LIBSVM file begin at 0; None for a CSV file
+    names : feature names of a CSV file with a header of distinct names, else None
     """
 
     X: Any
@@ -48,7 +48,7 @@ def read(
     features: int | None = None,
     zero_based: bool | None = None,
 ) -> Table:
-    """Read the samples and labels of a LIBSVM or CSV file; the content determines the format.
+    """Read a LIBSVM or CSV file into a `Table`; the content determines the format.
 
     A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
     is split at commas, semicolons, tabs or blanks, and may stand below a header. A file that ends with .gz or
@@ -86,7 +86,7 @@ def read(
 
 
 def _text(path: Path) -> str:
-    """Return the content of the file, decompressed and decoded."""
+    """Return the decompressed content of a file, decoded as UTF-8."""
     try:
         with _OPENERS.get(path.suffix, open)(path, "rb") as stream:
             content = stream.read()
@@ -119,7 +119,7 @@ def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | No
 
 
 def _parsed(lines: list[str]) -> tuple[Any, NDArray[np.float64]] | str:
-    """Return samples and labels, or an error message."""
+    """Parse LIBSVM lines into samples and labels, or return an error message."""
     from sklearn.datasets import load_svmlight_file
 
     load: Any = load_svmlight_file  # its types know neither a stream nor True
@@ -173,7 +173,7 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
 
 
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) of each row that is neither blank nor a comment."""
+    """Yield (line number, cells) for each CSV row that is neither blank nor a comment."""
     first = next(s for s in text.splitlines() if s.strip() and not s.lstrip().startswith("#"))
     delimiter = delimiter_of(first)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True, strict=True)
@@ -189,7 +189,7 @@ def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def delimiter_of(line: str) -> str:
-    """Return the character that separates the cells of a line: a comma, semicolon, tab or blank."""
+    """Return the delimiter of a line: the first of comma, semicolon and tab that occurs, else a blank."""
     return next((mark for mark in ",;\t" if mark in line), " ")
 
 
@@ -225,7 +225,7 @@ def _label_column(
 def _labels(
     path: Path, rows: list[tuple[int, list[str]]], numbers: NDArray[np.float64], where: int
 ) -> np.ndarray:
-    """Return the labels as numbers, or as strings if one of them is no number."""
+    """Return the label column as numbers, or as strings if a label is no finite number."""
     for line, cells in rows:
         if not cells[where]:
             raise DataError(f"{path}, line {line}: the label is missing; fill it in, or leave the row out")
@@ -235,7 +235,7 @@ def _labels(
 
 
 def number_in(cell: str) -> float:
-    """Return the cell as a finite number, or NaN."""
+    """Return the finite number in a cell, or NaN if the cell holds no finite number."""
     try:
         number = float(cell)
     except ValueError:

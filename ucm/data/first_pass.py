@@ -1,4 +1,4 @@
-"""The first pass over a row source: validation and counts, with a sample of each class or with moments."""
+"""The first pass over a row source: validation and counts, with a sample or moments of each class."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[BlockSummary, Any]:
 
 
 def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.intp], int]:
-    """Draw one of every `steps` rows of class +1 and of class -1 from a block.
+    """Draw one of every `steps[0]` rows of class +1 and of every `steps[1]` rows of class -1 of a block.
 
-    Return the rows, their labels, their places, and the number of all rows. The places have no period and
-    differ between blocks, so that a class with few rows in each block is drawn in some block.
+    Return the rows, their labels, their indices, and the number of rows in the block. The indices have no
+    period and differ between blocks, so that a class with few rows in each block is drawn in some block.
     """
     y = np.asarray(y, dtype=np.float64)
     first = X[:1].data if sparse.issparse(X) else X[:1]
@@ -52,12 +52,14 @@ def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.
 def outermost(
     X: Any, y: Any, D: Any, sides: Vec, tops: Vec, most: int
 ) -> tuple[Any, Vec, NDArray[np.intp], int]:
-    """Return the rows of a block that lie further out along a direction than `tops`, as `drawn`.
+    """Return per direction up to `most` rows of class `sides` with the largest products above `tops`.
+
+    The format is that of `drawn`.
 
     Parameters
     ----------
     D : (k, n) directions
-    sides, tops : (k,) the class, 1.0 or -1.0, and the product that the rows exceed
+    sides, tops : (k,) for each direction, the class, 1.0 or -1.0, and the product that its rows exceed
     most : the largest number of rows for each direction
     """
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
@@ -72,7 +74,7 @@ def outermost(
 
 
 def sampled(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
-    """Return one of every `steps` rows of each class, or all rows of a class if none is drawn."""
+    """Return a sample of the rows by `drawn`, with all rows of a class of which none is drawn."""
     X, y = gathered([part[:2] for part in source.map_reduce(drawn, steps)])
     present = (y > 0.0).any(), (y < 0.0).any()
     if all(present):
@@ -88,7 +90,10 @@ _OTHERS = (
 
 
 def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
-    """Raise `DataError` for a model that needs all samples in memory; `instead` is an alternative."""
+    """Raise `DataError` for a model that needs all samples in memory.
+
+    The message names the model, `what`, and an alternative, `instead`.
+    """
     raise DataError(
         f"{what} has no route over rows that are read block by block: it needs all {source.m} x {source.n} "
         f"samples in memory, {source.nbytes / 1e9:.3g} GB; ask for that with X, y = "
@@ -102,7 +107,7 @@ FEATURES = (
 
 
 class OutOfCoreMap(LinearMap):
-    """The samples of one kind that are read block by block: a map of a known shape, without products."""
+    """The shape and costs of the map of out-of-core samples of a kind; products raise `DataError`."""
 
     def __init__(self, source: RowSource, kind: str, size: int) -> None:
         self.source, self.kind = source, kind
@@ -117,13 +122,13 @@ class OutOfCoreMap(LinearMap):
 
 
 class RowData(Data):
-    """The statistics of a row source after one pass; of its samples only some rows are in memory.
+    """Statistics of a row source after one pass, with a sample of its rows in memory.
 
     Attributes
     ----------
     class_sizes : the numbers of rows of class +1 and class -1 with a positive weight in the model
     counts : the sums of their weights, without the factors of the classes
-    whole : the sums of the weights of the rows of all groups
+    whole : the sums of the weights of the rows of class +1 and class -1, of all groups
     least : the least weight
     scale : the largest absolute entry, 1 if all are 0
     stored : the number of entries
@@ -153,42 +158,42 @@ class RowData(Data):
 
     @property
     def plain(self) -> bool:
-        """True if every row has weight 1."""
+        """True if the source is no `WeightedRows`, so that every row has weight 1."""
         return not isinstance(self.source, WeightedRows)
 
     @property
     def means(self) -> tuple[float, float]:
-        """The mean weight in class +1 and class -1."""
+        """The mean row weights in class +1 and in class -1, without class factors."""
         plus, minus = (t / max(m, 1) for t, m in zip(self.counts, self.class_sizes, strict=True))
         return plus, minus
 
     @property
     def scaled_sample(self) -> tuple[Any, Vec]:
-        """The sample, its weights scaled to the total weight of each class."""
+        """The sample, with weights scaled so that their sum in each class is the total over all rows."""
         X, y = self.sample
         totals = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
         plus, minus = (t / f if f else 0.0 for t, f in zip(self.counts, totals, strict=True))
         return X, y * np.where(y > 0.0, plus, minus)
 
     def _sum(self, kind: str, values: Iterable[Any]) -> Any:
-        """Return the sum of the values of the classes in a kind."""
+        """Return the value of the class for kind `pos` or `neg`, the sum of both values for `signed`."""
         return sum(v for c, v in zip(("pos", "neg"), values, strict=True) if kind in (c, "signed"))
 
     def rows(self, kind: str, group: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return None: the places of the samples of a class are unknown."""
+        """Return None, as the row indices of a kind are unknown."""
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
-        """Return the labels of `signed`, positive labels first."""
+        """Return the labels of all rows, +1 first, for kind `signed`; None for `pos` and `neg`."""
         if kind != "signed":
             return None
         return self.once("signs", lambda: np.repeat([1.0, -1.0], self.class_sizes))
 
     def samples(self, kind: str, group: Any = None) -> LinearMap:
-        """Return a map of their shape."""
+        """Return an `OutOfCoreMap` with the shape of the samples of a kind."""
         return OutOfCoreMap(self.source, kind, self._sum(kind, self.class_sizes))
 
     def copies(self, kind: str, group: Any = None) -> Vec | None:
-        """Return the factors of the classes times the means of the weights; None if each is 1."""
+        """Return for each row the class factor times the mean row weight of its class; None if both are 1."""
         plus, minus = (f * c for f, c in zip(self.weighing.classes, self.means, strict=True))
         if plus == minus == 1.0:
             return None
@@ -198,12 +203,12 @@ class RowData(Data):
         return np.broadcast_to(plus if kind == "pos" else minus, size)
 
     def count(self, kind: str, group: Any = None) -> float:
-        """Return the sum of their weights."""
+        """Return the sum of the weights of the rows of a kind, with class factors."""
         factors = zip(self.counts, self.weighing.classes, strict=True)
         return float(self._sum(kind, (total * factor for total, factor in factors)))
 
     def number(self, kind: str, group: Any = None) -> float:
-        """Return the sum of their weights, without the factors of the classes."""
+        """Return the sum of the weights of the rows of a kind, without class factors."""
         return float(self._sum(kind, self.counts))
 
     def mean(self, kind: str, group: Any = None) -> NoReturn:
@@ -214,13 +219,16 @@ class RowData(Data):
 
 
 def rows_here(X: Any, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Data:
-    """Return bound data of some rows; y holds labels times weights."""
+    """Return `Data` of rows in memory, whose y holds labels multiplied by weights."""
     c = np.abs(y)
     return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
 
 
 def in_memory(data: Data) -> RowData:
-    """Return the statistics of bound samples without a pass over them."""
+    """Return `RowData` of samples bound in memory, without a pass over the rows.
+
+    Every sample counts with weight 1, and `scale` is the largest absolute entry of the drawn rows.
+    """
     plus = int(np.count_nonzero(data.y > 0.0))
     source = open_rows(data.table, data.y)
     step = _step(source)
@@ -233,7 +241,7 @@ def in_memory(data: Data) -> RowData:
 
 
 def _step(source: RowSource) -> int:
-    """Return k such that every k-th row enters the sample."""
+    """Return the sampling step k: one of every k rows enters the sample."""
     most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
     # This size minimises the rows of the sample, s, and of the active set, about m sqrt(2 n / s).
     best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
@@ -244,7 +252,7 @@ def _step(source: RowSource) -> int:
 def first_pass(
     source: RowSource, factors: Factors | None = None, class_weight: ClassWeight = None
 ) -> RowData:
-    """Validate all rows, count them and draw a sample.
+    """Validate and count all rows, draw a sample, and return `RowData`.
 
     Parameters
     ----------
@@ -274,7 +282,7 @@ def _checked(
     of_rows: Factors | None,
     class_weight: ClassWeight,
 ) -> tuple[RowSource, EffectiveWeights]:
-    """Return the source of the rows of positive weight, which `of_rows` give, and the factors of the classes.
+    """Check a summary, and return the source of the rows of positive weight and the class factors.
 
     Raises
     ------
@@ -292,7 +300,7 @@ _BlockMoments = tuple[BlockSummary, list[Moments | None]]
 
 
 def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _BlockMoments:
-    """Return the summary of a block, and the moments of each part, a class and the label of a group."""
+    """Return the summary of a block, and the moments of each part, a class sign and a group label or None."""
     summary, X, y, group = inspect_block(X, y, factors)
     if summary.defect is not None:
         return summary, [None] * len(parts)
@@ -312,7 +320,7 @@ def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
 
 
 def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | None = None) -> Data:
-    """Return bound data with the means and covariances of all rows and of named groups, without rows.
+    """Return `Data` with the moments of the classes over all rows and over named groups, without rows.
 
     Parameters
     ----------

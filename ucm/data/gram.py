@@ -1,4 +1,4 @@
-"""Gram matrices: entries, products and sums on demand, exact factors, kernel expansions."""
+"""Gram matrices with entries, products and sums on demand, Cholesky factors, and kernel expansions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ucm.data.source import processors
 from ucm.errors import DataError, ParameterError
 
 _COMPILED = ("linear", "poly", "rbf")
-_FILLED = 0.5  # share of nonzero entries from which on samples are centred
+_FILLED = 0.5  # least density at which samples are centred
 _FAR = 50.0  # largest gamma |x|^2 for which inner products in float32 leave the exponent to 1e-5
 _LONG = 1 << 26  # kernel values from which a second thread is worth its start
 _PART = 1 << 23  # kernel values that one call computes: some 20 ms
@@ -27,7 +27,7 @@ _DENSE = 0.05  # density of a CSR matrix above which products of its rows are fa
 
 
 def check_gram(K: Any) -> None:
-    """Raise `DataError` for a precomputed matrix that is not square, dense and symmetric."""
+    """Raise `DataError` unless a precomputed Gram matrix is dense, square and symmetric."""
     if sparse.issparse(K) or K.shape[0] != K.shape[1]:
         shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
         raise DataError(
@@ -43,7 +43,9 @@ def check_gram(K: Any) -> None:
 
 
 def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return F (m, r) with `F F' = K` to rounding, K semidefinite of numerical rank r, and the pivots.
+    """Return the pivoted Cholesky factor F (m, r) of K, semidefinite of numerical rank r, and the pivots.
+
+    `F F' = K` to rounding.
 
     The rows of F at the first r pivots are a lower triangle. For K = 0, F is a column of zeros.
     """
@@ -60,7 +62,7 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 
 class KernelSums:
-    """The samples in the layout of the compiled code, one feature a row, and sums of kernel values over them.
+    """Weighted sums of kernel values over samples, stored one feature a row for the compiled code.
 
     For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less.
 
@@ -88,15 +90,15 @@ class KernelSums:
 
     @functools.cached_property
     def single(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """X and the squares in float32."""
+        """The attributes `X` and `squares` in float32."""
         return self.X.astype(np.float32), self.squares.astype(np.float32)
 
     def sums(
         self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
     ) -> Vec:  # fmt: skip
-        """Return `sum_k c_k K[rows_k, columns]`; None for the columns means all samples.
+        """Return `sum_k c_k K[rows_k, columns]`; all samples are columns if `columns` is None.
 
-        In float32 if an error of 1e-6 is allowed.
+        With `single`, the sums are computed in float32, with an error of about 1e-6.
         """
         X, squares = self.single if single else (self.X, self.squares)
         A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
@@ -121,13 +123,13 @@ class KernelSums:
 
 
 class Gram:
-    """The Gram matrix of m samples, whose entries are computed on demand, and the last product with it.
+    """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
 
     Parameters
     ----------
     kernel : Kernel
     X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
-    limit : bytes for what a solver keeps of it
+    limit : largest number of bytes of the entries that a solver stores
 
     Attributes
     ----------
@@ -146,22 +148,22 @@ class Gram:
 
     @property
     def description(self) -> str:
-        """The kernel in words; "" for the linear one."""
+        """The kernel in words; "" for the linear kernel."""
         return "" if self.kernel.name == "linear" else str(self.kernel)
 
     @property
     def fits(self) -> bool:
-        """True if the whole matrix may be formed."""
+        """True if the matrix is precomputed, or its size in bytes is at most `limit`."""
         return self.given or 8 * self.m * self.m <= self.limit
 
     @property
     def megabytes(self) -> float:
-        """The size of the whole matrix in megabytes."""
+        """The size of the whole matrix in megabytes of 2^20 bytes."""
         return 8 * self.m**2 / MEGABYTE
 
     @functools.cached_property
     def _table(self) -> Any:
-        """The samples, dense if products of dense rows are faster."""
+        """The samples, with a CSR matrix made dense if its density is above 0.05 and memory suffices."""
         X = self.X
         if self.kernel.function is not None or not sparse.issparse(X):
             return X
@@ -170,28 +172,30 @@ class Gram:
 
     @functools.cached_property
     def columns(self) -> KernelSums | None:
-        """The samples for the compiled sums; None if Python computes the entries."""
+        """The samples as `KernelSums`; None if the kernel is not compiled or memory does not suffice."""
         fits = 8 * self.X.shape[0] * self.X.shape[1] <= self.limit
         compiled = self.kernel.name in _COMPILED and fits
         return KernelSums(self.X, self.kernel) if compiled else None
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return `K[rows, columns]`, (len(rows), len(columns))."""
+        """Return the submatrix `K[rows, columns]`, (len(rows), len(columns))."""
         if self.given:
             return self.X[np.ix_(rows, columns)]
         self.computed += rows.size * columns.size
         return self.kernel(self._table[rows], self._table[columns])
 
     def part(self, rows: NDArray[np.intp]) -> Gram:
-        """Return the Gram matrix of some of the samples."""
+        """Return the `Gram` of the samples with indices `rows`."""
         X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
         return Gram(self.kernel, X, self.limit)
 
     def sums(
         self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
     ) -> Vec:  # fmt: skip
-        """Return `sum_k c_k K[rows_k, columns]`, of all samples for None, from entries that are not kept; in
-        float32 where that is faster and an error of 1e-6 does."""
+        """Return `sum_k c_k K[rows_k, columns]` without storing entries; `columns` None means all samples.
+
+        With `single`, float32 is used where it is faster; its error is about 1e-6.
+        """
         if self.kernel.name == "linear":
             X = self.X if columns is None else self.X[columns]
             return np.asarray(X @ (self.X[rows].T @ c)).ravel()
@@ -206,7 +210,10 @@ class Gram:
         return out
 
     def follow(self, coefficients: Vec) -> Vec:
-        """Return `K c` from the last product, by the entries of c that changed; `times` keeps it."""
+        """Return `K c` by an update of the last product for the entries of c that changed.
+
+        The product is stored as the last one, which `times` returns for the same c.
+        """
         last = self._last  # read once, as other threads replace it
         before, product = (np.zeros(self.m),) * 2 if last is None else last
         changed = np.flatnonzero(coefficients != before)
@@ -221,7 +228,7 @@ class Gram:
         return product
 
     def times(self, coefficients: Vec) -> Vec:
-        """Return `K c`, over the samples with c != 0."""
+        """Return `K c` from the columns with c != 0, or the last product if c is the same."""
         last = self._last  # read once, as other threads replace it
         if last is None or not np.array_equal(last[0], coefficients):
             support = np.flatnonzero(coefficients)
@@ -230,7 +237,7 @@ class Gram:
         return last[1].copy()
 
     def matrix(self) -> NDArray[np.float64]:
-        """Return the whole matrix.
+        """Return the whole Gram matrix, dense (m, m).
 
         Raises
         ------
@@ -279,8 +286,10 @@ class Gram:
         return F
 
     def combination(self, F: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return c (m,), or (m, k) for k columns of v, with `F'c = v`: by the triangle in the pivoted rows
-        of F, which `factor` computed."""
+        """Return c with `F'c = v`, nonzero only at the pivots of the last call of `factor`.
+
+        The shape is (m,), or (m, k) for k columns of v.
+        """
         rows = self._pivots[: F.shape[1]]
         c = np.zeros((self.m, *v.shape[1:]))
         if v.any():
@@ -288,14 +297,14 @@ class Gram:
         return c
 
     def spectral(self) -> NDArray[np.float64]:
-        """Return the symmetric root E (m, m), `E E = K`, from the eigenvalues: for references."""
+        """Return the symmetric root E (m, m), `E E = K`, from the eigenvalues, for reference solutions."""
         values, vectors = np.linalg.eigh(np.asarray(self.matrix()))
         return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """The function `f(x) = sum_i c_i k(x_i, x)`.
+    """The kernel expansion `f(x) = sum_i c_i k(x_i, x)`.
 
     Attributes
     ----------
@@ -303,8 +312,8 @@ class Expansion:
     coefficients : (k,) the c_i, or (k, r) for r functions of the same samples; None for the k functions
         `k(x_i, x)` themselves
     samples : the x_i in rows, or None for a precomputed kernel
-    support : (k,) which of the m samples they are
-    m : how many samples there were
+    support : (k,) indices of the x_i among the m samples of the fit
+    m : number of samples of the fit
     """
 
     kernel: Kernel
@@ -315,13 +324,13 @@ class Expansion:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Matrix, coefficients: NDArray[np.float64]) -> Expansion:
-        """Return the expansion over the samples with a coefficient other than 0."""
+        """Return the kernel expansion over the samples with nonzero coefficients."""
         support = np.flatnonzero(coefficients if coefficients.ndim == 1 else coefficients.any(axis=1))
         samples = None if kernel.name == "precomputed" else X[support]
         return cls(kernel, coefficients[support], samples, support, X.shape[0])
 
     def scores(self, X: Matrix) -> NDArray[np.float64]:
-        """Return f of the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
+        """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples.
 
         Raises
         ------

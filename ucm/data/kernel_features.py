@@ -24,12 +24,12 @@ _SAMPLE = 2000  # least number of rows of a source that features are drawn from
 
 @dataclass(frozen=True)
 class FeatureSampler(ABC):
-    """A method that draws approximate kernel features.
+    """Base class of the methods that draw approximate kernel features.
 
     Parameters
     ----------
-    rank : how many, at most
-    seed : of the draw
+    rank : largest number of features
+    seed : seed of the draw
     """
 
     rank: int = 500
@@ -40,7 +40,7 @@ class FeatureSampler(ABC):
 
     @abstractmethod
     def of(self, kernel: Kernel, X: Matrix) -> KernelFeatures:
-        """Return the features for the samples X.
+        """Draw approximate features of a kernel for the samples X.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class FeatureSampler(ABC):
 
 @dataclass(frozen=True)
 class Nystroem(FeatureSampler):
-    """The Nyström approximation of a kernel: features from a random subset of the samples.
+    """The Nyström approximation of a kernel, by features from a random subset of the samples.
 
     `phi(x) = K_LL^(-1/2) k(L, x)` for the samples L, so that `<phi(a), phi(b)> = k(a, L) K_LL^+ k(L, b)`: the
     kernel itself between L and any other sample, and between all where L are all samples.
@@ -59,9 +59,9 @@ class Nystroem(FeatureSampler):
     Parameters
     ----------
     rank
-        How many samples are drawn, all where there are fewer.
+        Number of samples that are drawn; all samples if there are fewer.
     seed
-        Of the draw.
+        Seed of the draw.
 
     Notes
     -----
@@ -96,7 +96,7 @@ class Nystroem(FeatureSampler):
 
 @dataclass(frozen=True)
 class RandomFeatures(FeatureSampler):
-    """Random Fourier features of the rbf kernel.
+    """Random Fourier features of the RBF kernel.
 
     `phi_j(x) = sqrt(2 / rank) cos(<f_j, x> + t_j)`, the f_j normal with the variance `2 gamma`, the t_j
     uniform in [0, 2 pi]: `<phi(a), phi(b)>` has the mean `exp(-gamma |a - b|^2)`.
@@ -104,9 +104,9 @@ class RandomFeatures(FeatureSampler):
     Parameters
     ----------
     rank
-        How many.
+        Number of features.
     seed
-        Of the draw.
+        Seed of the draw.
 
     Notes
     -----
@@ -136,7 +136,7 @@ class RandomFeatures(FeatureSampler):
 
 @dataclass(frozen=True)
 class _RandomFourierMap:
-    """The map `sqrt(2 / r) cos(<x, f_j> + t_j)`, frequencies f_j in the rows of F, (r,) phases t_j."""
+    """The map `sqrt(2 / r) cos(<x, f_j> + t_j)` of rows x, with frequencies f_j in rows and r phases t_j."""
 
     phases: NDArray[np.float64]
 
@@ -150,7 +150,7 @@ class _RandomFourierMap:
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """The features `phi(x)` of an approximate kernel, `<phi(a), phi(b)>` near `k(a, b)`.
+    """A drawn approximate feature map `phi` of a kernel, with `<phi(a), phi(b)>` near `k(a, b)`.
 
     Attributes
     ----------
@@ -164,12 +164,12 @@ class KernelFeatures:
     how: FeatureSampler
 
     def scoring(self, W: NDArray[np.float64]) -> Expansion:
-        """Return `phi(x)'W` as an object with `scores(X)`."""
+        """Return the function `phi(x)'W` as an `Expansion`, which has `scores(X)`."""
         C = self.phi.coefficients
         return replace(self.phi, coefficients=W if C is None else C @ W)
 
     def transform(self, X: Matrix) -> NDArray[np.float64]:
-        """Return phi of the rows of X, (rows, r)."""
+        """Return phi(x) for the rows x of X, (rows, r)."""
         return self.phi.scores(X)
 
     def __repr__(self) -> str:
@@ -183,13 +183,14 @@ _APPROX = OptionSpec(
 
 
 def check_approx(approx: Any) -> None:
-    """Raise `ParameterError` for a value that is no `kernel_approx`."""
+    """Raise `ParameterError` unless `approx` is a valid value of the option `kernel_approx`."""
     _APPROX.check("compile", "kernel_approx", approx, "write kernel_approx=500")
 
 
 def approximation(approx: Any, kernel: Kernel, X: Matrix) -> KernelFeatures:
-    """Return the features of the option `kernel_approx`: a number is the rank of `Nystroem`; features stay
-    as they are.
+    """Return the `KernelFeatures` for the option `kernel_approx`.
+
+    A number is the rank of `Nystroem`; `KernelFeatures` are returned unchanged.
 
     Raises
     ------
@@ -217,8 +218,9 @@ def _some(X: Matrix, y: Any, step: int) -> tuple[Any, Any, Any, int]:
 
 
 def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
-    """Return rows of positive weight from each block of a source, enough for the features of `kernel_approx`,
-    and their weights, or None without weights.
+    """Return rows of positive weight, as a sample for `kernel_approx`, and their weights or None.
+
+    The sample has rows of every block, in all about 2000, or twice the rank if that is more.
 
     Raises
     ------

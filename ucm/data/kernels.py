@@ -1,4 +1,4 @@
-"""Kernels: scikit-learn's names and values, callables, precomputed matrices."""
+"""Kernels by the names and parameters of scikit-learn, as callables, or as precomputed matrices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WANTED = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel with scikit-learn's names: `kernel(A, B)` is the matrix of k(a, b).
+    """A kernel with a name of scikit-learn, or a callable: `kernel(A, B)` is the matrix of k(a, b).
 
     | name | k(a, b) |
     | --- | --- |
@@ -67,7 +67,7 @@ class Kernel:
 
     @property
     def definite(self) -> bool:
-        """True if the formula of the kernel is positive semidefinite."""
+        """True if the name and parameters guarantee a positive semidefinite kernel."""
         return self.name in ("linear", "rbf") or (
             self.name == "poly" and self.coef0 >= 0.0 and self.degree == int(self.degree)
         )
@@ -108,7 +108,7 @@ class Kernel:
         return K
 
     def diagonal(self, A: Matrix) -> Vec:
-        """Return k(a, a) for the rows of A."""
+        """Return k(a, a) for every row a of A."""
         if self.name == "rbf":
             return np.ones(A.shape[0])
         if self.function is not None:
@@ -134,7 +134,7 @@ class Kernel:
 
 
 def check_symmetric(kernel: Kernel, X: Matrix) -> None:
-    """Raise `DataError` if k(a, b) and k(b, a) differ for 32 against 32 samples."""
+    """Raise `DataError` if k(a, b) and k(b, a) differ on a grid of up to 32 by 32 samples."""
     some = np.linspace(0, X.shape[0] - 1, min(64, X.shape[0])).astype(np.intp)
     A, B = X[some[::2]], X[some[1::2]]
     K = kernel(A, B)
@@ -147,7 +147,7 @@ def check_symmetric(kernel: Kernel, X: Matrix) -> None:
 
 
 def _variance(X: Matrix, weights: Vec | None) -> float:
-    """Return the variance of all entries of X, with weights of the samples."""
+    """Return the variance over all entries of X, weighted by samples if `weights` is given."""
     if weights is not None:
         count = float(weights.sum()) * X.shape[1]
         mean = float(np.sum(weights @ X)) / count
@@ -161,7 +161,7 @@ def _variance(X: Matrix, weights: Vec | None) -> float:
 
 
 def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any) -> tuple[Kernel, int]:
-    """Return the kernel that the options of `compile` describe, and the memory limit in bytes.
+    """Return the `Kernel` for the kernel options of `compile`, and the memory limit in bytes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Vectors, and linear operators between their spaces, in the words of SciPy's `LinearOperator`."""
+"""The vector types, and the abstract linear map in the terms of SciPy's `LinearOperator`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ CHUNK = 1 << 20  # entries of a temporary
 
 
 class LinearMap(ABC):
-    """A linear map from R^d to the feature space R^n; one pass is one `matvec` and one `rmatvec`.
+    """Abstract linear map A from R^d to the feature space R^n.
 
-    Two methods and three attributes are needed. A map of samples replaces the others, which compute with the
-    dense matrix.
+    One pass is one `matvec` and one `rmatvec`.
+
+    A subclass defines `matvec`, `rmatvec` and the three attributes. Maps of samples also override the other
+    methods, whose defaults compute with the dense matrix.
     """
 
     shape: tuple[int, int]
@@ -38,11 +40,17 @@ class LinearMap(ABC):
         return np.stack([self.matvec(q) for q in Q.T], axis=1)
 
     def matrix(self) -> Any:
-        """The matrix itself, dense or CSR: for conic solvers and tests only."""
+        """Return the matrix A, dense or CSR.
+
+        It is for conic solvers, tests, and defaults of other methods.
+        """
         return self.matmat(np.eye(self.shape[1]))
 
     def column_norms(self) -> Vec:
-        """Euclidean norms of the columns, shape (d,); a few columns are computed at a time."""
+        """Return the Euclidean norms of the columns of A, shape (d,).
+
+        A few columns are computed at a time.
+        """
         norms = np.empty(self.shape[1])
         step = max(1, CHUNK // max(1, sum(self.shape)))
         for i in range(0, self.shape[1], step):
@@ -53,11 +61,14 @@ class LinearMap(ABC):
         return norms
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        """Return `A diag(d) A'`, dense (n, n); columns with d = 0 are not touched."""
+        """Return `A diag(d) A'`, dense (n, n), for d >= 0.
+
+        Columns with d = 0 are not touched.
+        """
         nonzero = np.flatnonzero(d)
         M = self.matrix()[:, nonzero] * np.sqrt(d[nonzero])
         return M @ M.T
 
     def sizes(self, q: Vec) -> Vec:
-        """Return `|A| |q|`, shape (n,): an error of rounding in `A q` is a small part of it."""
+        """Return `|A| |q|`, shape (n,), the scale of the rounding error in `A q`."""
         return np.asarray(abs(self.matrix()) @ np.abs(q))

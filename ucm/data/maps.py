@@ -1,4 +1,4 @@
-"""Linear maps from parameter space to feature space. None of them densifies sparse data."""
+"""Linear maps from parameters to features: samples, matrices, identity, zero, compositions, stacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucm.data.moments import row_norms, weighted_gram
 
 
 def _stored(X: Matrix) -> int:
-    """Return the number of stored entries."""
+    """Return the number of stored entries of a dense or sparse matrix."""
     return X.size if isinstance(X, np.ndarray) else int(X.nnz)
 
 
@@ -41,7 +41,10 @@ class RowMap(LinearMap):
 
     @functools.cached_property
     def _turned(self) -> Matrix:
-        """X', a view; of sparse samples one costs as much as a product with few of them."""
+        """`X'`, a cached view.
+
+        For sparse X, making the view costs as much as a product with few samples.
+        """
         return self.X.T
 
     def _scaled(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -84,11 +87,11 @@ class RowMap(LinearMap):
 
 
 class SampleMap(RowMap):
-    """The linear map `q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
+    """The linear map `q -> sum_i s_i q_i x_i` for samples x_i in the rows of X, signs s_i (None: all +1).
 
     Attributes
     ----------
-    recent : None, or the last vector of either product and its result: an equal one is not multiplied again
+    recent : None, or the last vector and result of `matvec` and of `rmatvec`, reused for an equal vector
     """
 
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
@@ -122,7 +125,7 @@ def centered_map(X: Matrix, mean: Vec, counts: Vec | None = None) -> RowMap:
 
 
 class MatrixMap(RowMap):
-    """The linear map `q -> M q` for an explicit matrix.
+    """The linear map `q -> M q` for an explicit matrix M.
 
     Parameters
     ----------
@@ -135,7 +138,7 @@ class MatrixMap(RowMap):
 
 
 class IdentityMap(LinearMap):
-    """The linear map `q -> factor q`."""
+    """The linear map `q -> factor q` on R^n, a multiple of the identity."""
 
     def __init__(self, n: int, factor: float = 1.0) -> None:
         self.factor = factor
@@ -161,14 +164,14 @@ class IdentityMap(LinearMap):
 
 
 class ZeroMap(MatrixMap):
-    """The linear map `q -> 0`: a block whose parameters occur in couplings only."""
+    """The zero map from R^d to R^n, for a parameter block that occurs only in couplings."""
 
     def __init__(self, n: int, d: int) -> None:
         super().__init__(sparse.csr_array((n, d)))
 
 
 class ComposedMap(LinearMap):
-    """The linear map `q -> factor M (A q)`; M is None for the identity."""
+    """The linear map `q -> factor M (A q)`; M = None is the identity."""
 
     def __init__(self, inner: LinearMap, M: Matrix | None = None, factor: float = 1.0) -> None:
         self.inner, self.M, self.factor = inner, M, factor
@@ -208,7 +211,7 @@ class ComposedMap(LinearMap):
 
 
 class HStack(LinearMap):
-    """The linear map `(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
+    """The horizontal stack of linear maps, `(q_1, ..., q_k) -> sum_j A_j q_j`."""
 
     def __init__(self, *maps: LinearMap) -> None:
         self.maps = maps
@@ -246,7 +249,7 @@ class HStack(LinearMap):
 
 
 class VStack(LinearMap):
-    """The linear map `q -> (a_1 A_1 q; ...; a_k A_k q)`, maps of one parameter above each other.
+    """The vertical stack of scaled linear maps of one parameter, `q -> (a_1 A_1 q; ...; a_k A_k q)`.
 
     Each row is (factor, number of rows, map or None for zeros).
     """
@@ -283,7 +286,7 @@ class VStack(LinearMap):
         return np.sqrt(squares)
 
     def _placed(self, products: Callable[[LinearMap], Any], *shape: int) -> NDArray[np.float64]:
-        """Return the products of each map, times its factors, in its rows."""
+        """Return the product of each map, times its factors, in the rows of the map; other rows are 0."""
         out = np.zeros((self.shape[0], *shape))
         for A, places in self.parts.values():
             product = products(A)
@@ -320,7 +323,7 @@ class VStack(LinearMap):
 
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:
-    """Return `factor A`; nested factors are folded into one."""
+    """Return the linear map `factor A`, with nested factors multiplied into one factor."""
     if factor == 1.0 or isinstance(A, ZeroMap):
         return A
     if isinstance(A, IdentityMap):

@@ -1,4 +1,4 @@
-"""Sums over the rows of a table, dense or CSR, and moments, which merge over blocks, folds and classes."""
+"""Weighted sums over the rows of a dense or CSR table, and moments that merge over blocks and classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _chunks(X: Matrix) -> list[slice]:
 
 
 def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """Yield the rows in double precision: float64 at once, other types in chunks."""
+    """Yield (slice of rows, rows in float64): all rows at once if X is float64, else in chunks."""
     if X.dtype == np.float64:
         yield slice(0, X.shape[0]), X
         return
@@ -31,7 +31,7 @@ def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
 
 
 def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
-    """Return the Euclidean norms of the rows of `X - 1 center'`, without forming it."""
+    """Return the Euclidean norms of the rows of `X - 1 center'`, or of X, without forming this matrix."""
     if sparse.issparse(X):
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
         if center is not None:
@@ -45,12 +45,12 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
 
 
 def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
-    """Return `(X - 1 c')' diag(d) (X - 1 c')`, d >= 0."""
+    """Return `(X - 1 c')' diag(d) (X - 1 c')` for d >= 0, with c the `center`, or 0 for None."""
     return weighted_sums(X, d, center)[0]
 
 
 def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray[np.float64], Vec]:
-    """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d`, d >= 0."""
+    """Return `(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d` for d >= 0, c the `center` or 0."""
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
         columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
@@ -81,7 +81,7 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
 
 
 def exact_mean(X: NDArray[np.float64], mean: Vec) -> Vec:
-    """Return the mean of the rows of X without rounding in the constant features."""
+    """Set the mean of each constant feature to its exact value, in place, and return the mean."""
     close = np.flatnonzero(np.abs(mean - X[0]) <= _CONSTANT * np.abs(X[0]))
     constant = close[(X[:, close] == X[0, close]).all(axis=0)]
     mean[constant] = X[0, constant]
@@ -89,14 +89,14 @@ def exact_mean(X: NDArray[np.float64], mean: Vec) -> Vec:
 
 
 def without_constant(S: NDArray[np.float64], mean: Vec) -> NDArray[np.float64]:
-    """Set the covariances S of features that vary by rounding of their mean only to 0, in place."""
+    """Set to 0, in place, covariances of features whose deviation is rounding of the mean, and return S."""
     constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
     S[constant], S[:, constant] = 0.0, 0.0
     return S
 
 
 class Moments(NamedTuple):
-    """The weight, mean and scatter matrix of samples.
+    """The total weight, mean and scatter matrix of weighted samples.
 
     Attributes
     ----------
@@ -111,15 +111,18 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, X: Matrix, weights: Vec | None = None) -> Moments:
-        """Compute the moments of the rows of X, at least one."""
+        """Return the moments of the rows of X, at least one, with optional weights."""
         c = np.ones(X.shape[0]) if weights is None else weights
         count = float(c.sum())
         mean = np.asarray(X.T @ c).ravel() / count
         return cls(count, mean, weighted_sums(X, c, mean)[0])
 
     def merged(self, other: Moments) -> Moments:
-        """Return the moments of the union, without cancellation (Chan, Golub and LeVeque 1983, equation 2.1):
-        `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`."""
+        """Return the moments of the union with other samples, without cancellation.
+
+        Chan, Golub and LeVeque (1983), equation 2.1:
+        `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`.
+        """
         count = self.total + other.total
         d = other.mean - self.mean
         mean = self.mean + (other.total / count) * d
@@ -129,22 +132,22 @@ class Moments(NamedTuple):
 
     @property
     def covariance(self) -> NDArray[np.float64]:
-        """The 1/m covariance; exactly 0 for a feature that varies by rounding only."""
+        """The 1/m covariance `scatter / total`; exactly 0 for a feature that varies by rounding only."""
         return without_constant(self.scatter / self.total, self.mean)
 
 
 def united(a: Moments | None, b: Moments | None) -> Moments | None:
-    """Return the moments of the union of two sets of samples; None for an empty set."""
+    """Return the moments of the union of two sets of samples; the moments of an empty set are None."""
     if a is None or b is None:
         return b if a is None else a
     return a.merged(b)
 
 
 def without_each(parts: Sequence[Moments | None]) -> list[Moments | None]:
-    """Return for every part the moments of all others; None where no samples are left.
+    """Return for each part the moments of the union of all other parts; None for an empty union.
 
-    They are merged from the front and from the back: 3 merges a part, and no subtraction, which would lose
-    the moments of the others beside those of a part far away.
+    Unions of leading and of trailing parts are merged: 3 merges a part. Subtraction from the total would lose
+    the moments of the other parts by cancellation, if the subtracted part is far away.
     """
     front = [None, *accumulate(parts, united)]
     back = [None, *accumulate(parts[::-1], united)]

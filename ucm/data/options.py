@@ -1,4 +1,4 @@
-"""The allowed values of options, with one check and one error message in three parts."""
+"""Specifications of the allowed values of options, with one check and one form of error message."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ucm.errors import ParameterError, brief
 
 
 class OptionSpec(NamedTuple):
-    """The allowed values of an option, as words and as a test, with an example."""
+    """The allowed values of an option, as a description and a test, with an example."""
 
     words: str
     holds: Callable[[Any], bool]
     example: str = "one"
 
     def check(self, where: str, name: str, x: Any, remedy: str) -> None:
-        """Raise `ParameterError` if x is not allowed."""
+        """Raise `ParameterError` unless x is an allowed value."""
         if not self.holds(x):
             raise ParameterError(f"{where}: {name} is {self.words}, got {brief(x)}; {remedy}")
 
 
 def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
-    """Allow a real number of a range."""
+    """Return the specification of a real number, not a bool, that satisfies `holds`."""
     # The usual types come first, as a test against an abstract class takes a microsecond.
     return OptionSpec(
         words,
@@ -38,25 +38,25 @@ def within(words: str, holds: Callable[[Any], bool]) -> OptionSpec:
 
 
 def integer_from(least: int) -> OptionSpec:
-    """Allow a whole number from `least` on."""
+    """Return the specification of an integer greater than or equal to `least`."""
     number = within(f"a whole number from {least} on", lambda x: x >= least)
     return number._replace(holds=lambda x: (type(x) is int or isinstance(x, Integral)) and number.holds(x))
 
 
 def one_of(*known: str) -> OptionSpec:
-    """Allow these words."""
+    """Return the specification of a string that is one of `known`."""
     words = ", ".join(f'"{word}"' for word in known[:-1])
     return OptionSpec(f'{words} or "{known[-1]}"', lambda x: isinstance(x, str) and x in known)
 
 
 def optional(spec: OptionSpec) -> OptionSpec:
-    """Allow None as well."""
+    """Return a specification that allows None besides the values of another specification."""
     return OptionSpec(f"{spec.words} or None", lambda x: x is None or spec.holds(x))
 
 
 @functools.cache
 def options_of(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the keyword options of a function."""
+    """Return the names of the keyword-only parameters of a function."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
@@ -70,7 +70,7 @@ FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_
 
 
 def check_fields(owner: Any, **specs: OptionSpec) -> None:
-    """Raise `ParameterError` for a field of a dataclass with a value that is not allowed."""
+    """Raise `ParameterError` for a dataclass field whose value is not allowed by its specification."""
     kind = type(owner)
     for field in dataclasses.fields(owner):
         if field.name in specs:

@@ -1,4 +1,4 @@
-"""`open_rows`: samples in files, tables and collections of Dask, read block by block."""
+"""`open_rows`: row sources over samples in files, tables and Dask collections."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ _LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays li
 
 
 def is_stored(X: Any) -> bool:
-    """True if X is read block by block: a source, a path, a large memory map, a table of Arrow, a dataset of
-    HDF5 or Zarr, an array or a frame of Dask."""
+    """True if X is a row source, a path, a large memory map, or an object of Dask, h5py, Zarr or pyarrow."""
     if isinstance(X, RowSource):
         return True
     if isinstance(X, str | Path):
@@ -48,7 +47,7 @@ def open_rows(
     block: int | None = None,
     timeout: float | None = None,
 ) -> RowSource:
-    """Open samples in files or arrays as a source that is read block by block.
+    """Open samples in files or arrays as a row source, which is read block by block.
 
     Parameters
     ----------
@@ -122,14 +121,20 @@ def open_rows(
 
 
 def has_columns(X: Any) -> bool:
-    """True if stored rows are a table with named columns: a file or a table of Arrow, Parquet or CSV."""
+    """True if X is a pyarrow object, or a path to a Parquet, Arrow or CSV table.
+
+    A path of unknown suffix counts as a folder of Parquet.
+    """
     if isinstance(X, str | Path):
         return SUFFIXES.get(Path(X).suffix.lower(), "parquet") in _TABLES
     return library_of(X) == "pyarrow"
 
 
 def feature_rows(X: Any, names: list[str] | None) -> RowSource:
-    """Return rows without labels, all of which become 0: of a table the named columns, or all."""
+    """Return a row source with label 0 for every row; of a table, with the columns `names` or all.
+
+    A row source X is returned unchanged.
+    """
     if isinstance(X, RowSource):
         return X
     by_name = names is not None and has_columns(X)

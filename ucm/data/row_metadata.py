@@ -19,7 +19,7 @@ from ucm.errors import DataError
 
 
 def tagged(y: Any, weight: Any = None, group: Any = None) -> np.ndarray:
-    """Return labels, weights and groups as one structured array; labels alone stay as they are."""
+    """Return labels, weights and groups as one structured array; labels alone as a plain array."""
     columns = {"label": y, "weight": weight, "group": group}
     fields = {name: np.asarray(v) for name, v in columns.items() if v is not None}
     if len(fields) == 1:
@@ -36,18 +36,18 @@ def _field(y: Any, name: str) -> Any:
 
 
 def label_in(y: Any) -> np.ndarray:
-    """Return the labels of rows."""
+    """Return the labels from a plain array of labels or a `tagged` array."""
     labels = _field(y, "label")
     return np.asarray(y) if labels is None else labels
 
 
 def weight_in(y: Any) -> Any:
-    """Return the weights of rows, or None."""
+    """Return the weights from a `tagged` array, or None if it has no weights."""
     return _field(y, "weight")
 
 
 def group_in(y: Any) -> Any:
-    """Return the groups of rows, or None."""
+    """Return the groups from a `tagged` array, or None if it has no groups."""
     return _field(y, "group")
 
 
@@ -56,7 +56,7 @@ _SHOWN = 6  # labels that a message lists
 
 
 def no_members(kind: str, label: Any, among: str = "") -> DataError:
-    """Return the error of a group without samples of its kind, `pos`, `neg` or `signed`."""
+    """Return the `DataError` for a group without samples of the kind `pos`, `neg` or `signed`."""
     return DataError(
         f"{kind}.group({label!r}): expected samples of {_OF.get(kind, 'both classes')} in the group, got "
         f"none{among}; leave the group out, or add samples"
@@ -64,7 +64,7 @@ def no_members(kind: str, label: Any, among: str = "") -> DataError:
 
 
 def members(groups: np.ndarray | None, kind: str, label: Any, among: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the indices of the samples of a group and a kind, `pos`, `neg` or `signed`.
+    """Return the indices of the samples in a group, out of the indices `among` of a kind.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def members(groups: np.ndarray | None, kind: str, label: Any, among: NDArray[np.
 
 
 def members_in(group: np.ndarray, label: Any) -> NDArray[np.bool_]:
-    """Return the mask of the rows of a group."""
+    """Return the boolean mask of the rows whose group is `label`."""
     if isinstance(label, str) != (group.dtype.kind in "UT") and group.dtype != object:
         return np.zeros(group.size, dtype=bool)
     return np.asarray(group == label, dtype=bool)
@@ -102,7 +102,7 @@ def members_in(group: np.ndarray, label: Any) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of the weights of rows, by class and group.
+    """Factors that multiply the weights of rows, by class and group.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Factors:
     model_groups: tuple[tuple[str, Any], ...] = ()
 
     def of(self, positive: NDArray[np.bool_], group: Any) -> Vec:
-        """Return the factors of rows, (m,)."""
+        """Return the factor of each row, (m,), by its class and group."""
         factors = np.where(positive, self.plus.get(None, 0.0), self.minus.get(None, 0.0))
         for summands, rows in ((self.plus, positive), (self.minus, ~positive)):
             for label, factor in summands.items():
@@ -126,7 +126,7 @@ class Factors:
 
 
 def positive_rows(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
-    """Return the rows of positive weight, labels times weights, and the indices; None for all rows."""
+    """Return the rows of positive weight, their labels times weights, and their indices (None: all rows)."""
     positive, weight = label_in(y) > 0.0, weight_in(y)
     c = factors.of(positive, group_in(y))
     c = c if weight is None else c * np.asarray(weight, dtype=np.float64)
@@ -138,6 +138,6 @@ def positive_rows(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
 
 
 def magnitudes(y: Any) -> Vec | None:
-    """Return the weights of rows from labels times weights; None if all are 1."""
+    """Return the weights `|y|` of rows whose y is label times weight; None if all weights are 1."""
     c = np.abs(y)
     return None if (c == 1).all() else c

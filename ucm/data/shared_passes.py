@@ -1,4 +1,4 @@
-"""Passes over rows that serve several computations at a time, as folds or values of a parameter."""
+"""Passes over rows that several computations share, such as folds or values of a parameter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ its state; None for a function without state."""
 def _answers(
     X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_Call]
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the places of the calls with their results. Calls over one view share its rows."""
+    """Yield the place and the result of each call on a block.
+
+    Calls over one view share its rows.
+    """
     views: dict[int, tuple[Any, list[_Call]]] = {}
     for place, function, message, slot in calls:
         if isinstance(function, Changed):
@@ -54,7 +57,7 @@ def _merged(a: list, b: list, merges: Sequence[Merge | None]) -> list:
 
 @dataclass(frozen=True)
 class _PassRequest:
-    """A pass that a computation waits for, and its result."""
+    """The request of a computation for a pass, with the future of its result."""
 
     function: Function
     message: tuple
@@ -64,8 +67,9 @@ class _PassRequest:
 
 
 class SharedPasses(View):
-    """A source whose passes serve all computations of `run` at a time: a pass begins when each of them waits
-    for one or has ended.
+    """Row source that serves the pass requests of concurrent computations in one pass over the rows.
+
+    A pass begins when each computation of `run` that is under way waits for a pass.
 
     The results are those of the computations one after the other. A pass reads the rows, and makes each view
     of them, once.
@@ -84,8 +88,9 @@ class SharedPasses(View):
         return repr(self.inner)
 
     def run(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """Return the results of the jobs, which ask this source for their passes. Each has a thread of its
-        own; an error of one of them is raised when all have ended.
+        """Run jobs that make passes over this source concurrently, and return their results in order.
+
+        At most ten jobs run at a time. An error of a job is raised when all jobs have ended.
         """
         if len(jobs) < 2:
             return [job() for job in jobs]
@@ -134,7 +139,7 @@ class SharedPasses(View):
                 self._changed.notify_all()
 
     def _make(self, requests: list[_PassRequest], stop: BaseException | None = None) -> None:
-        """Make one pass for all of these requests, or refuse them with the error `stop`."""
+        """Make one pass for all requests, or answer each request with the error `stop`."""
         calls = [(k, a.function, a.message, self._slot(a)) for k, a in enumerate(requests)]
         merges = [a.merge for a in requests]
         self._requests = []  # an answered computation may ask again at once

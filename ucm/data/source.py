@@ -1,4 +1,4 @@
-"""Samples that are read block by block: the contract of a row source, its views, and local sources.
+"""Row sources: samples that are read block by block, views of sources, and local sources.
 
 A computation over rows is a map-reduce of a pure function, which a module defines so that workers can import
 it:
@@ -45,13 +45,15 @@ Function = Callable[..., Any]
 
 
 class RowSource(ABC):
-    """A source of samples and labels in blocks of rows, which are never moved.
+    """Abstract source of samples and labels in blocks of rows.
+
+    Blocks are never moved.
 
     Attributes
     ----------
-    m, n : samples and features
-    nbytes : of the samples in double precision, as `gather` returns them
-    features : names of the features, if they have some
+    m, n : number of samples and of features
+    nbytes : bytes of the samples in double precision, as `gather` returns them
+    features : names of the features, or None
     mapping : the map that computed the features from others, or ""
     tags : "weight" and "group", if rows have these: see `ucm.data.row_metadata`
     """
@@ -71,7 +73,7 @@ class RowSource(ABC):
         merge: Merge | None = None,
         states: dict[int, Any] | None = None,
     ) -> Any:
-        """Call a function on every block, in one pass.
+        """Call a function on every block in one pass, and return the list of results or the merged result.
 
         Parameters
         ----------
@@ -90,19 +92,21 @@ class RowSource(ABC):
         """
 
     def labels(self) -> np.ndarray:
-        """Return the different labels, sorted."""
+        """Return the distinct labels, sorted."""
         labels = self.map_reduce(_distinct, merge=np.union1d)
         return np.empty(0) if labels is None else labels
 
     def gather(self) -> tuple[Any, np.ndarray]:
-        """Return all samples and labels in memory, float64 or CSR: for models that need all samples.
+        """Return all samples, a float64 array or CSR matrix, and all labels in memory.
+
+        It is for models that need all samples.
 
         Weights and groups (`tags`) are not returned: give `sample_weight` and `subgroup` again.
         """
         return gathered(self.map_reduce(_copied))
 
     def split(self, count: int) -> Sequence[tuple[RowSource, RowSource]]:
-        """Return folds (train, test), stratified by labels, for cross-validation.
+        """Return pairs (train, test) of row sources for cross-validation folds, stratified by label.
 
         Each is a source over the same blocks. The place of a row among the rows of its label in its block
         determines its fold.
@@ -110,7 +114,7 @@ class RowSource(ABC):
         Raises
         ------
         ParameterError
-            A number of folds below 2.
+            Fewer than 2 folds.
         DataError
             A fold without rows.
 
@@ -137,7 +141,7 @@ class RowSource(ABC):
         return [(part(k, False, every - int(size)), part(k, True, int(size))) for k, size in enumerate(sizes)]
 
     def mapped(self, transform: Any) -> RowSource:
-        """Return the rows in other features, computed block by block, as approximate kernel features.
+        """Return the source with features mapped block by block, as into approximate kernel features.
 
         A certificate is of the model in these features: after `sklearn.kernel_approximation.Nystroem`, of the
         low-rank kernel and not of the kernel that it approximates.
@@ -187,7 +191,7 @@ def _copied(X: Matrix, y: Any) -> tuple[Any, Any]:
 
 
 def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, np.ndarray]:
-    """Return the samples and labels of several blocks as one."""
+    """Return the samples and the labels of several blocks, concatenated."""
     tables = [X for X, _ in parts]
     if any(sparse.issparse(X) for X in tables):
         X: Matrix = sparse.vstack(tables, format="csr")
@@ -197,7 +201,7 @@ def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, np.ndarray]:
 
 
 def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
-    """Return the results as a list, or merged into one result; None without results to merge."""
+    """Return results as a list, or merged into one result by `merge`; None if there are none to merge."""
     if merge is None:
         return list(results)
     results = iter(results)
@@ -211,7 +215,7 @@ def over_parts(
     message: tuple,
     before: Sequence[Any] | None,
 ) -> tuple[list, list]:
-    """Call a function on the parts of a block; return their states and results.
+    """Call a function on every part of a block, and return (states, results) of the parts.
 
     Parameters
     ----------
@@ -231,12 +235,12 @@ def processors() -> int:
 
 
 def block_rows(bytes_of_row: float) -> int:
-    """Return the number of rows of a block."""
+    """Return the default number of rows in a block, about 8 MB of rows, and at least 1."""
     return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
 
 
 class BlockSource(RowSource):
-    """A source whose blocks are read in this process, on several threads.
+    """Abstract row source whose blocks are read in this process, on several threads.
 
     Attributes
     ----------
@@ -252,7 +256,7 @@ class BlockSource(RowSource):
 
     @abstractmethod
     def read(self, block: int) -> Iterator[tuple[Matrix, Any]]:
-        """Yield the samples and labels of a block, whole or in parts that are the same in every pass.
+        """Yield (samples, labels) of a block, whole or in parts that are the same in every pass.
 
         Raises
         ------
@@ -261,7 +265,10 @@ class BlockSource(RowSource):
         """
 
     def check(self) -> None:
-        """Raise `DataError` if the rows have changed; called before and after every pass."""
+        """Raise `DataError` if the rows have changed; the default checks nothing.
+
+        A pass calls this method at its beginning and after its last block.
+        """
 
     def map_reduce(
         self,
@@ -285,7 +292,7 @@ class BlockSource(RowSource):
         return reduction
 
     def _in_order(self, work: Callable[[int], list]) -> Iterator[list]:
-        """Yield the results of all blocks; a few are computed ahead on other threads."""
+        """Yield the results of all blocks in order, while threads compute a few blocks ahead."""
         threads = self.threads or min(_THREADS, processors())
         if threads == 1 or self.blocks == 1:
             yield from map(work, range(self.blocks))
@@ -303,7 +310,7 @@ class BlockSource(RowSource):
 # --- views -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Changed:
-    """A function of blocks, called with the result of `change(X, y)` for each."""
+    """A function of blocks composed with a change of the block: `function(*change(X, y), ...)`."""
 
     function: Function
     change: Callable[[Any, Any], tuple[Any, Any]]
@@ -313,11 +320,11 @@ class Changed:
 
 
 class View(RowSource):
-    """The rows of a source after `change(X, y) -> (X, y)` of every block.
+    """A view of another source, with `change(X, y) -> (X, y)` applied to every block.
 
     Parameters
     ----------
-    m, n : samples and features after it, if these are others
+    m, n : number of samples and of features after the change; None if unchanged
     """
 
     def __init__(
@@ -340,8 +347,10 @@ class View(RowSource):
 
 
 def _fold_of_rows(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray[np.intp]:
-    """Return the fold of every row of a block: the rows of a label in turn, from a random fold on, whose seed
-    is the first row."""
+    """Return the fold of every row of a block, stratified by label.
+
+    The rows of a label take the folds in turn, from a random fold on; the seed is the first row of the block.
+    """
     labels, folds = label_in(np.asarray(y)), np.zeros(len(y), dtype=np.intp)
     first = X[:1].data if sparse.issparse(X) else np.ascontiguousarray(X[:1])
     rng = np.random.default_rng(zlib.crc32(first.tobytes()))
@@ -356,13 +365,16 @@ def _fold_sizes(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray[n
 
 
 def _of_fold(X: Matrix, y: Any, count: int, classes: np.ndarray, fold: int, held: bool) -> tuple[Any, Any]:
-    """Return the rows of a fold if it is held out, else all others."""
+    """Return the rows of a block that are in a fold if `held`, else the rows that are not in the fold."""
     rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
 
 
 def _relabelled(X: Matrix, y: Any, positive: Any, negative: Any) -> tuple[Any, Any]:
-    """Relabel one class +1 and another -1 and drop the other rows; without another, the rest is -1."""
+    """Label class `positive` +1 and class `negative` -1, and drop the rows of other classes.
+
+    If `negative` is None, all other classes are -1.
+    """
     y = np.asarray(y)
     if negative is not None:
         rows = (label_in(y) == positive) | (label_in(y) == negative)
@@ -372,7 +384,7 @@ def _relabelled(X: Matrix, y: Any, positive: Any, negative: Any) -> tuple[Any, A
 
 
 class Labelled(View):
-    """A source of any labels, one of which becomes +1.
+    """A view of a source with label +1 for one class and -1 for another class or all other classes.
 
     Parameters
     ----------
@@ -386,7 +398,7 @@ class Labelled(View):
         self.positive, self.negative, self.features = positive, negative, None
 
     def message_prefix(self) -> str:
-        """Return the beginning of a message about these two classes."""
+        """Return the prefix of an error message that names the two classes."""
         plus, minus = (x.item() if isinstance(x, np.generic) else x for x in (self.positive, self.negative))
         return f"{plus!r} against {'the rest' if minus is None else repr(minus)}: "
 
@@ -395,8 +407,9 @@ class Labelled(View):
 
 
 def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, Any]]:
-    """Return rows of two labels with the labels -1 and +1, and the labels that stand for these; `pos_label`
-    is that of class +1, None if the labels are -1 and +1.
+    """Return rows with labels -1 and +1, and the original labels of class -1 and class +1.
+
+    `pos_label` is the original label of class +1; None if the labels are -1 and +1 already.
 
     Raises
     ------
@@ -410,7 +423,7 @@ def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, 
 
 
 class Mapped(View):
-    """The rows of a source in other features, computed block by block: `RowSource.mapped`."""
+    """A view of a source with features mapped block by block, as made by `RowSource.mapped`."""
 
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
         def change(X: Matrix, y: Any) -> tuple[Any, Any]:
@@ -438,7 +451,7 @@ def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
 
 
 class WeightedRows(View):
-    """The rows of positive weight, their labels times their weights.
+    """A view of the rows of positive weight, with labels multiplied by weights.
 
     Parameters
     ----------
@@ -456,17 +469,17 @@ class WeightedRows(View):
 
 
 def of_all_groups(source: RowSource) -> RowSource:
-    """Return the rows of all groups."""
+    """Return the rows of positive weight of all groups from a `WeightedRows`, other sources unchanged."""
     return WeightedRows(source.inner, Factors()) if isinstance(source, WeightedRows) else source
 
 
 def given_rows(source: RowSource) -> int:
-    """Return the number of rows, rows of weight 0 included."""
+    """Return the number of input rows, including those of weight 0 and of groups outside the model."""
     return source.inner.m if isinstance(source, WeightedRows) else source.m
 
 
 def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return an entry of `make()` for every row of positive weight, and 0 for the other rows."""
+    """Return `make()`, an entry per row of positive weight, expanded to all input rows by zeros."""
     if not isinstance(source, WeightedRows):
         return make()
     values = np.concatenate(source.inner.map_reduce(_counted, source.factors))
@@ -475,7 +488,9 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
-    """Return rows with the features of a fit in its order: the source itself where it has no names, or these.
+    """Return the source with the columns `names`, the features of a fit, in their order.
+
+    The source itself is returned if it has no names, or these names in this order, or if `names` is None.
 
     Raises
     ------
@@ -491,7 +506,7 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
 
 
 def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:
-    """Apply a map to rows, dense or CSR.
+    """Apply a transform to the rows of a dense or CSR block, and validate the resulting features.
 
     Raises
     ------

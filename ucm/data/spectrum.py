@@ -1,6 +1,6 @@
-"""Spectra of `A A'` of linear maps A, kept as long as the map is in use.
+"""Spectra of `A A'` of linear maps A, cached as long as the map is in use.
 
-Maps belong to bound data, so a path of radii, or another model over the same data, finds them again.
+Maps belong to bound data, so a path of radii, or another model over the same data, reuses the spectra.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A positive semidefinite matrix `S = V diag(values) V'`.
+    """The eigendecomposition `S = V diag(values) V'` of a positive semidefinite matrix S.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Spectrum:
 
     @functools.cached_property
     def root(self) -> NDArray[np.float64]:
-        """R with `R R' = S`, of as many columns as S has rank."""
+        """A factor R of S, `R R' = S`, with rank(S) columns."""
         positive = self.values > 0.0
         return self.vectors[:, positive] * np.sqrt(self.values[positive])
 
@@ -54,12 +54,12 @@ _KNOWN: weakref.WeakKeyDictionary[LinearMap, Spectrum] = weakref.WeakKeyDictiona
 
 
 def has_spectrum(A: LinearMap) -> bool:
-    """True if the spectrum of `A A'` has been computed."""
+    """True if the spectrum of `A A'` is cached."""
     return _plain(A)[0] in _KNOWN
 
 
 def spectrum(A: LinearMap) -> Spectrum:
-    """Return the spectrum of `A A'`."""
+    """Return the spectrum of `A A'`, from the cache if present."""
     base, factor = _plain(A)
     if base not in _KNOWN:
         _KNOWN[base] = Spectrum.of(base.weighted_gram(np.ones(base.shape[1])))
@@ -70,7 +70,7 @@ def spectrum(A: LinearMap) -> Spectrum:
 
 
 def _plain(A: LinearMap) -> tuple[LinearMap, float]:
-    """Return A and f of a multiple f A."""
+    """Return (B, f) with `A = f B`; (A, 1.0) if A is no plain multiple of another map."""
     if isinstance(A, ComposedMap) and A.M is None:
         return A.inner, A.factor
     return A, 1.0

@@ -1,4 +1,4 @@
-"""Row sources over tables with named columns: Parquet, Arrow and CSV, by `pyarrow.dataset`."""
+"""Row sources over Parquet, Arrow and CSV tables with named columns, by `pyarrow.dataset`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _DIGITS = re.compile("([0-9]+)")
 
 
 class TableRows(FileRows):
-    """The rows of a `pyarrow.dataset`. A block is a fragment of it: a row group of Parquet, a file of CSV, a
-    slice of a table in memory.
+    """Row source over a `pyarrow.dataset`, with one block per fragment.
+
+    A fragment is a row group of Parquet, a file of CSV, or a slice of a table in memory.
 
     Parameters
     ----------
-    fragments : with the number of their rows; None for a table in memory, which is cut
-    path : of the file or the folder; None for a table in memory
+    fragments : pairs (fragment, number of rows); None for a table in memory, which is sliced into blocks
+    path : path of the file or folder; None for a table in memory
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class TableRows(FileRows):
 
 
 def _kinds(schema: Any) -> dict[str, str | None]:
-    """Return the columns, with the type of a column that does not hold real numbers, else None."""
+    """Return {column: None if it holds real numbers, else its type} for a schema."""
     types = library("pyarrow").types
     real = (types.is_integer, types.is_floating, types.is_boolean)
     return {
@@ -103,13 +104,13 @@ def _kinds(schema: Any) -> dict[str, str | None]:
 
 
 def _features(batch: Any, names: list[str]) -> np.ndarray:
-    """Return the features of a batch; a missing entry is NaN."""
+    """Return the feature columns of a batch as one array, with NaN for missing entries."""
     columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in names]
     return np.column_stack([np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in columns])
 
 
 def _column(found: Any, field: str, name: str) -> np.ndarray:
-    """Return the labels, weights or groups in a column of a batch."""
+    """Return a column of labels, weights or groups as an array; raise `DataError` for missing entries."""
     if found.null_count:
         raise no_entry(field, f" in column {name!r}")
     if library("pyarrow").types.is_primitive(found.type):
@@ -120,7 +121,7 @@ def _column(found: Any, field: str, name: str) -> np.ndarray:
 
 # --- datasets ----------------------------------------------------------------------------------
 def table_in_memory(X: Any, y: RowColumns, block: int | None, features: Features) -> TableRows:
-    """Open a table, a batch or a dataset of Arrow."""
+    """Open a pyarrow table, record batch or dataset as a row source."""
     arrow = library("pyarrow", "dataset")
     if isinstance(X, arrow.dataset.Dataset):
         return TableRows(X, _fragments(X), y, block, features)
@@ -134,7 +135,10 @@ def table_in_memory(X: Any, y: RowColumns, block: int | None, features: Features
 
 
 def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, features: Features) -> TableRows:
-    """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, also with Hive partitions."""
+    """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, as a row source.
+
+    The folder may have Hive partitions.
+    """
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather
         table = opened(path, lambda: feather.read_table(path, memory_map=True))
@@ -171,7 +175,9 @@ def _fragments(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _parquet(path: Path, names: list[str]) -> Any:
-    """Return the dataset of a file, or of the files of a folder, part 2 before part 10.
+    """Return the dataset of a Parquet file, or of a folder of Parquet files in the order of their numbers.
+
+    Part 2 comes before part 10.
 
     Strings in the named columns are dictionary-encoded.
     """
@@ -201,7 +207,7 @@ def _parquet(path: Path, names: list[str]) -> Any:
 
 
 def _header(path: Path) -> tuple[str, bool]:
-    """Return the separator of a CSV file, and whether its first line holds names."""
+    """Return the delimiter of a CSV file, and whether its first line holds column names."""
     with path.open("rb") as stream:
         first = stream.readline()
     try:
@@ -217,7 +223,7 @@ def _header(path: Path) -> tuple[str, bool]:
 
 
 def _csv(path: Path, mark: str, named: bool) -> Any:
-    """Return the dataset of a CSV file, its numbers in double precision."""
+    """Return the dataset of a CSV file, with integer and empty columns as float64."""
     arrow = library("pyarrow", "dataset")
     csv = library("pyarrow", "csv").csv
     form = arrow.dataset.CsvFileFormat(

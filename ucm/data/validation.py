@@ -1,5 +1,4 @@
-"""Validation of samples, labels, weights and groups, in memory and block by block, and checksums that detect
-later changes in place."""
+"""Validation of samples, labels, weights and groups, and checksums that detect changes in place."""
 
 from __future__ import annotations
 
@@ -48,12 +47,12 @@ _WANTED = {
 
 # --- tables ------------------------------------------------------------------------------------
 def library_of(X: Any) -> str:
-    """Return the name of the library of an object."""
+    """Return the name of the top-level package that defines the type of an object."""
     return type(X).__module__.split(".")[0]
 
 
 def malformed(X: Any) -> str | None:
-    """Return why the indices of a sparse matrix do not fit its shape, or None.
+    """Return a message if the indices of a sparse matrix do not fit its shape, else None.
 
     Compiled code would read or write outside of its arrays.
     """
@@ -73,7 +72,7 @@ def malformed(X: Any) -> str | None:
 
 
 def refuse_unsound(X: Any, name: str) -> None:
-    """Refuse masked arrays with hidden entries, malformed sparse matrices and collections of Dask.
+    """Raise `DataError` for masked entries, malformed sparse matrices and Dask collections.
 
     Raises
     ------
@@ -100,12 +99,12 @@ def refuse_unsound(X: Any, name: str) -> None:
 
 
 def _hidden(X: Any) -> bool:
-    """True if entries of an array, or of the rows of a list, are masked."""
+    """True if an array, or an array in a list, has masked entries."""
     return any(map(np.ma.is_masked, X)) if isinstance(X, list | tuple) else np.ma.is_masked(X)
 
 
 def read(X: Any) -> Any:
-    """Return X as float64, C-contiguous or CSR, without a copy if it is that already; dense float32 stays.
+    """Return X as a C-contiguous array or CSR matrix of float64, or dense float32, not copied if possible.
 
     A `Fingerprint` checks that the entries are finite.
 
@@ -141,7 +140,7 @@ def read(X: Any) -> Any:
 
 
 def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
-    """Refuse samples that are no table of real numbers with at least one feature.
+    """Raise `DataError` unless shape and dtype are those of a table of real numbers with features.
 
     Parameters
     ----------
@@ -166,12 +165,12 @@ def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
 
 
 class Defect(NamedTuple):
-    """The first row of a block with an entry, weight, group or label that no model takes.
+    """The first row of a block with an invalid entry, weight, group or label, and the error message.
 
     Attributes
     ----------
-    row : its number
-    before, after : the message around the number
+    row : index of the row
+    before, after : the message before and after the index
     """
 
     row: int
@@ -180,13 +179,13 @@ class Defect(NamedTuple):
 
 
 def refuse(defect: Defect | None) -> None:
-    """Raise `DataError` if there is a defect."""
+    """Raise `DataError` with the message of a defect; no effect for None."""
     if defect is not None:
         raise DataError(f"{defect.before}{defect.row}{defect.after}")
 
 
 def bad_entry(X: Matrix) -> Defect | None:
-    """Return the first entry that is no finite number."""
+    """Return the `Defect` of the first NaN or infinite entry of X, or None."""
     entries = X.data if sparse.issparse(X) else X
     low, high = (float(entries.min()), float(entries.max())) if entries.size else (0.0, 0.0)
     if np.isfinite(low) and np.isfinite(high):
@@ -200,7 +199,7 @@ def bad_entry(X: Matrix) -> Defect | None:
 
 
 def table(X: Any) -> Any:
-    """Return X as float64, C-contiguous or CSR, its entries finite: for samples that are used once.
+    """Return X as a finite C-contiguous array or CSR matrix of float64, for samples that are used once.
 
     Raises
     ------
@@ -214,8 +213,10 @@ def table(X: Any) -> Any:
 
 
 def scale_hint(X: Matrix) -> str:
-    """Return a hint if the ranges of the features, constant ones left out, are so different that a few
-    features decide the norms; else an empty text."""
+    """Return a hint if the ranges of nonconstant features differ by a factor above 1000, else "".
+
+    With such ranges a few features determine the norms.
+    """
     if 0 in X.shape:
         return ""
     ends = (X.max(axis=0), X.min(axis=0))
@@ -230,19 +231,19 @@ def scale_hint(X: Matrix) -> str:
 
 
 def as_double(X: Matrix) -> Any:
-    """Return a table in double precision, without a copy if it is that already."""
+    """Return a dense or CSR table in float64, without a copy if its dtype is float64."""
     if sparse.issparse(X):
         return X if X.dtype == np.float64 else X.astype(np.float64)
     return np.asarray(X, dtype=np.float64)
 
 
 def refuse_empty() -> NoReturn:
-    """Raise `DataError`: there is no row."""
+    """Raise `DataError` for samples without rows."""
     raise DataError("X: expected samples, got none (0 rows); add rows")
 
 
 def finite(v: NDArray[np.float64]) -> bool:
-    """True if all entries are finite numbers; without a temporary array."""
+    """True if all entries are finite; a C-contiguous array needs no temporary array."""
     if not v.flags.c_contiguous:
         return bool(np.isfinite(v).all())
     flat = v if v.ndim == 1 else v.reshape(-1)
@@ -250,7 +251,9 @@ def finite(v: NDArray[np.float64]) -> bool:
 
 
 class Fingerprint:
-    """Checksums of validated samples, which are not copied: they detect later changes in place.
+    """Checksums of validated samples and labels, which detect later changes in place.
+
+    The samples are not copied.
 
     Parameters
     ----------
@@ -260,7 +263,7 @@ class Fingerprint:
     Attributes
     ----------
     finite : whether all entries of X were finite numbers
-    largest : the largest absolute one
+    largest : the largest absolute entry of X
     unchecked : whether the check is skipped, within one call
     """
 
@@ -281,7 +284,7 @@ class Fingerprint:
         return [_sum(part) for part in (*parts, self.y)]
 
     def check(self) -> None:
-        """Raise `DataError` if the samples or the labels have changed: one pass over them."""
+        """Raise `DataError` if samples or labels have changed since; no effect if `unchecked`."""
         if not self.unchecked and self._checksums() != self._sums:
             raise DataError(
                 "X or y: expected the samples that were compiled, got arrays that were changed in place "
@@ -296,7 +299,7 @@ def _sum(part: np.ndarray) -> tuple[int, int]:
 
 # --- labels, weights and groups ----------------------------------------------------------------
 def vector(name: str, values: Any, m: int) -> Any:
-    """Return an array with one entry for each of m rows.
+    """Return labels, weights or groups as a validated array with one entry for each of m rows.
 
     Raises
     ------
@@ -315,8 +318,9 @@ def vector(name: str, values: Any, m: int) -> Any:
 
 
 def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> None:
-    """Refuse labels, weights or groups that are no vector with an entry for each row, and weights that are
-    no numbers.
+    """Raise `DataError` unless shape and dtype fit labels, weights or groups of m rows.
+
+    Each is a vector with one entry per row, and weights are numbers.
 
     Parameters
     ----------
@@ -344,7 +348,7 @@ def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> 
 
 
 def no_entry(name: str, where: str = "") -> DataError:
-    """Return the error of rows without a label, weight or group."""
+    """Return the `DataError` for rows without a label, weight or group."""
     word, noun = SAID[name]
     return DataError(
         f"{word}: expected a {noun} for every sample, got none{where} for some; leave these samples out"
@@ -352,8 +356,10 @@ def no_entry(name: str, where: str = "") -> DataError:
 
 
 def signs_of(y: np.ndarray, pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]]:
-    """Return labels of two classes as -1 and +1, and the labels that stand for these. Raises as
-    `classes_of`."""
+    """Return labels of two classes as -1 and +1, and the original labels of class -1 and class +1.
+
+    Raises as `classes_of`.
+    """
     if pos_label is None and y.dtype.kind in "biuf":
         signs = np.asarray(y, dtype=np.float64, order="C")
         plus, minus = (np.count_nonzero(signs == sign) for sign in (1.0, -1.0))
@@ -365,7 +371,7 @@ def signs_of(y: np.ndarray, pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]
 
 
 def classes_of(y: np.ndarray, pos_label: Any = None, several: bool = False) -> tuple[list, NDArray[np.intp]]:
-    """Return the labels of the classes in order, and the index of every sample's label among them.
+    """Return the class labels, sorted with `pos_label` last, and the class index of every sample.
 
     Parameters
     ----------
@@ -418,7 +424,7 @@ def classes_of(y: np.ndarray, pos_label: Any = None, several: bool = False) -> t
 
 
 def read_weights(sample_weight: Any, m: int) -> Vec | None:
-    """Validate the weights of m samples; return None if each is 1.
+    """Return the validated weights of m samples; None if every weight is 1 or none are given.
 
     Raises
     ------
@@ -438,7 +444,7 @@ def read_weights(sample_weight: Any, m: int) -> Vec | None:
 
 
 def read_groups(subgroup: Any, m: int) -> np.ndarray:
-    """Validate the group of each of m samples.
+    """Return the validated group labels of m samples.
 
     Raises
     ------
@@ -472,7 +478,7 @@ def _defect(name: str, row: int, value: Any) -> Defect:
 
 
 def _refuse_one_class(plus: Any, minus: Any) -> None:
-    """Raise `DataError` unless there are both labels, -1 and +1."""
+    """Raise `DataError` unless the numbers of labels +1 and -1 are both positive."""
     if not plus or not minus:
         raise DataError(
             f"y: expected two classes, got one class (all labels are {'+1' if plus else '-1'}); add samples "
@@ -481,7 +487,7 @@ def _refuse_one_class(plus: Any, minus: Any) -> None:
 
 
 def refuse_weightless(totals: Vec) -> None:
-    """Raise `DataError` if all samples of a class have weight 0."""
+    """Raise `DataError` if the total weight of class +1 or class -1 is 0."""
     if min(totals) == 0.0:
         none = "-1" if totals[0] else "+1"
         raise DataError(
@@ -492,7 +498,7 @@ def refuse_weightless(totals: Vec) -> None:
 
 # --- blocks ------------------------------------------------------------------------------------
 class BlockSummary(NamedTuple):
-    """The counts and weights of a block of rows, and its first defect.
+    """The counts, weights and largest entry of a block of rows, and its first defect.
 
     Attributes
     ----------
@@ -521,7 +527,7 @@ class BlockSummary(NamedTuple):
 
 
 def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[BlockSummary, Any, Vec, Any]:
-    """Return the `BlockSummary` of a block, its rows of positive weight, their labels times weights, groups.
+    """Return the summary of a block, then its rows of positive weight, labels times weights, and groups.
 
     Parameters
     ----------
@@ -560,7 +566,7 @@ def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Bl
 
 
 def _label_values(y: Any) -> Vec:
-    """Return labels as numbers."""
+    """Return labels as float64; raise `DataError` if a label is no real number."""
     try:
         if y.dtype.kind == "c":
             raise TypeError("complex labels")
@@ -580,7 +586,7 @@ def _odd_label(v: Vec) -> Defect | None:
 
 
 def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
-    """True if one of the rows is in a group."""
+    """True if a row of the class or classes of a kind is in a group."""
     in_class = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
     return bool((in_class & members_in(group, label)).any())
 
@@ -590,7 +596,7 @@ def _by_class(v: Vec, weights: Vec) -> Vec:
 
 
 def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:
-    """Return the `BlockSummary` of the rows of a followed by those of b."""
+    """Return the `BlockSummary` of the rows of a followed by the rows of b."""
     later = b.defect and b.defect._replace(row=b.defect.row + a.rows)
     return BlockSummary(
         a.rows + b.rows, a.labels + b.labels, a.counts + b.counts, a.totals + b.totals,
@@ -600,7 +606,7 @@ def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:
 
 
 def refuse_bad(summary: BlockSummary, model_groups: Sequence[tuple[str, Any]] = ()) -> None:
-    """Refuse samples to which no model can be fitted.
+    """Raise `DataError` if summarised rows have a defect or lack a class or a group of the model.
 
     Parameters
     ----------
@@ -609,7 +615,7 @@ def refuse_bad(summary: BlockSummary, model_groups: Sequence[tuple[str, Any]] = 
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none.
+        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups.
     """
     if summary.rows == 0:
         refuse_empty()
