@@ -1,1 +1,1 @@
-"""Certificates, bounds and references, computed without the solver."""
+"""Certificates, error bounds, admissible intervals and CVXPY references of models and solutions."""

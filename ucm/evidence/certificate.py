@@ -1,4 +1,4 @@
-"""The certificate of a convex robust model, from the declaration alone.
+"""Certificates of convex robust models: duality gaps computed from the declared set.
 
 For x in U and any w with `||w||_p <= 1`, `-||x||_q <= optimum <= sigma_U(-w)`. A point outside of U proves
 nothing about U: it is moved inside (`ucm.evidence.feasible_point`), or the lower bound is -inf.
@@ -28,14 +28,14 @@ _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are n
 
 
 class Certified(NamedTuple):
-    """A certificate and the answer that it bounds.
+    """A certificate with its primal point w, its dual point x and the blocks of x.
 
     Attributes
     ----------
     certificate : the bounds
-    w : the dual vector that proves the upper one
-    x : the point that proves the lower one, where the violation says that it lies in U
-    q : its blocks
+    w : the normal that proves the upper bound
+    x : the point that proves the lower bound, if its violation counts as 0
+    q : the blocks of x
     """
 
     certificate: Certificate
@@ -45,7 +45,7 @@ class Certified(NamedTuple):
 
 
 def fault(suspect: str, *declared: Node) -> str:
-    """Return the message about contradicting bounds: the wrong part and its author.
+    """Return the text of an error about contradicting bounds, which names the suspect and custom classes.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def bracket(
     curved: float = 0.0,
     kind: str = "global",
 ) -> Certificate:
-    """Return the certificate of two bounds, `dual <= optimum <= primal`.
+    """Return the certificate of the bounds `dual <= optimum <= primal`.
 
-    The lower one is -inf where its point misses the constraints by more than `INSIDE`. Where the bounds cross
-    by more than `CROSSED`, both move apart by the rounding of their terms; where that does not explain it,
-    and the violation may, the lower one is -inf: no gap below `-CROSSED` is left.
+    The dual bound becomes -inf if its point violates the constraints by more than `INSIDE`. If the bounds
+    cross by more than `CROSSED`, both move apart by the rounding of their terms; if rounding does not explain
+    the crossing and the violation may, the dual bound becomes -inf. No gap below `-CROSSED` remains.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def interval(
     size: float = 0.0,
     wrong: str = _LOWERING,
 ) -> Certificate:
-    """Return the certificate of a dual vector and a point of a set, `-norm <= optimum <= primal`.
+    """Return the certificate of the bounds `-||x||_q <= optimum <= sigma_U(-w)` of a robust model.
 
     Parameters
     ----------
@@ -146,13 +146,13 @@ def interval(
 
 
 def is_proven(certificate: Certificate, tol: float) -> bool:
-    """True if the bounds prove the optimum to a relative gap: `-CROSSED <= gap <= tol`."""
+    """True if a certificate proves global optimality to the relative gap `tol` at a point within `INSIDE`."""
     proven = -CROSSED <= certificate.relative_gap <= tol
     return proven and certificate.kind == "global" and certificate.violation <= INSIDE
 
 
 def at_zero(norm: float, size: float, violation: float) -> Certificate:
-    """Return the certificate of w = 0 where 0 lies in U: the norm of a point, relative to the size of U."""
+    """Return the certificate of w = 0: the norm of a point x near 0 is the gap, relative to the size of U."""
     return Certificate(0.0, -norm, norm, norm / (size or 1.0), violation, "global")
 
 
@@ -176,10 +176,10 @@ def certify(
     size: float = 0.0,
     terms: Callable[[], float] = float,
 ) -> Certified:
-    """Bound the error of the point of the blocks q.
+    """Return the certificate of a robust model from the blocks q of a point and an optional normal w.
 
-    Both ends come from the definition of U (its `evaluate` and its `support`), not from the lowered form,
-    which only says how to move a point that lies outside.
+    Both bounds come from the definition of U (its `evaluate` and its `support`); the lowered form only
+    serves to move a point outside of U into U.
 
     Parameters
     ----------

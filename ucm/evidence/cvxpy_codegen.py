@@ -1,4 +1,4 @@
-"""A declaration as a standalone CVXPY program in source text.
+"""Generator of standalone CVXPY source code for a set or an objective.
 
 The text is a record of the expressions that `cvxpy` of the declaration builds. They are built for two made-up
 data sets of different sizes; numbers that differ between the two programs are functions of the counts of
@@ -53,7 +53,7 @@ _ROOT = [
 
 
 class _ByName(Scope):
-    """Hyperparameters as `cvxpy.Parameter`s named by their formula.
+    """The scope that records for every `cvxpy.Parameter` the formula of its hyperparameter as text.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class _ByName(Scope):
         return p
 
     def _source(self, size: Size) -> float | Text:
-        """Return the formula of a size; its number if nothing names it or the formula asks for numbers."""
+        """Return the text of a size; its number if it has no `Param` or its formula rejects `Text`."""
         if not isinstance(size.declared, Expression):
             return -Text("np.log")(size.declared) if size.key[:1] == ("-log",) else size.number
         text = Text(_NAME.sub(lambda name: self.names[name[0]], size.declared.name))
@@ -90,7 +90,7 @@ class _ByName(Scope):
 
 
 class _Example:
-    """A made-up data set for a declaration, with names for the arrays that a program computes from it.
+    """A random data set for a model, with the source text of arrays computed from this data set.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class _Example:
         self.arrays.append((np.asarray(np.linalg.qr(centred, mode="r")).T, Text("root")(Text(name))))
 
     def text(self, x: Matrix) -> Text | None:
-        """Return the text of an array: a multiple of a named one, or constant on samples or classes."""
+        """Return the text of a multiple of a named array or of a vector constant by class, or None."""
         x = x.toarray() if hasattr(x, "toarray") else np.asarray(x)
         for array, text in self.arrays:
             if array.shape == x.shape and x.any():
@@ -183,7 +183,7 @@ class _Example:
 
 
 def _dimension(model: Node, n: int) -> int:
-    """Return n, or the number of features for which the declaration is written."""
+    """Return n, or the least number of features up to 10,000 that the model accepts if n is refused."""
     for k in (n, *range(1, 10_001)):
         try:
             for node in model.nodes_of_type(UncertaintySet):
@@ -197,7 +197,7 @@ def _dimension(model: Node, n: int) -> int:
 
 
 def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
-    """Return a standalone CVXPY program of a declaration as source text.
+    """Return the source code of a standalone CVXPY program for a set or an objective.
 
     The program expects an array X (m, n) of samples and y (m,) of labels -1 and +1, for `pos.group("A")` an
     array `groups` (m,) of their groups too. It imports NumPy and CVXPY, and leaves `w` and `objective`, for
@@ -252,11 +252,11 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
 
 
 class _Program:
-    """The program of a declaration for one data set.
+    """The CVXPY source code of a model for one example data set.
 
     Attributes
     ----------
-    text : its source
+    text : the source code
     """
 
     def __init__(self, model: RobustMargin | Objective, example: _Example) -> None:
@@ -305,7 +305,7 @@ class _Program:
         ]  # fmt: skip
 
     def _of_objective(self, model: Objective) -> list[str]:
-        """Return one problem, or the loop of DCA for an objective that is not convex."""
+        """Return the lines for one convex problem, or for the DCA loop if the objective is not convex."""
         data, (G, H) = self.example.data, model.dc()
         t, w = cp.Variable(data.m), cp.Variable(data.n)
         self.printer.names |= {t.id: Text("t"), w.id: Text("w")}
@@ -355,7 +355,7 @@ class _Program:
         ]  # fmt: skip
 
     def _subtracted_loss(self, loss: ConvexLoss) -> tuple[Text, Text]:
-        """Return the value and the slopes in t of a subtracted loss."""
+        """Return the source texts of the sum of a subtracted loss and of its subgradient in the margins t."""
         rows = None if loss.counted is None else self.example.text(loss.counted.rows(self.example.data))
         t: Any = Text("t")
         c = loss.slope()
@@ -371,7 +371,7 @@ class _Program:
 
 
 def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
-    """Return the value and the slopes in w of a subtracted penalty."""
+    """Return the source texts of a subtracted penalty and of its subgradient in w."""
     w: Any = Text("w")
     size, c = np.abs(w), value(h.factor)
     if h.each(np.zeros(1)) is None:  # of groups of weights
@@ -388,12 +388,12 @@ def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
 
 
 def _formulas(term: Node, texts: Callable[[], tuple[Any, Any]]) -> tuple[Text, Text]:
-    """Return the formulas of a term, applied to text.
+    """Return the source texts of a term and its slopes, computed by its NumPy formulas on `Text`.
 
     Raises
     ------
     CompositionError
-        A formula asks for numbers.
+        A formula branches on numbers.
     """
     try:
         height, slope = texts()
@@ -414,7 +414,7 @@ _VARIABLES = [
 
 
 def _short(U: Node) -> str:
-    """Return a declaration on one line, its parameters by name."""
+    """Return a one-line representation of a set or an objective, with names in place of `Param(...)`."""
     text = brief(U) if len(repr(U)) > 90 else repr(U)
     for p in U.walk():
         if isinstance(p, Param):
@@ -427,7 +427,7 @@ _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
 def _generalised(model: Node, first: _Program, second: _Program) -> str:
-    """Return the common text of both programs, with numbers that differ as functions of the counts."""
+    """Return one source text for both programs: differing numbers become functions of the sample counts."""
     a, b = _NUMBER.split(first.text), _NUMBER.split(second.text)
     counts = [(Text(k), c, second.example.counts[k]) for k, c in first.example.counts.items()]
     same = len(a) == len(b) and a[::2] == b[::2]
@@ -442,7 +442,7 @@ def _generalised(model: Node, first: _Program, second: _Program) -> str:
 
 
 def _function_of(x: float, y: float, counts: list[tuple[Text, int, int]]) -> str | None:
-    """Return the text of k c^p, with c a count, that is x for one data set and y for the other."""
+    """Return the text of a function `k count^p` with the values x and y on both data sets, or None."""
     for p in (1.0, -1.0, 0.5, -0.5):
         for count, c, d in counts:
             k = x / c**p

@@ -1,4 +1,4 @@
-"""CVXPY expressions and NumPy formulas as Python source."""
+"""Conversion of CVXPY expressions and NumPy formulas to Python source code."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "sub
 
 
 class Text(NDArrayOperatorsMixin):
-    """The source text of an expression, with no more parentheses than needed. Arithmetic and NumPy's
-    functions of a `Text` give the `Text` of the result.
+    """The Python source of an expression, with minimal parentheses.
+
+    Arithmetic and NumPy functions of a `Text` return the `Text` of the result.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class Text(NDArrayOperatorsMixin):
 
 
 def _joined(name: str, a: Text, b: Text) -> Text:
-    """Return `a symbol b` without neutral elements and double signs."""
+    """Return the text of a binary operation, without neutral elements 0 and 1 and without double signs."""
     left, right = str(a), str(b)
     if _NEUTRAL.get(name) == right:
         return a
@@ -84,7 +85,7 @@ def _joined(name: str, a: Text, b: Text) -> Text:
 
 
 def _negative(x: Text) -> Text:
-    """Return minus an expression; of a product or a quotient the sign of the first factor changes."""
+    """Return the text of `-x`; in a product or a quotient the first factor changes sign."""
     node = x.node
     if isinstance(node, ast.UnaryOp):
         return Text(node.operand)
@@ -94,7 +95,7 @@ def _negative(x: Text) -> Text:
 
 
 def code(x: Any) -> str:
-    """Return the source text of an expression, a number or an array."""
+    """Return the Python source of a `Text`, number, string, slice, type, list, tuple or array."""
     if isinstance(x, Text):
         return str(x)
     if isinstance(x, str | bool) or x is None:
@@ -118,7 +119,7 @@ def code(x: Any) -> str:
 
 
 class ExpressionPrinter:
-    """A printer of CVXPY expressions, which names variables and arrays.
+    """A printer of CVXPY expressions as Python source, which names variables and literal matrices.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ class ExpressionPrinter:
         self._reserved = set(reserved)
 
     def _define(self, name: str, definition: str) -> Text:
-        """Return a name that no other object has, for a new object of the program."""
+        """Append the definition of a new variable or matrix, and return its unique name."""
         word, k = name, 1
         while word in self._reserved:
             word, k = f"{name}_{k}", k + 1
@@ -169,7 +170,7 @@ class ExpressionPrinter:
         return text
 
     def text(self, e: cp.Expression | cp.Constraint) -> Text:
-        """Return the source of an expression or a constraint."""
+        """Return the Python source of a CVXPY expression or constraint."""
         if isinstance(e, cp.Variable):
             return self._variable(e)
         if isinstance(e, cp.Parameter):

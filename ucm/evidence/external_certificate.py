@@ -1,4 +1,4 @@
-"""Certificates of external answers: a normal, a point or weights of the samples."""
+"""Certificates of solutions from other software: a normal, a point of U or weights of the samples."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ def both_sides(
     violation: float,
     broken: str = "",
 ) -> Certificate:
-    """Return the bounds that a normal and a point prove: `-||x||_q <= optimum <= sigma_U(-w)`.
+    """Return the certificate `-||x||_q <= optimum <= sigma_U(-w)` of a normal w, a point x, or both.
 
     Parameters
     ----------
-    unit : w with `||w||_p = 1`; None for that of x
-    x : a point of U; None for none, which leaves the lower bound infinite
-    violation : how far x is outside of U; one that is, is no bound
+    unit : w with `||w||_p = 1`; None for the dual vector of x
+    x : a point of U, or None
+    violation : relative distance of x from U, NaN for no point; the lower bound is -inf for NaN and above
+        `INSIDE`
     broken : the message about a point outside of U
     """
     primal, size = np.inf, 0.0
@@ -51,7 +52,7 @@ def both_sides(
 
 
 def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> str:
-    """Return the constraints of a set that weights of samples violate, with the violations.
+    """Return a text with the violated constraints of the weights of samples, and the violations.
 
     The labels y name the hulls of one class.
     """
@@ -71,7 +72,7 @@ def broken_rule(form: MinNorm, blocks: list[Vec], violation: float, y: Vec) -> s
 
 
 def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
-    """Return the violations of the simplex and the cap by weights of samples, with words for each rule."""
+    """Return pairs of violation and text for the sign, sum and cap constraints of the weights of a block."""
     least, top = float(q.min(initial=0.0)), float(q.max(initial=0.0))
     rules = [(-least, f"a weight {whose}is negative, {least:.3g}")]
     for k, (index, required) in enumerate(SampleWeights(q.size, None, b.classes).groups):
@@ -87,12 +88,12 @@ def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
 
 
 def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
-    """Return the blocks of a lowered set for given weights of the samples.
+    """Return the blocks of a lowered set that represent given weights of the samples.
 
     Raises
     ------
     ParameterError
-        Not every point of the set is given by one weight for every sample.
+        One weight for each sample does not determine all blocks.
     """
     blocks: dict[int, Vec] = {}
     assigned = np.zeros(weights.size, dtype=bool)

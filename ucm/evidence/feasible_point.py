@@ -1,4 +1,4 @@
-"""Points of a declared set near points outside of it.
+"""Projection of infeasible points onto or into a declared set.
 
 A solver of coupled blocks meets the couplings to its own accuracy only. With `q_k` its blocks, `D_k` their
 domains and `B q + o = 0` the couplings, the member of the lowered set nearest to q, in a norm of weights
@@ -42,22 +42,22 @@ BESIDE = 1e-6
 """The violation up to which the nearest point of U replaces a point."""
 
 _PROGRAM = 1e-11  # accuracy of Clarabel
-_NEAR = 1e-2  # violation: a point further outside is no inaccurate answer, but a wrong one
+_NEAR = 1e-2  # violation: a larger one is a wrong answer, not an inaccurate one
 _ORDER = 3000  # equations of couplings whose systems are formed
-_ENTRIES = 20_000_000  # of their maps
+_ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
 _STEPS = 60
 _MET, _SMALL = 1e-16, 1e-13  # residuals relative to the terms: exact; no further Newton step helps
 _PARTS: list[float] = np.logspace(-14.0, -1.0, 27).tolist()  # of the way to the centre
 
 Moved = tuple[list[Vec], Vec, float]
-"""Blocks, the point that they stand for, and its violation."""
+"""Blocks, their point, and its violation."""
 
 
 def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | None:
-    """Return a point of U near the point of the blocks q; None if none was found, or q is far outside.
+    """Return a point of U near the point of the blocks q; None if not found or q violates U by over 0.01.
 
-    Every operand of a sum and of a union is moved by itself. Of the others these are tried, in this order:
+    The operands of sums and unions are moved separately. For other sets these are tried, in this order:
     the projections of the blocks on their domains; with couplings the nearest member of the lowered set; a
     point on the way to the centres of the domains.
     """
@@ -69,7 +69,7 @@ def moved_inside(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> Moved | Non
 
 
 def _moved(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
-    """Return the blocks of a point near the point of q, with the smallest violation that was found."""
+    """Return the blocks of the least violated point that was found near the point of the blocks q."""
     if isinstance(U, Combination):
         p: list[Vec] = []
         for V, _ in U.terms():
@@ -108,7 +108,7 @@ def _of_one(U: UncertaintySet, data: Data, q: list[Vec]) -> list[Vec]:
 
 
 def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
-    """Return the projections of the blocks onto their domains; blocks without a projection are unchanged."""
+    """Return each block projected onto its domain; a block whose domain has no projection is unchanged."""
     return [
         b.domain.project(v) if isinstance(b.domain, Projectable) else v
         for b, v in zip(image.blocks, q, strict=True)
@@ -116,7 +116,7 @@ def _projected(image: LoweredSet, q: Sequence[Vec]) -> list[Vec]:
 
 
 def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Moved) -> Moved:
-    """Return the first of some points on the segment to the centres that lies in U; `best` if none does."""
+    """Return a point of U on the segment from `best` to the centres of the domains; `best` if not found."""
     centers = [b.domain.center(b.map.shape[1]) for b in image.blocks]
 
     def at(t: float) -> Moved:
@@ -128,7 +128,7 @@ def _towards_centre(U: UncertaintySet, data: Data, image: LoweredSet, best: Move
 
 
 class _Couplings:
-    """The couplings `B q + o = 0` with scaled rows, and their matrices `B_k` by block."""
+    """The row-scaled coupling equations `sum_k B_k q_k + o = 0` of a lowered set, with one B_k per block."""
 
     def __init__(self, image: LoweredSet, q: Sequence[Vec]) -> None:
         units = []
@@ -151,7 +151,7 @@ class _Couplings:
         return self.offset + sum(B @ v for B, v in zip(self.B, p, strict=True))
 
     def system(self, J: Sequence[Jacobian], s: Sequence[float]) -> NDArray[np.float64]:
-        """Return `sum_k s_k B_k J_k B_k'`."""
+        """Return the Newton matrix `sum_k s_k B_k J_k B_k'` of the multipliers."""
         H = np.zeros((self.offset.size, self.offset.size))
         for B, j, factor in zip(self.B, J, s, strict=True):
             scaled = B.data * j.d[B.indices], B.indices, B.indptr
@@ -163,7 +163,7 @@ class _Couplings:
 
 
 def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
-    """Return the blocks of the lowered set nearest to q, by Newton's method; None if it does not apply."""
+    """Project q onto a coupled lowered set by semismooth Newton steps; None if the method does not apply."""
     order = sum(c.offset.size for c in image.couplings)
     entries = sum(B.entries for c in image.couplings for _, B in c.terms)
     blocks: list = list(image.blocks)
@@ -216,8 +216,10 @@ def _nearest(image: LoweredSet, q: Sequence[Vec]) -> list[Vec] | None:
 
 
 def _solution(H: NDArray[np.float64], g: Vec) -> Vec:
-    """Return `H^-1 g` for a semidefinite H, with the least ridge for which the Cholesky factorisation works;
-    0 if there is none."""
+    """Solve `(H + ridge I) x = g` for a semidefinite H, with the least ridge for which Cholesky succeeds.
+
+    The result is 0 if the factorisation fails for every ridge.
+    """
     lapack: Any = linalg.lapack
     unit = float(np.trace(H)) / g.size or 1.0
     for ridge in (1e-15, 1e-13, 1e-11, 1e-8):
@@ -229,16 +231,16 @@ def _solution(H: NDArray[np.float64], g: Vec) -> Vec:
 
 # --- external points ---------------------------------------------------------------------------
 def member(model: RobustMargin, data: Data, q: list[Vec]) -> tuple[Vec, float]:
-    """Return the point of the blocks q and its violation; a point near U is moved inside."""
+    """Return the point of the blocks q and its violation, after a move into U if it lies slightly outside."""
     x, violation = model.set.evaluate(data, iter(q))
     moved = None if violation <= INSIDE else moved_inside(model.set, data, q)
     return (x, violation) if moved is None else (moved[1], moved[2])
 
 
 def nearest_member(model: RobustMargin, data: Data, form: MinNorm, x: Vec) -> tuple[Vec, float]:
-    """Return x and its relative distance from U, by a conic program.
+    """Return x and its relative distance from U; if at most 1e-6, the nearest point of U and its violation.
 
-    If the distance is at most 1e-6, return the nearest point of U and its violation.
+    The nearest point is found by a conic program. A distance below `INSIDE` counts as 0 and keeps x.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The generalised nu-SVM in its own parameters: both bounds of its optimum, and its CVXPY problem.
+"""The generalised nu-SVM with the bound `||w|| <= lam`: optimum bounds, radius of the set, CVXPY problem.
 
     min over ||w||_2 <= lam, b, rho of -rho + (1/N) sum_i c_i l_i(rho - y_i (w'x_i + b)),
 
@@ -67,7 +67,7 @@ _LONG = 1e12  # in units of the samples: a bound of the norm that stands for non
 
 @dataclass(frozen=True)
 class LossOfClass:
-    """The samples of one class with their loss.
+    """The loss, the samples and the weights of one class.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class LossOfClass:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Both bounds of the optimum that a normal gives.
+    """Primal and dual bounds of the optimum at a normal w, with the best b and rho for this w.
 
     Attributes
     ----------
@@ -104,17 +104,17 @@ class Bounds:
 
 
 def by_lam(node: object) -> bool:
-    """True if the node is a ball whose radius follows from a lam."""
+    """True if the node is a `LossBall` declared by `lam` in place of a radius."""
     return isinstance(node, LossBall) and node.lam is not None
 
 
 def ball_of(hull: Hull) -> LossBall:
-    """Return the ball of the weights of a hull."""
+    """Return the `LossBall` that holds the weights of a hull."""
     return hull.weights  # type: ignore[return-value]
 
 
 def hulls_by_lam(model: RobustMargin) -> list[Hull]:
-    """Return the hulls of (22): the hull of all samples, or the hulls of class +1 and class -1.
+    """Return the hulls of a generalised nu-SVM: one of all samples, or those of class +1 and class -1.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def hulls_by_lam(model: RobustMargin) -> list[Hull]:
 
 
 def lam_of(hulls: list[Hull]) -> float:
-    """Return the common lam of the hulls."""
+    """Return the common lam of the hulls, a positive number."""
     lams = [value(ball_of(hull).lam) for hull in hulls]  # type: ignore[arg-type]
     if len(set(lams)) > 1:
         raise CompositionError(
@@ -147,7 +147,7 @@ def lam_of(hulls: list[Hull]) -> float:
 
 
 def losses_of(hulls: list[Hull], data: Data) -> list[LossOfClass]:
-    """Return the classes with their losses.
+    """Return the `LossOfClass` of class +1 and of class -1.
 
     Raises
     ------
@@ -182,8 +182,10 @@ def losses_of(hulls: list[Hull], data: Data) -> list[LossOfClass]:
 
 
 def best_thresholds(classes: list[LossOfClass], scores: Vec) -> tuple[Vec, dict[float, float], float]:
-    """Return the best thresholds `rho - b` and `rho + b` by label, for `scores = w'x_i`, with their weights
-    q of sum 1/2 on each class, (m,), and h(q)."""
+    """Return the optimal weights q for fixed scores `w'x_i`, the thresholds by label, and h(q).
+
+    The thresholds are `rho - b` for class +1 and `rho + b` for class -1; q has the sum 1/2 on each class.
+    """
     q, thresholds, height = np.zeros(scores.size), {}, 0.0
     for one in classes:
         point = soft(one.h, -one.sign * scores[one.rows], [(slice(None), 0.5)], 1.0)
@@ -193,7 +195,10 @@ def best_thresholds(classes: list[LossOfClass], scores: Vec) -> tuple[Vec, dict[
 
 
 def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) -> Bounds:
-    """Return both bounds of the optimum that w gives; other weights of sum 1/2 give another lower bound."""
+    """Return primal and dual bounds of the optimum at w, which is shortened to `||w|| <= lam`.
+
+    Given `weights` of sum 1/2 on each class replace those of w in the dual bound.
+    """
     hulls = hulls_by_lam(model)
     lam, classes = lam_of(hulls), losses_of(hulls, data)
     size = data.space.norm(w)
@@ -222,7 +227,9 @@ def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) 
 
 
 def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> cp.Problem:
-    """Return the problem in CVXPY: vectorised, DPP, with a `cvxpy.Parameter` for every hyperparameter.
+    """Return the generalised nu-SVM in w, b and rho as a DPP problem of CVXPY.
+
+    It is vectorised and has a `cvxpy.Parameter` for every hyperparameter.
 
     Parameters
     ----------
@@ -248,13 +255,13 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> c
 # --- the radius of lam ------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class KnownRadius:
-    """A model by lam, at the optimum of its problem.
+    """A model with radii in place of lam, with the optimal normal w.
 
     Attributes
     ----------
     model : with radii, `Param`s, in place of every lam
     active : True if `||w|| = lam`; else 0 lies on the boundary of the set with these radii
-    w : (n,) the normal; None if the radius does not depend on it
+    w : (n,) the optimal normal; None if the radius does not depend on w
     """
 
     model: RobustMargin
@@ -263,13 +270,13 @@ class KnownRadius:
 
 
 class NormProblem:
-    """The generalised nu-SVM with a squared norm in place of the bound of w, as `Composite`.
+    """The generalised nu-SVM with the ridge `mu ||w||^2 / 2` in place of `||w|| <= lam`, as `Composite`.
 
     `min -rho + (1/N) sum c_i l_i(rho - margin_i) + mu ||w||^2 / 2` over w, b and rho.
 
-    The coefficient of one more feature, `-y_i`, is `rho - o` for losses of the offset o, and the slope -1 is
-    a linear term. The samples are divided by a power of 2, and in coordinates of their span if they are fewer
-    than the features.
+    A further feature `-y_i` has the weight `rho - o`, o the offset of the losses, and -rho is a linear term.
+    The samples are divided by a power of 2, and are in coordinates of their span if there are fewer samples
+    than features.
 
     Attributes
     ----------
@@ -312,20 +319,22 @@ class NormProblem:
         self.ridge = Quadratic(np.diag(np.append(np.ones(n), 0.0)))
 
     def normal(self, v: Vec) -> Vec:
-        """Return the normal in the features for a solution over (w, rho - o)."""
+        """Return the normal w in the features from the variable (w, rho - o) of the form."""
         w = v[: self.n] if self.span is None else self.span.outward(v[: self.n])
         return w / self.unit
 
     def start(self, w: Vec) -> Answer:
-        """Return the solution over (w, rho - o) for a normal in the features, with the best b and rho."""
+        """Return a warm start (w, rho - o), b for a normal w in the features, with optimal b and rho."""
         v = w * self.unit if self.span is None else self.span.inward(w * self.unit)
         thresholds = best_thresholds(self.classes, self.X @ v)[1]
         rho = 0.5 * (thresholds[1.0] + thresholds[-1.0]) - self.classes[0].loss.offset
         return Answer(w=np.append(v, rho), b=0.5 * (thresholds[-1.0] - thresholds[1.0]))
 
     def solution(self, lam: float) -> tuple[Vec, bool]:
-        """Return the solution w with `||w|| <= lam`, in the unit and coordinates of the form, and True if the
-        bound is active. Its mu is then the root of `lam / ||w|| - 1`, which is nearly linear in mu."""
+        """Return the optimal w under `||w|| <= lam` in coordinates of the form; True if the bound is active.
+
+        If active, mu is the root of `lam / ||w|| - 1`, which is nearly linear in mu.
+        """
         smooth = all(loss.smooth() for loss in self.form.losses)
         solver: Solver[Composite] = ProxNewton() if smooth else ProxALM()
         session, answer = solver.session(self._with_ridge(1.0)), None
@@ -356,7 +365,7 @@ class NormProblem:
 
 
 def radius_from_lambda(model: RobustMargin, data: Data) -> KnownRadius:
-    """Return the optimum of a model by lam, computed once for the data.
+    """Return the model with radii in place of lam, from the optimum of its problem; cached in the data.
 
     Raises
     ------
@@ -403,8 +412,10 @@ def _solved(model: RobustMargin, data: Data) -> KnownRadius:
 
 
 def norm_without_bound(hulls: list[Hull], data: Data) -> tuple[float, bool]:
-    """Return the norm of the solution w without the bound `||w|| <= lam`, inf if it is larger than 1e12 in
-    units of the samples; and True if a w was found that separates the classes."""
+    """Return `||w||` of the solution without the bound `||w|| <= lam`; True if w separates the classes.
+
+    The norm is inf if w separates the classes, or if the norm exceeds 1e12 in units of the samples.
+    """
     problem = NormProblem(hulls, data)
     v, endless = problem.solution(_LONG)
     scores = data.y * (problem.X @ v)
@@ -415,7 +426,7 @@ def norm_without_bound(hulls: list[Hull], data: Data) -> tuple[float, bool]:
 
 
 def _with_radius(hull: Hull, radius: float, names: Collection[str]) -> Hull:
-    """Return the hull with a radius, a `Param` with another name than `names`."""
+    """Return the hull with a radius in place of lam, as a `Param` whose name is not in `names`."""
     word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"
     while word in names:
         word += "_of_lam"

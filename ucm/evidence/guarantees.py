@@ -1,5 +1,4 @@
-"""Guarantees of a fitted classifier for new data: bounds by its set, at its (w, b), and by samples held
-out.
+"""Bounds on the error of a fitted classifier: by its uncertainty set, its margins or held-out samples.
 
 A bound by the set holds for every distribution that the set stands for. It is a statement about the samples
 and those distributions, and a probability statement only where its row has a probability.
@@ -44,7 +43,7 @@ _CLASSES = {1: pos, -1: neg}
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One bound on the error of a classifier, with its formula and source.
+    """A bound on the error, the AUC or the margins of a classifier, with formula and source.
 
     Attributes
     ----------
@@ -69,13 +68,13 @@ class Guarantee:
 
     @property
     def holds(self) -> str:
-        """The probability of the bound, in words."""
+        """The probability with which the bound holds as text, or "no probability statement"."""
         stated = self.probability is not None
         return f"probability {self.probability:.4g}" if stated else "no probability statement"
 
     @property
     def sign(self) -> str:
-        """The direction of the bound."""
+        """The relation sign of the bound: "≥" for a lower bound, "≤" for an upper bound."""
         return "≥" if self.lower else "≤"
 
     def __str__(self) -> str:
@@ -84,7 +83,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Guarantees(Sequence[Guarantee]):
-    """The error bounds of a fitted classifier, bounds from held-out samples first; printed as a table.
+    """The sequence of `Guarantee`s of a fitted classifier, held-out bounds first; printed as a table.
 
     Attributes
     ----------
@@ -128,7 +127,7 @@ def guarantees(
     y_test: Any = None,
     level: float = 0.95,
 ) -> Guarantees:
-    """Return the bounds of a solution: see `Plan.guarantees`."""
+    """Return the `Guarantees` of a solution: the implementation of `Plan.guarantees`."""
     if not isinstance(level, float) or not 0.0 < level < 1.0:
         raise ParameterError(f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95")
     if (X_test is None) != (y_test is None):
@@ -157,7 +156,7 @@ def guarantees(
 
 # --- held-out samples ------------------------------------------------------------------------------
 def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guarantee]:
-    """Yield one-sided Clopper-Pearson bounds of the error; a score of 0 counts as an error."""
+    """Yield upper Clopper-Pearson bounds of the error, in total and by class; a score of 0 is an error."""
     scores = solution.decision(X)
     try:
         labels = np.asarray(y, dtype=np.float64).ravel()
@@ -188,9 +187,10 @@ def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guar
 
 # --- losses ----------------------------------------------------------------------------------------
 def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
-    """Return `min(1, max(0, 1 - t/rho)^p)` at the margins t: between the 0-1 loss and the p-hinge of t/rho.
+    """Return the margin loss `min(1, max(0, 1 - t/rho)^p)` of each margin t.
 
-    Its mean is the empirical margin loss. Sun (2024), equations (5) and (6).
+    It lies between the 0-1 loss and the p-hinge of t/rho; its mean is the empirical margin loss. Sun
+    (2024), equations (5) and (6).
 
     Raises
     ------
@@ -212,9 +212,9 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
 
 
 def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -> Iterator[Guarantee]:
-    """Yield the bound of Sun (2024) for one p-hinge loss of independent samples.
+    """Yield the margin bound of Sun (2024) on the error, for one `Hinge(p)` loss of unweighted samples.
 
-    The theorem is about w alone, so b is the weight of a further feature with the value r.
+    The theorem has no b, so b counts as the weight of a further feature with the value r.
     """
     loss = model.loss.term if isinstance(model.loss, ScaledLoss) else model.loss
     if not isinstance(loss, Hinge) or loss.on is not None or solution.b is None:
@@ -253,12 +253,12 @@ def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -
 # --- the fit ---------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Fitted:
-    """A fitted (w, b), its margins, and the moments of the margin.
+    """A fitted (w, b) with its margins, and their mean and standard deviation by class.
 
     Attributes
     ----------
     data : samples, with a kernel in coordinates of their span; or means and covariances alone
-    solution : w is None with a kernel, where `||w||_2 = 1`; b where it has no meaning
+    solution : its w is None with a kernel, where `||w||_2 = 1`; its b is None for a model without a b
     """
 
     data: Data
@@ -266,19 +266,19 @@ class _Fitted:
 
     @functools.cached_property
     def margins(self) -> Vec:
-        """The margins `y_i (w'x_i + b)` of samples in memory."""
+        """The margins `y_i (w'x_i + b)` of the training samples, which must be in memory."""
         X = self.data.X if self.data.gram is None else self.data.gram.X
         if self.solution.w is None:
             return self.data.y * self.solution.decision(X)
         return self.data.y * (np.asarray(X @ self.solution.w) + (self.solution.b or 0.0))
 
     def norm(self, p: float) -> float:
-        """Return `||w||_p`."""
+        """Return the norm `||w||_p`; 1 with a kernel, where `||w||_2 = 1`."""
         w = self.solution.w
         return 1.0 if w is None else float(np.linalg.norm(w, p))
 
     def moments(self, label: int) -> tuple[float, float]:
-        """Return the mean and the standard deviation of the margins of a class."""
+        """Return the weighted mean and standard deviation of the margins of one class."""
         kind, w = _CLASSES[label].kind, self.solution.w
         if self.data.gram is not None or w is None:
             margins, weights = self.margins[self.data.y == label], self.data.copies(kind)
@@ -296,7 +296,7 @@ def _kinds(U: UncertaintySet) -> set[Samples]:
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
-    """Yield the guarantees from the summands of each class, and of both."""
+    """Yield the bounds that the summands of an uncertainty set prove, by class and for both classes."""
     terms = list(summands(U))
     if any(math.isnan(c) for _, c in terms):  # under a matrix
         return
@@ -329,7 +329,7 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
 
 # --- moments ---------------------------------------------------------------------------------------
 def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] | None:
-    """Return the ellipsoid `(S.mean, S.cov + rho I, radius)` of a class, or of an intersection, and rho."""
+    """Return the `Ellipsoid(S.mean, S.cov + rho I, r)` of a class or an intersection, and rho; or None."""
     S = _CLASSES[label]
     if isinstance(U, Intersection):
         return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
@@ -350,7 +350,7 @@ def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] |
 
 
 def _moments(label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _Fitted) -> Iterator[Guarantee]:
-    """Yield bounds of the error of a class whose mean margin is k standard deviations above 0."""
+    """Yield upper bounds of the error of one class from the mean and standard deviation of its margins."""
     mean, sd = fitted.moments(label)
     length, of, radius = fitted.norm(2.0), f"class {label:+d}", value(U.radius)
     sd = math.hypot(sd, math.sqrt(rho) * length)
@@ -389,7 +389,7 @@ def _moments(label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _F
 
 
 def _deviations(mean: float, sd: float, shift: float) -> float:
-    """Return k with `mean - shift sqrt(1 + k^2) = k sd`; -inf if mean <= shift and shift > 0."""
+    """Return the root k of `mean - shift sqrt(1 + k^2) = k sd`; -inf if 0 < shift and mean <= shift."""
     if shift == 0.0:
         return mean / sd if sd > 0.0 else math.copysign(math.inf, mean or -1.0)
     if mean <= shift:
@@ -400,7 +400,7 @@ def _deviations(mean: float, sd: float, shift: float) -> float:
 
 
 def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
-    """Yield the bound of the area under the ROC curve by the moments of the difference of two draws."""
+    """Yield Cantelli's lower bound of the area under the ROC curve from the means and covariances."""
     if U.center != pos.mean - neg.mean or U.shape not in (pos.cov + neg.cov, neg.cov + pos.cov):
         return
     (up, a), (down, b) = fitted.moments(1), fitted.moments(-1)
@@ -417,12 +417,12 @@ def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
 
 # --- weights of the samples --------------------------------------------------------------------------
 class _Weights(NamedTuple):
-    """The distributions over the samples that a hull takes.
+    """A description of the distributions over the samples in the weight domain of a hull.
 
     Attributes
     ----------
-    words, source : the distributions in words, and the paper about them
-    part : beta, of the worst part beta whose mean a reduced hull takes; None for other weights
+    words, source : the distributions as text, and the paper on them
+    part : beta, if the support function of a reduced hull is the mean of the worst fraction beta; else None
     rho : the largest `chi^2(Q, P)` of a ball of weights; None for other weights
     """
 
@@ -433,7 +433,7 @@ class _Weights(NamedTuple):
 
 
 def _weights(U: Hull, data: Data) -> _Weights:
-    """Describe the weights of a hull."""
+    """Return the description of the distributions in the weight domain of a hull."""
     D, samples = U.weights, U.samples.bound(data)
     rule = "q >= 0" if D is None else D.formula(TEXT)
     words = f"Q on the samples with {rule}"
@@ -463,7 +463,7 @@ def _weights(U: Hull, data: Data) -> _Weights:
 def _losses(
     label: int, hulls: list[tuple[Hull, float]], balls: list[Ball], fitted: _Fitted
 ) -> Iterator[Guarantee]:
-    """Yield the worst mean of minus the margin over the weights of a class and the moves of its balls."""
+    """Yield bounds from the maximum of the mean of minus the margin over the weights and balls of a class."""
     losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
     laws = [_weights(V, fitted.data) for V, _ in hulls]
     worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in hulls)

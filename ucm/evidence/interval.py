@@ -1,4 +1,4 @@
-"""Proofs for two reduced hulls at every cap of an interval, without a solve.
+"""Bounds of the distance of two reduced hulls at all caps between two solved caps.
 
 With caps `f c` on the weights of each hull, of sum s, `{(q, c): 0 <= q <= f c, sum q = s}` is jointly
 convex: between two nearest points x_1 at c_1 and x_2 at c_2,
@@ -33,14 +33,14 @@ _ROUNDING = 1e-12  # of a number of samples
 
 @dataclass(frozen=True)
 class CappedHull:
-    """The weights `0 <= q_i <= factor c`, `sum q = total`, of the samples of a hull."""
+    """The capped simplex `0 <= q_i <= factor c`, `sum q = total` of the weights of a hull, for any cap c."""
 
     size: int
     total: float
     factor: float
 
     def kinks(self, low: float, high: float) -> Vec:
-        """Return the caps c in (low, high) at which a whole number of samples carries the total weight."""
+        """Return the kinks of G_w in (low, high): the caps c at which `total / (factor c)` is an integer."""
         first = math.floor(self.total / (self.factor * high))
         last = math.ceil(self.total / (self.factor * low))
         k = np.arange(max(first, 1), min(last, self.size) + 1, dtype=np.float64)
@@ -50,15 +50,15 @@ class CappedHull:
 
 @dataclass(frozen=True)
 class CapSolution:
-    """The solution and bounds at one cap c.
+    """The weights, point x, dual vector w and sorted scores of the solution at one cap c.
 
     Attributes
     ----------
-    c : the number
+    c : the cap
     q : the weights of each hull
     x, w : (n,) a point of U(c), and a dual vector about as long
     scores : of the samples of each hull, ascending, each times its sign in x; the weights q give `w'x`
-    sums : of the first 0, 1, ... of them
+    sums : cumulative sums of the scores, from 0 on
     """
 
     c: float
@@ -70,13 +70,13 @@ class CapSolution:
 
     @classmethod
     def of(cls, c: float, q: Sequence[Vec], x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
-        """Return the solution with its scores sorted."""
+        """Return the solution with sorted scores and their cumulative sums, from unsorted scores."""
         ordered = tuple(np.sort(a) for a in scores)
         sums = tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered)
         return cls(c, q, x, w, ordered, sums)
 
     def least(self, hulls: Sequence[CappedHull], c: Vec) -> Vec:
-        """Return G_w at each c."""
+        """Return `G_w(c)`, the minimum of w'x over U(c), at each cap c."""
         total = np.zeros(c.size)
         for hull, a, S in zip(hulls, self.scores, self.sums, strict=True):
             k = np.floor(hull.total / (hull.factor * c) * (1.0 + _ROUNDING)).astype(np.intp)
@@ -88,8 +88,11 @@ class CapSolution:
 def interpolated(
     hulls: Sequence[CappedHull], first: CapSolution, last: CapSolution, c: float
 ) -> tuple[float, Vec, Vec, float]:
-    """Return t, x(t), w(t), and the lower bound of the distance `N(t) / |w(t)|`; t is 0 where both solutions
-    are the same."""
+    """Return t, x(t), w(t) and the lower bound `N(t) / |w(t)|` of the distance of U(c) from 0.
+
+    t is the fraction of the way from the cap of `first` to that of `last`; 0 if both caps are equal. The
+    bound is -inf where w(t) = 0.
+    """
     t = (c - first.c) / (last.c - first.c) if last.c > first.c else 0.0
     x, w, N = (
         (1.0 - t) * one + t * other
@@ -104,7 +107,7 @@ def interpolated(
 
 
 def largest_gap(hulls: Sequence[CappedHull], first: CapSolution, last: CapSolution) -> float:
-    """Return a bound of the relative gap of `interpolated` for all c between two solutions.
+    """Return an upper bound of the relative gap of `interpolated` over all caps between two solutions.
 
     Between neighbouring kinks N is quadratic in t, and so is `(|x|^2 / r + r |w|^2) / 2 >= |x| |w|`, r the
     ratio `|x| / |w|` in the middle: the largest difference over `|x| |w|` is that of a quadratic, divided by
@@ -136,13 +139,13 @@ def largest_gap(hulls: Sequence[CappedHull], first: CapSolution, last: CapSoluti
 
 
 def _square(v: Vec, t: Vec) -> Vec:
-    """Return `|(1 - t) v_1 + t v_2|^2` from the inner products."""
+    """Return `|(1 - t) v_1 + t v_2|^2` from `v = (v_1'v_1, v_1'v_2, v_2'v_2)`."""
     s = 1.0 - t
     return s * s * v[0] + 2.0 * s * t * v[1] + t * t * v[2]
 
 
 def _least(v: Vec, a: Vec, b: Vec) -> Vec:
-    """Return the minimum over [a, b] of a convex quadratic: at its vertex or the end nearest to it."""
+    """Return the minimum of `|(1 - t) v_1 + t v_2|^2` over t in [a, b], from the inner products v."""
     curve = v[0] - 2.0 * v[1] + v[2]
     vertex = (v[0] - v[1]) / curve if curve > 0.0 else 0.0
     return np.maximum(_square(v, np.clip(vertex, a, b)), 0.0)

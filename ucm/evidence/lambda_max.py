@@ -1,4 +1,4 @@
-"""lambda_max: the least multiple of a penalty with w = 0 as the answer.
+"""lambda_max: the least multiplier of a penalty for which w = 0 is optimal or critical.
 
 w = 0 solves `sum_i c_i l(t_i) + R(w)` when some dual point a has `g = sum_i y_i a_i x_i` in the
 subdifferential of R at 0. At w = 0 all samples of a class have one margin. Where the loss has a slope there,
@@ -34,13 +34,13 @@ _PROGRAM = 1e-7  # relative accuracy of a conic program
 
 @dataclass(frozen=True)
 class LambdaMax:
-    """The least value with w = 0.
+    """The least multiplier of a penalty with the solution w = 0, with its proof and accuracy.
 
     Attributes
     ----------
-    value : the number
-    how : how it is known
-    gap : distance below it at which w = 0 is not yet excluded
+    value : lambda_max
+    how : the proof as text
+    gap : the accuracy: w = 0 is only excluded below `value - gap`
     """
 
     value: float
@@ -49,8 +49,11 @@ class LambdaMax:
 
 
 def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
-    """Return lambda_max of the parameter `name`; None if it multiplies no penalty with a kink at 0, or a loss
-    is not convex."""
+    """Return lambda_max of the parameter `name`, or None if it is not known.
+
+    None if a loss is not convex or has the parameter, the penalty is not affine in the parameter, the
+    multiplied terms have no kink at 0, or a search fails.
+    """
     model = replace(model, penalty=evaluated(model.penalty, data))
     losses, subtracted = model.loss.split()
     if subtracted or name in model.loss.params() or name not in model.penalty.params():
@@ -65,7 +68,7 @@ def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
 
 
 def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
-    """True if the penalty is affine in the parameter, which has no largest value."""
+    """True if the penalty is affine and increasing in the parameter, at the values 1, 2 and 3."""
     w = np.full(n, 0.37)
     try:
         heights = [penalty.with_params(**{name: x}).value(w) for x in (1.0, 2.0, 3.0)]
@@ -76,13 +79,16 @@ def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
 
 
 def _gradient(data: Data, a: Vec) -> Vec:
-    """Return `sum_i y_i a_i x_i`."""
+    """Return minus the gradient of the losses in w, `sum_i y_i a_i x_i`."""
     return np.asarray(data.X.T @ (data.y * a)).ravel()
 
 
 def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
-    """Return (m,) the least and the largest slope of each sample at w = 0 and the best b, by bisection for
-    `sum_i y_i a_i = 0`, which falls in b; None if there is no best b, or all slopes are 0 there."""
+    """Return the least and largest loss slope a_i of each sample at w = 0 with the optimal b, or None.
+
+    Bisection finds b with `sum_i y_i a_i = 0`, a sum that falls in b. None if there is no optimal b, or if
+    all slopes are 0 there.
+    """
     parts = list(zip(*weighed(losses, data), strict=True))
     by_class = [(loss, class_totals(c, data.y)) for loss, c in parts]
 
@@ -111,8 +117,11 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
 
 
 def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[ProximalPenalty]]:
-    """Return the sum of the terms that the parameter multiplies, None if it has no proximal map, and the
-    other terms. Of a difference the subtracted part has no slope at 0."""
+    """Return the sum of the penalty terms with the parameter, and the list of the other terms.
+
+    The sum is None if there is no such term or it has no proximal map. A subtracted part has no slope at 0
+    and is left out.
+    """
     added, _ = penalty.split()
     multiplied = [p for p in added if name in p.params()]
     total = CombinedPenalty(tuple(multiplied))
@@ -121,7 +130,7 @@ def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[Pr
 
 
 def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
-    """Find the least multiple with g in the subdifferential at 0 by bisection."""
+    """Return by bisection the least multiplier with g in the subdifferential at 0, or None."""
 
     def trivial(lam: float) -> bool:
         multiplied, remaining_terms = _parts(penalty.with_params(**{name: lam}), name)
@@ -147,12 +156,15 @@ def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
 
 
 def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
-    """True if g is a subgradient at 0."""
+    """True if g is a subgradient of the penalty at 0."""
     return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
 
 
 def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> LambdaMax | None:
-    """Solve `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`."""
+    """Return lambda_max for a loss with a kink at w = 0, by a conic program; None if it does not apply.
+
+    It is `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`.
+    """
     multiplied, remaining_terms = _parts(penalty.with_params(**{name: 1.0}), name)
     double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
     if multiplied is None or double is None or remaining_terms:

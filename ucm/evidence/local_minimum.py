@@ -37,7 +37,7 @@ from ucm.language.robust import RobustMargin
 
 _AT_KINK = 1e-7  # distance of a margin or weight from a kink, relative to 1 + its size, that counts as 0
 _JUMP = 1e-4  # difference of one-sided slopes, relative to the largest slope, that counts as a kink
-_INSIDE = 1e-6  # least distance from the walls of the box of slopes, as a fraction of its width
+_INSIDE = 1e-6  # least distance from the faces of the box of slopes, as a fraction of its width
 _MOST_CONCAVE = 8  # concave kinks at one point; each doubles the number of linear programs
 _RANK = 1e-8  # singular values of rows of length 1 that count as 0
 
@@ -45,7 +45,7 @@ Slopes = tuple[Vec, Vec]
 
 
 def certify_local(model: Objective | RobustMargin, data: Data, solution: Solution) -> Certificate:
-    """Return the certificate of a solution, with the kind "strict local" if it is proven to be one.
+    """Return the certificate of a solution, of kind "strict local" if a strict local minimum is proven.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def certify_local(model: Objective | RobustMargin, data: Data, solution: Solutio
 
 
 def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str | None:
-    """Return why (w, b) is not proven to be a strict local minimum, or None where it is.
+    """Return None if (w, b) is proven to be a strict local minimum, else the reason for no proof.
 
     Parameters
     ----------
@@ -102,14 +102,17 @@ def strict_local_minimum(model: Objective, data: Data, w: Vec, b: float) -> str 
 
 
 def row_rank(rows: Matrix) -> int:
-    """Return the rank of a dense matrix, whose rows are scaled to length 1."""
+    """Return the numerical rank of a dense matrix after scaling its rows to length 1."""
     sizes = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
     return int(np.linalg.matrix_rank(rows / sizes, tol=_RANK))
 
 
 def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
-    """True if `fixed + rows' s = 0` for slopes s in the interior of `[low, high]`: the largest
-    margin e with `low + e (high - low) <= s <= high - e (high - low)` by a linear program."""
+    """True if `fixed + rows' s = 0` for some slopes s in the interior of the box `[low, high]`.
+
+    A linear program finds the largest e with `low + e (high - low) <= s <= high - e (high - low)`; the answer
+    is True from e = 1e-6 on.
+    """
     k, width = low.size, high - low
     # s = low + width r, with e <= r <= 1 - e
     scaled = rows.T @ sparse.diags_array(width)
@@ -130,7 +133,7 @@ def _interior(rows: Matrix, low: Vec, high: Vec, fixed: Vec) -> bool:
 
 
 def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
-    """The slopes of the losses to the left and to the right of each margin."""
+    """Return the left and right derivatives of the total loss in each margin."""
     G, H = model.dc()
     low, high = np.zeros(margin.size), np.zeros(margin.size)
     signed = [(1.0, loss) for loss in G.losses] + [(-1.0, loss) for loss in H.losses]
@@ -145,7 +148,7 @@ def _loss_slopes(model: Objective, data: Data, margin: Vec) -> Slopes:
 
 
 def _penalty_slopes(model: Objective, w: Vec) -> Slopes:
-    """The slopes of the penalties to the left and to the right of each weight."""
+    """Return the left and right derivatives of the total penalty in each weight w_j."""
     G, H = model.dc()
     a, c, _, _ = CombinedPenalty(G.penalties).norms  # type: ignore[arg-type]
     step = _AT_KINK * (1.0 + np.abs(w))

@@ -1,4 +1,4 @@
-"""The certificate of `loss + penalty`: a Fenchel gap, or how far from critical a point is.
+"""The certificate of `loss + penalty`: the Fenchel gap, or the residual of criticality if not convex.
 
 Everything is computed from the declaration and the samples: the split of its terms, their values, slopes and
 conjugates. The form that a solver was given is not used, so that a wrong one cannot confirm itself.
@@ -29,38 +29,38 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.simplex_projection import round_violation
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
-_NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective of 0, the rounding of a sum
+_NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective that counts as 0; rounding of a sum
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
 
 # --- the normal: in features, or with a kernel ---------------------------------------------------
 class Normal(ABC):
-    """The normal w, with the operations that a certificate needs."""
+    """Abstract base of a normal w, with the penalty values and conjugate bounds that a certificate needs."""
 
     indefinite = False
-    """True if the square of its norm may be negative."""
+    """True if `||w||^2` may be negative, with an indefinite kernel."""
     scores: Vec
     """The scores `<w, x_i>`, (m,)."""
 
     @abstractmethod
     def value(self, penalty: Penalty) -> float:
-        """Return the penalty of w."""
+        """Return the value of the penalty at w."""
 
     @abstractmethod
     def tangent(self, penalties: Sequence[SubtractedPart]) -> tuple[Vec, float]:
-        """Return a subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
+        """Return a subgradient u of the sum h of subtracted penalties at w, and `h(w) - <u, w>`."""
 
     @abstractmethod
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """Return bounds of `R*(u + fraction z)` with `z = sum_i d_i x_i`, for each way to bound.
+        """Return upper bounds of the conjugate `R*(u + fraction z)`, `z = sum_i d_i x_i`, by several methods.
 
-        Each is a bound, the largest fraction <= 1 with `u + fraction z` in dom R*, and the violation.
+        Each is a triple: the bound, the largest fraction <= 1 with `u + fraction z` in dom R*, the violation.
         """
 
 
 @dataclass(frozen=True)
 class FeatureNormal(Normal):
-    """A normal with coordinates.
+    """A normal w with explicit coordinates in the features.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class KernelNormal(Normal):
 
     @property
     def indefinite(self) -> bool:  # type: ignore[override]
-        """True if the kernel is indefinite."""
+        """True if the kernel is indefinite, so that `||w||^2` may be negative."""
         return not self.gram.kernel.definite
 
     @functools.cached_property
@@ -136,7 +136,7 @@ class KernelNormal(Normal):
         return np.zeros(0), 0.0
 
     def conjugates(self, R: CombinedPenalty, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
-        """Return the bound `||z||^2 / (4 lam)`.
+        """Return the upper bound `||z||^2 / (4 lam)` of the conjugate of `lam ||w||_2^2`, for u = 0.
 
         With `e = d - 2 lam c` and the scores f of w, the square is `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`,
         and `e'Ke <= (sum |e_i| sqrt K_ii)^2`. If this bound of e'Ke is small, no rows of K are computed.
@@ -152,7 +152,7 @@ class KernelNormal(Normal):
 
 
 def _multiple(R: CombinedPenalty) -> float:
-    """Return lam of `R(w) = lam ||w||_2^2`."""
+    """Return lam of a penalty `lam ||w||_2^2`; raise SolverError for any other penalty."""
     if R.square is None:
         raise SolverError(
             f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w; "
@@ -164,7 +164,7 @@ def _multiple(R: CombinedPenalty) -> float:
 # --- the certificate -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Tangent:
-    """The tangent plane of the subtracted function H at a point: `H >= height + <margin, t> + <normal, w>`.
+    """The tangent plane `height + <margin, t> + <normal, w>` of the subtracted function H at a point.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class Tangent:
 
 
 def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
-    """Return the tangent plane of H at a normal and its margins, the samples weighed."""
+    """Return the tangent plane of the subtracted function H at a normal w and its margins."""
     slopes = np.zeros(data.m)
     for loss in H.losses:
         c = weights_in(loss, data)
@@ -192,7 +192,7 @@ def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tan
 def certify_objective(
     model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None
 ) -> Certificate:
-    """Bound the possible gain at (w, b), from the declaration and a dual point.
+    """Return the certificate of (w, b) for `loss + penalty`, by Fenchel duality at a dual point.
 
     The split G - H of the declaration is majorised at (w, b) by G minus the tangent plane of H. Fenchel's
     inequality bounds this convex problem from below: for a convex objective (H = 0) the gap bounds the
@@ -225,7 +225,7 @@ def certify_objective(
 def of_objective(
     primal: float, dual: float, violation: float, at_zero: float, *, kind: str, wrong: str | None
 ) -> Certificate:
-    """Return the certificate of the bounds of an objective, as `bracket`.
+    """Return the certificate of primal and dual bounds of `loss + penalty`, relative to the primal value.
 
     Parameters
     ----------
@@ -242,7 +242,9 @@ def of_objective(
 def _lower_bound(
     G: ConvexPart, data: Data, normal: Normal, margin: Vec, slopes: Vec | None, plane: Tangent
 ) -> tuple[float, float]:
-    """Return a lower bound of `G - <v, t> - <u, w>`, (v, u) the slopes of the plane, and the violation.
+    """Return a lower bound of the convex function `G - <v, t> - <u, w>`, and the violation of its dual point.
+
+    (v, u) are the slopes of the tangent plane of H in the margins t and in w.
 
     For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
     the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`; where a loss
@@ -280,13 +282,13 @@ def _lower_bound(
 
 
 def _of_losses(loss: _Counted, c: Vec, a: Vec) -> float:
-    """Return the part of one loss in the bound, `sum_i c_i (o a_i - l*(a_i))`."""
+    """Return the term of one loss in the dual objective, `sum_i c_i (o a_i - l*(a_i))`."""
     return float((c * (loss.offset * a - loss.conjugate(a))).sum())
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """A loss and the samples that it counts, None for all."""
+    """A loss, with the mask of the samples that enter its sum; None for all samples."""
 
     loss: ConvexLoss
     counts: NDArray[np.bool_] | None
@@ -299,7 +301,7 @@ class _Counted:
         return each if self.counts is None else np.where(self.counts, each, 0.0)
 
     def ends(self) -> tuple[Any, Any]:
-        """Return s_min and s_max, numbers or vectors of one number for each sample."""
+        """Return the least and the largest slope of the loss, as numbers, or by sample with a mask."""
         return self._where(self.loss.lowest()), self._where(self.loss.steepest())
 
     def gradient(self, u: Vec) -> Vec:
@@ -310,7 +312,7 @@ class _Counted:
 
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
-    """Return the weights of the samples in a loss; None if all are 1."""
+    """Return the weights of all samples in a loss, 0 outside its group; None if all weights are 1."""
     counts = loss.counts(data.y, data.groups)
     return data.weights if counts is None else np.where(counts, data.factors, 0.0)
 
@@ -321,9 +323,9 @@ def _split_slopes(
     margin: Vec,
     slopes: Vec | None,
 ) -> list[Vec]:
-    """Return dual points of the losses with the sum `slopes`, as far as their domains allow.
+    """Split `slopes` into one dual point per loss with this sum, as far as the domains of the losses allow.
 
-    Without slopes, return the gradients of the losses at the margins.
+    If `slopes` is None, return the gradients of the losses at the margins.
     """
     if slopes is not None and _apart(losses):
         return [np.clip(slopes, *end) for end in ends]
@@ -338,7 +340,7 @@ def _split_slopes(
 
 
 def _apart(losses: Sequence[_Counted]) -> bool:
-    """True if no sample counts in two losses."""
+    """True if no sample enters two losses."""
     counts = [loss.counts for loss in losses if loss.counts is not None]
     if len(counts) < len(losses):
         return len(losses) == 1
@@ -346,7 +348,7 @@ def _apart(losses: Sequence[_Counted]) -> bool:
 
 
 def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec, Vec]:
-    """Return margins just below and just above the t at which the gradients of the losses sum to the slopes.
+    """Return an interval of margins around the t at which the gradients of the losses sum to `slopes`.
 
     The gradients fall in t, and the gradients at this t are the best dual points. The two margins differ if
     there is a kink, or a loss too steep for double precision.
@@ -376,7 +378,7 @@ def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec,
 
 # --- unattained and local minima ----------------------------------------------------------------------
 def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
-    """Return why no minimum is attained near (w, b); None where this is not known.
+    """Return the reason why the objective attains no minimum near (w, b), or None if none is known.
 
     A loss that falls for every margin (logistic, exponential) tends to 0 along s (w, b), s to infinity, when
     (w, b) separates the samples, and along s (0, b) when the losses count one class. With a bounded penalty
@@ -403,9 +405,11 @@ def is_unattained(model: Objective, data: Data, w: Vec, b: float) -> str | None:
 
 
 def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) -> bool:
-    """True if H is affine near (w, b): a critical point is then a local minimum, as the objective is
-    convex there. Theorem 3.1 (IV) of Ong and Le Thi (2013), with its conditions `|w_j| != a` and
-    `t_i != -mu^2`."""
+    """True if the subtracted function H is affine near (w, b).
+
+    A critical point is then a local minimum, as the objective is convex near it. Theorem 3.1 (IV) of Ong and
+    Le Thi (2013), with its conditions `|w_j| != a` and `t_i != -mu^2`.
+    """
     H = model.dc()[1]
     margin = data.y * (data.X @ w + b)
     for loss in H.losses:
@@ -420,7 +424,7 @@ _PASS = fault("the pass over the rows")
 
 
 def hulls_proven(form: RowHulls, proof: HullProof) -> Certificate:
-    """Return the certificate of a direction and of a point of two hulls."""
+    """Return the certificate of the distance of two hulls of row blocks, from a direction and a point."""
     primal, norm = form.bounds(proof)
     if np.inf in (primal, norm):
         return Certificate(primal, -norm, np.inf, np.inf, np.nan, "none")
@@ -428,7 +432,7 @@ def hulls_proven(form: RowHulls, proof: HullProof) -> Certificate:
 
 
 def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
-    """Return the certificate of a plane and of the slopes of the losses."""
+    """Return the certificate of an objective over row blocks, from (w, b) and the slopes of the losses."""
     dual, missed = form.lower_bound(proof)
     kind = "global" if form.convex else "local"
     return of_objective(form.value(proof), dual, missed, form.value_at_zero, kind=kind, wrong=_PASS)

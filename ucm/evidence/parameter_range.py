@@ -1,4 +1,4 @@
-"""The range of each parameter in which a model is neither empty nor trivial."""
+"""Admissible intervals of parameters: the values for which a model is neither empty nor trivial."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SOLVES_OF_SEVERAL = 40  # which have no program
 
 @dataclass(frozen=True)
 class Interval:
-    """The admissible interval of one parameter, with the other parameters at their present values.
+    """The admissible interval of one parameter, at fixed values of the other parameters.
 
     Beyond the closed end U is empty; at the open end 0 enters U.
 
@@ -70,18 +70,20 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """The middle, as `at(0.5)`."""
+        """The midpoint, `at(0.5)`; an infinite upper end is replaced as in `at`."""
         return self.at(0.5)
 
     def at(self, fraction: float) -> float:
-        """The point at a fraction of the way from the lower end to the upper one, an infinite upper end
-        replaced by twice the lower (by 2 when that is 0)."""
+        """Return the value at a fraction of the way from the lower to the upper end.
+
+        An infinite upper end is replaced by twice the lower end, or by 2 if the lower end is 0.
+        """
         upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
         return self.lower + fraction * (upper - self.lower)
 
     @property
     def bounds(self) -> str:
-        """The interval as it is written: `(0.333, 0.889]`."""
+        """The interval in mathematical notation, such as `(0.333, 0.889]`."""
         left, right = "[" if self.lower_closed else "(", "]" if self.upper_closed else ")"
         return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}"
 
@@ -98,32 +100,32 @@ class Interval:
 
 # --- which sets a parameter makes larger ------------------------------------------------------------
 def own_size(node: Node, data: Data) -> Size | None:
-    """Return the size of a set or a domain; None for other nodes, and without a size."""
+    """Return the size of a set or a domain; None for other nodes and for sets or domains without a size."""
     if isinstance(node, UncertaintySet):
         return node.size(data)
     return node.size() if isinstance(node, Domain) else None
 
 
 def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
-    """Return the sizes that a parameter sets."""
+    """Return the sizes of all sets and domains of the model in which a parameter occurs."""
     every = (own_size(node, data) for node in model.walk())
     return [size for size in every if size is not None and holds(size.declared, name)]
 
 
 def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, Any]]:
-    """Return the sets that the parameter multiplies, each with its factor."""
+    """Return the summands whose factor contains the parameter, as pairs of set and factor."""
     sums = model.nodes_of_type(Combination)
     return [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
 
 
 def _kinds(model: RobustMargin, data: Data, name: str) -> list[Size]:
-    """Return the sizes that a parameter sets, as functions of it; equal functions count once."""
+    """Return the sizes in which a parameter occurs, as distinct functions of this parameter."""
     sizes = (_with_direct_parameter(size, name) for size in sizes_of(model, data, name))
     return list({size.key: size for size in sizes}.values())
 
 
 def _with_direct_parameter(size: Size, name: str) -> Size:
-    """Return the size as a function of the parameter itself if an expression of it is declared."""
+    """Return the size as a function of the parameter, also if the declared size is an expression."""
     declared = size.declared
     if not isinstance(declared, BinaryExpression):
         return size
@@ -137,7 +139,7 @@ def _with_direct_parameter(size: Size, name: str) -> Size:
 
 
 def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
-    """Return why the sets do not grow or shrink with the parameter in a known way; None if they do."""
+    """Return the reason if it is not known how the sets change in size with the parameter, else None."""
     sizes = sizes_of(model, data, name)
     factors = [L for _, L in _multiplied(model, name)]
     for scalar in (*(size.declared for size in sizes), *factors):
@@ -160,7 +162,7 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
 
 
 def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
-    """Return the only size that a parameter sets, as a function of it; or the reason why there is none."""
+    """Return the unique size in which a parameter occurs, as a function of it; or the reason for none."""
     why = _why_none(model, data, name)
     if why is not None:
         return why
@@ -171,7 +173,7 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
 
 
 def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
-    """Return True if U grows with the parameter, False if it shrinks; or the reason why this is not known."""
+    """Return True if U grows with the parameter, False if U shrinks, or the reason if neither is known."""
     why = _why_none(model, data, name)
     if why is not None:
         return why
@@ -188,7 +190,7 @@ def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
 
 
 def _rises(scalar: Expression, name: str) -> bool:
-    """True if the absolute value of the scalar rises with the parameter."""
+    """True if the absolute value of the scalar increases with the parameter at its present value."""
     present = scalar.params()[name]
     before, after = (
         abs(scalar.at(lambda p, v=v: v if p.name == name else p.value))  # type: ignore[misc]
@@ -198,7 +200,7 @@ def _rises(scalar: Expression, name: str) -> bool:
 
 
 def as_size(grows: bool, x: float) -> float:
-    """Return the parameter as a size that U grows with: itself or its inverse. It is an involution."""
+    """Return x if U grows with the parameter, else 1/x, a size with which U grows; an involution."""
     return x if grows else 1.0 / x if x else math.inf
 
 
@@ -206,7 +208,7 @@ def as_size(grows: bool, x: float) -> float:
 def interval_of(
     model: RobustMargin | Objective, data: Data, name: str, time_limit: float = math.inf
 ) -> Interval:
-    """Return the admissible interval of one parameter over bound data.
+    """Return the admissible interval of one parameter for bound data, at given values of the others.
 
     Parameters
     ----------
@@ -225,8 +227,11 @@ def interval_of(
 
 
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
-    """Return the interval up to lambda_max if it is known, else the range that the terms accept: (0, inf), or
-    (0, 1] if 2 is refused. Every value of this range gives a minimum."""
+    """Return the interval (0, lambda_max] of an objective, or the declared range if lambda_max is not known.
+
+    The declared range is (0, inf), or (0, 1] if the terms refuse 2. Every value of this range gives a
+    minimum.
+    """
     top = lambda_max(model, data, name)
     if top is not None:
         word = "optimal" if model.convex else "critical"
@@ -240,8 +245,11 @@ def _of_objective(model: Objective, data: Data, name: str) -> Interval:
 
 
 def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
-    """Return the values at which the bound `||w|| <= lam` of a generalised nu-SVM is active: lam up to the
-    norm of w without the bound. Of a multiple `Hinge(p) / nu` this norm grows as `nu^(1 / (p - 1))`."""
+    """Return the parameter interval in which the bound `||w|| <= lam` of a generalised nu-SVM is active.
+
+    For lam it ends at the norm of w without the bound. For a multiple `Hinge(p) / nu` this norm grows as
+    `nu^(1 / (p - 1))`.
+    """
     hulls = hulls_by_lam(model)
     ball, lam = ball_of(hulls[0]), lam_of(hulls)
     factor, base = split_scalar(ball.loss)
@@ -273,13 +281,16 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
 
 
 def _unknown(how: str) -> Interval:
-    """Return the interval of a parameter without a known one, with the reason."""
+    """Return the placeholder (-inf, inf) for an unknown interval, with the reason."""
     return Interval(-math.inf, math.inf, how)
 
 
 def _in_their_span(model: RobustMargin, data: Data) -> Data:
-    """Return samples with more features than samples in coordinates of their span, by a QR decomposition.
-    Rotation-invariant sets only turn with the coordinates, and x = 0 takes m equations in place of n."""
+    """Return the data in coordinates of the span of the samples, if n > m and U is rotation-invariant.
+
+    A QR decomposition gives the coordinates; x = 0 then takes m equations in place of n. Other data are
+    unchanged.
+    """
     turns = model.set.in_features() is None
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
@@ -290,7 +301,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
 def intervals_of_sizes(
     model: RobustMargin, names: tuple[str, ...], data: Data, time_limit: float = math.inf
 ) -> dict[str, Interval]:
-    """Return the admissible intervals of sizes that grow together along one ray.
+    """Return the admissible intervals of parameters whose sizes grow together along one ray.
 
     The ray goes from the smallest sizes that leave a point of U, by multiples of themselves (of 1 where they
     are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone.
@@ -373,8 +384,10 @@ def intervals_of_sizes(
 def _smallest_by_program(
     model: RobustMargin, data: Data, name: str, grows: bool, present: float, time_limit: float
 ) -> tuple[float, str]:
-    """Return the smallest size at which the operands of every intersection meet, which only a program can
-    tell, and how it is known; 0 and "" without intersections that depend on the parameter."""
+    """Return the least size at which the operands of every intersection meet, and the kind of program used.
+
+    It is 0 and "" if no intersection depends on the parameter.
+    """
     least, how = 0.0, ""
     for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
         end, how_end = _program(replace(model, set=U), data, name, False, time_limit)
@@ -392,7 +405,7 @@ def _smallest_by_program(
 
 
 def _operands(U: UncertaintySet) -> list[UncertaintySet]:
-    """Return the sets that all must be nonempty for U to be nonempty."""
+    """Return the summands and union operands of U, recursively, all of which must be nonempty."""
     if isinstance(U, Combination):
         return [V for summand, _ in U.terms() for V in _operands(summand)]
     if isinstance(U, ConvexUnion):
@@ -401,12 +414,12 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
 
 
 def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: float, names: str) -> float:
-    """Return the smallest size t at which the sets of `at(t)` report that they are not empty, to rounding.
+    """Return the least size t at which the set of `at(t)` has no infeasibility reason, to rounding.
 
     Raises
     ------
     EmptySetError
-        There is none.
+        No size up to 1e60 is feasible.
     """
     why: str | None = ""
 
@@ -425,7 +438,7 @@ def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: 
             raise EmptySetError(f"admissible: U is empty for every {names} ({why}); change another parameter")
     if nonempty(0.0):
         return 0.0
-    # caps are mostly multiples of t, and leave weights where they add up to the required sum
+    # caps are mostly multiples of t, and admit weights if the sum of the caps reaches the required mass
     groups = (g for b in at(high).set.lower(data).blocks for g in b.groups or ())
     full = (g.mass / float(np.broadcast_to(g.cap, g.size).sum()) for g in groups)
     least = high * max(full, default=0.0)
@@ -438,7 +451,7 @@ def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: 
 
 
 class _FreeSize(Scope):
-    """The scope of a problem in which the size that one parameter sets is a variable."""
+    """The scope of a CVXPY problem in which the size with one parameter is a variable."""
 
     def __init__(self, name: str, unit: float) -> None:
         self.name = self.free = name
@@ -453,8 +466,10 @@ class _FreeSize(Scope):
 def _program(
     model: RobustMargin, data: Data, name: str, through_zero: bool, time_limit: float
 ) -> tuple[float | None, str]:
-    """Return the value of the parameter at the least size t for which U(t) is not empty, or contains 0 with
-    `through_zero`; None if there is no such size; and how it is known.
+    """Return by a program the parameter value at the least size for a nonempty U, or for 0 in U.
+
+    U must contain 0 if `through_zero` is True. The value is None if there is no such size. The second result
+    is the kind of program.
 
     Raises
     ------
@@ -493,8 +508,10 @@ def _program(
 
 
 def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = False) -> str:
-    """Return a sentence with the values of the parameters that would make the model work, as far as the time
-    allows; of a set that is empty, or contains 0."""
+    """Return advice on an empty set or a set with 0, as text with the admissible interval of each parameter.
+
+    Intervals for which no time is left are not computed.
+    """
     names = list(model.params())
     if not names:
         change = "one of the sets that meet larger" if empty else "the set smaller"

@@ -1,4 +1,4 @@
-"""The CVXPY problems of a declaration, and their comparison with an answer.
+"""CVXPY reference problems of sets and objectives, and their comparison with solutions.
 
 The problems are the nearest point of a set, the program linearised at a normal, the majorant of an objective
 at a point, and its dual.
@@ -38,7 +38,7 @@ _REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 # --- problems --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Reference:
-    """A problem in CVXPY, with a `cvxpy.Parameter` for every hyperparameter, named like it.
+    """A CVXPY problem with a `cvxpy.Parameter` named after every hyperparameter, and a scaled copy.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Reference:
 
 
 def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> Reference:
-    """Build `maximise -||x||_q over x in U`; vectorised, DPP, scaled by the largest |X| or not."""
+    """Return the DPP problem `maximise -||x||_q over x in U`, with x in units of max |X| if `scaled`."""
     scope, scale = Parameters(scaled), data.scale if scaled else 1.0
     expression, constraints = model.set.cvxpy(data, scope)
     z = cp.Variable(expression.shape[0], name=f"x / {scale:.3g}" if scaled else "x")
@@ -70,11 +70,10 @@ def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> R
 def linearised(
     model: RobustMargin, data: Data, form: UnitNorm, answer: Answer, scaled: bool = True
 ) -> Reference:
-    """Build `max {s : -s n in U}`, n the normal of the unit ball at the w that a solve ended with: its value
-    is f(w) when w is stationary.
+    """Return the problem `max {s : -s n in U}` with the optimum f(w) if the w of an answer is stationary.
 
-    At a kink of the norm n is the subgradient nearest to the point x of the answer. Where U does not span the
-    space both sides are taken in its span.
+    n is the normal of the unit ball at w. At a kink of the norm n is the subgradient nearest to the point x
+    of the answer. If U does not span the space, both sides are taken in its span.
     """
     v = form.lower(np.asarray(answer.w))
     x = form.lower(model.set.evaluate(data, iter(answer.q))[0])
@@ -100,10 +99,10 @@ def majorant(
     scaled: bool = True,
     remaining: tuple[Vec, float, float] | None = None,
 ) -> cp.Problem:
-    """Return the problem `min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k).
+    """Return the convex majorant of an objective G - H at (w, b) as a CVXPY problem.
 
-    It is the problem itself if H = 0, else the convex problem that DCA solves at z_k = (w, b), a majorant of
-    the objective with the same value at z_k.
+    It is `min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself if H = 0,
+    else the convex problem that DCA solves at z_k = (w, b), with the value of the objective at z_k.
 
     From the declaration; vectorised, DPP, scaled by max |X| or not, with a `cvxpy.Parameter` for every
     hyperparameter of G, named like it, and `tilt_margin` and `tilt_normal` for gamma.
@@ -145,7 +144,7 @@ def majorant(
 
 
 def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -> cp.Problem | None:
-    """Return the dual of one convex loss and `lam ||w||_2^2`, with its value; None for other objectives.
+    """Return the dual problem of one convex loss plus `lam ||w||_2^2`; None for other objectives.
 
     `max sum_i o s_i - c_i l*(s_i / c_i) - ||sum_i s_i y_i x_i||^2 / (4 lam)` over `y's = 0`, c_i the weights
     of the samples: for the p-hinge problem (17) of Sun (2024).
@@ -171,7 +170,7 @@ def dual_problem(model: Objective, data: Data, features: Matrix | None = None) -
 # --- comparison ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of an answer with the CVXPY reference; printed as a report.
+    """The comparison of a solution with its CVXPY reference; true if both agree, printed as a report.
 
     Attributes
     ----------
@@ -231,7 +230,7 @@ class Verification:
 
 
 class CvxpyResult(NamedTuple):
-    """The value and the status of a CVXPY problem, its solver, and the value of a variable, if asked for."""
+    """The optimal value, status and solver of a solved CVXPY problem, and the value of a variable or None."""
 
     value: float
     status: str
@@ -240,7 +239,9 @@ class CvxpyResult(NamedTuple):
 
 
 def solved(problem: cp.Problem, options: dict, variable: cp.Variable | None = None) -> CvxpyResult:
-    """Solve a problem, by Clarabel to tight tolerances if it can reach them, else to its own.
+    """Solve a CVXPY problem, by Clarabel to 1e-10 or, if not reached, to its default tolerances.
+
+    Another solver is called once, with the given options.
 
     Parameters
     ----------
@@ -283,10 +284,10 @@ def compared(
     apart: float = math.nan,
     least: float = 0.0,
 ) -> Verification:
-    """Return the report on two objectives, which agree within `max(1e-6, tol)` of the larger one.
+    """Return the comparison of a solution with a reference, which agree within a relative `max(1e-6, tol)`.
 
-    No weight is below `least`, and points whose distance decides are no further apart than both gaps allow.
-    A reference without a feasible point agrees with no solution.
+    They also differ if a weight is below `least`, the violation exceeds this tolerance, or the points are
+    further apart than both gaps allow. A reference without a feasible point agrees with no solution.
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ def compared(
 def verify(
     model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
 ) -> Verification:
-    """Solve the CVXPY problem of a set and compare.
+    """Solve the CVXPY problem of a set and compare its optimum with a solution.
 
     For p = 2 the norm is strongly convex, so that the points are compared too.
 
@@ -355,7 +356,7 @@ def verify_stationary(
     tol: float = 1e-6,
     **options: Any,
 ) -> Verification:
-    """Solve the program linearised at w and compare: its value is f(w) if w is stationary.
+    """Verify that w is stationary: compare f(w) with the optimum of the CVXPY problem linearised at w.
 
     It cannot confirm that w is a global optimum. Options and errors as of `verify`.
     """
@@ -376,7 +377,7 @@ def verify_objective(
     tol: float = 1e-6,
     **options: Any,
 ) -> Verification:
-    """Solve the CVXPY problem of a convex objective, or the majorant at the solution, and compare.
+    """Compare a solution with the CVXPY optimum of its objective or, if not convex, of the majorant.
 
     A critical point attains the optimum of the majorant. If there is a dual problem too, the report is of
     the problem whose value is further away; a problem that its solver fails on is left out. Options and

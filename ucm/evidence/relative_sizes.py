@@ -1,4 +1,4 @@
-"""Admissible intervals of declarations, and relative sizes, which are fractions of these intervals."""
+"""Admissible intervals of the parameters of a model, and sizes given as fractions of these intervals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def admissible(
     time_limit: float = math.inf,
     **unknown: Any,
 ) -> dict[str, Interval]:
-    """Compute for each hyperparameter the interval in which the model is feasible and convex.
+    """Return the admissible interval of each hyperparameter: there the model is feasible and not trivial.
 
     The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
     the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
@@ -117,7 +117,7 @@ def admissible(
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """Return `with_numbers` with radii in place of the lam of balls of losses.
+    """Return the model with numbers in place of relative `Param`s, and radii in place of lam in `LossBall`s.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Mode
 def intervals_of(
     model: RobustMargin | Objective, data: Data, time_limit: float = math.inf
 ) -> Mapping[str, Interval]:
-    """Return the admissible intervals of the relative `Param`s of a model, computed once for the data."""
+    """Return the admissible intervals of the relative `Param`s of a model by name, cached in the data."""
     names = model.relative_names()
     if not (isinstance(model, Objective) and len(names) > 1):  # else lam_max depends on the fractions
         model = model.with_params(**dict.fromkeys(names, 0.5))
@@ -186,7 +186,7 @@ def _intervals(
 
 
 def with_relative_sizes(model: Model, data: Data) -> Model:
-    """Return the model with its sizes as relative `Param`s, at half of their intervals.
+    """Return the model with its sizes as relative `Param`s, all at the fraction 0.5 of their intervals.
 
     These are the relative parameters if there are any; else every `Param` that is the size of a set or the
     factor of a penalty (the first parameter if there is no such factor). Without a `Param` they are the sizes

@@ -1,4 +1,4 @@
-"""The fractions of features and samples that a classifier uses."""
+"""Sparsity of a classifier: the fractions of features and samples with an effect on it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SAMPLE = 1e-2  # the distance from the sloped part of the loss at which a sample
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The fractions of features and of support vectors in use, in [0, 1].
+    """The fraction of features with nonzero weight, and of samples that are support vectors.
 
     Attributes
     ----------
     features : of the features with `|w_j| > 1e-6`
-    samples : of the support vectors; NaN where the model has none
+    samples : of the samples that are support vectors; NaN if the model has no weights of samples
     """
 
     features: float
@@ -31,12 +31,12 @@ class Sparsity:
 
     @property
     def product(self) -> float:
-        """The fraction of parameters, (features x support vectors) / (dimensions x samples)."""
+        """The product of both fractions, (features x support vectors) / (dimensions x samples)."""
         return self.features * self.samples
 
 
 def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) -> Sparsity:
-    """Return the fractions of features and of support vectors in use.
+    """Return the fraction of features with nonzero weight, and of samples that are support vectors.
 
     With losses, a support vector is a sample within 1e-2 of the sloped part of the loss: for the hinge
     `t_i < 1.01`, for the ramp `-mu^2 - 0.01 < t_i < mu + 0.01`. With sets of samples it is a sample
@@ -57,7 +57,7 @@ def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) ->
 
 
 def _slope(model: Objective, margin: Vec) -> Vec:
-    """Return the size of the slope of the total loss."""
+    """Return the absolute derivative of the total loss at each margin."""
     G, H = model.dc()
     total = np.zeros_like(margin)
     for sign, part in ((1.0, G), (-1.0, H)):

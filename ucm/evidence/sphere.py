@@ -1,4 +1,4 @@
-"""Certificates where 0 lies in U: the distance of w from stationarity, and lower bounds of the optimum.
+"""Certificates of `min f(w)` over `||w||_p = 1` for 0 in U: stationarity residual and lower bounds.
 
 Both are computed from the declaration; any solver may find the points of U behind a lower bound.
 """
@@ -42,7 +42,9 @@ def certify_unit(
     floor: float,
     size: float,
 ) -> tuple[Certificate, Vec]:
-    """Return the certificate of w, and the point x of the answer's blocks, moved into U if it lies near U.
+    """Return the certificate of a unit normal w if 0 lies in U, and the point x of the answer.
+
+    x is moved into U if it lies near U.
 
     f(w) is the declared support; -x is a subgradient of f at w when `-w'x = f(w)`. The residual is
     `||x + f(w) n||` in the span of U, n the subgradient of the norm at w nearest to `-x / f(w)`, plus the
@@ -86,8 +88,7 @@ def certify_unit(
 
 
 def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
-    """Return the element of the subdifferential of `||w||_p` nearest to a vector, in the coordinates of the
-    form."""
+    """Return the subgradient of `||w||_p` at v nearest to `target`, in the coordinates of the form."""
     base, kinks = form.normals(v)
     if not kinks:
         return base
@@ -99,12 +100,14 @@ def normal_near(form: UnitNorm, v: Vec, target: Vec) -> Vec:
 
 
 def at_kink(form: UnitNorm, w: Vec) -> bool:
-    """True if the norm has a kink at w."""
+    """True if the norm `||w||_p` is not differentiable at w."""
     return any(points.shape[0] > 1 for points in form.normals(form.lower(w))[1])
 
 
 def has_full_rank(form: UnitNorm, w: Vec) -> bool:
-    """True if `{z_i - z_j : i, j tied in one group}` has the rank n - 1 that a local minimum needs.
+    """True if the differences of tied samples at w have rank n - 1, as a local minimum needs.
+
+    They are `{z_i - z_j : i, j tied in one group}`.
 
     Below that, a direction orthogonal to the ties and to the normal descends on both sides.
     """
@@ -118,7 +121,7 @@ def has_full_rank(form: UnitNorm, w: Vec) -> bool:
 
 # --- lower bounds ---------------------------------------------------------------------------------
 def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
-    """Return a lower bound of `min f(w)` over `||w||_p = 1` in the span of U; -inf when nothing is proven.
+    """Return a lower bound of `min f(w)` over `||w||_p = 1` in the span of U from a witness, or -inf.
 
     * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
     * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
@@ -147,9 +150,9 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerB
 def _points(
     model: RobustMargin, data: Data, form: UnitNorm, blocks: Iterable[list[Vec]]
 ) -> np.ndarray | None:
-    """Return the points of U of some blocks, in the coordinates of the form.
+    """Return the points of given blocks in the coordinates of the form, or None if one lies outside of U.
 
-    None if there are none, or a point lies outside of U.
+    None also if there are no blocks.
     """
     points = []
     for q in blocks:
@@ -161,7 +164,7 @@ def _points(
 
 
 def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundProof) -> float:
-    """Return the lower bound that an affine rule proves.
+    """Return the lower bound of f from an affine rule, that is from an ellipsoid in U around 0.
 
     x0 and the columns of M are evaluated from the declaration, at u = 0 and at the unit vectors. The rule of
     each domain shows that the blocks stay in the domains between these points.
@@ -186,7 +189,7 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: LowerBoundPr
 
 
 def _held(form: UnitNorm, points: np.ndarray) -> float:
-    """Return the lower bound from a point of U near a multiple of each vertex of the dual unit ball.
+    """Return the lower bound from points of U along the vertices of the dual unit ball (p = 1 or inf).
 
     With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> = ||w||_p`, and
     `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w. With the box around the
@@ -203,7 +206,7 @@ def _held(form: UnitNorm, points: np.ndarray) -> float:
 
 
 def _in_box(box: Vec, g: Vec, x: Vec) -> float:
-    """Return the maximum of `r - sum_i R_i |x_i + r g_i|` over r, a concave function with kinks."""
+    """Return the maximum over r of the concave function `r - sum_i R_i |x_i + r g_i|`, R the box."""
     kinks = -x[g != 0.0] / g[g != 0.0]
     slopes = box[g != 0.0] * np.abs(g[g != 0.0])
     order = np.argsort(kinks)

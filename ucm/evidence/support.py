@@ -1,4 +1,4 @@
-"""Support functions of declared sets: numbers with proven errors, and convex expressions of CVXPY."""
+"""Support functions of declared sets: values with error bounds, and convex CVXPY expressions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ACCURACY = 1e-10  # of Clarabel, first; then its own
 
 
 class SupportValue(NamedTuple):
-    """The support of a set in one direction.
+    """The value of a support function in one direction, with a maximiser and its error.
 
     Attributes
     ----------
-    value : `max <d, x>` over the set, an upper bound of it; inf where there is no largest
-    point : of the set; None where the value is inf
+    value : an upper bound of `max <d, x>` over the set; inf if the set is unbounded in the direction
+    point : a point of the set; None if the value is inf
     error : `value - <d, point>`, so that the maximum lies in `[value - error, value]`
     """
 
@@ -57,7 +57,7 @@ class SupportFunction:
         self.U, self.data = U, data
 
     def __call__(self, d: Vec) -> SupportValue:
-        """Return the support in the direction d."""
+        """Return the support function `max <d, x>` at d, with a maximiser and its error."""
         height, x = self.U.support(self.data, d, {})
         if x is not None:
             return SupportValue(height, x if np.isfinite(height) else None, 0.0)
@@ -65,7 +65,7 @@ class SupportFunction:
 
     @functools.cached_property
     def _summands(self) -> list[tuple[Any, SupportFunction]]:
-        """The factors of a sum, numbers or matrices, and the support functions of the sets."""
+        """The summands of a sum of sets, as pairs of factor (number or matrix) and support function."""
         terms = self.U.terms() if isinstance(self.U, Combination) else ()
         return [(L, SupportFunction(V, self.data)) for V, L in terms]
 
@@ -79,7 +79,7 @@ class SupportFunction:
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
-        """Return the program `max <g, x>` over the lowered set, with the parameter g."""
+        """The conic program `max <g, x>` over the lowered set with its form, blocks and parameter g."""
         form = MinNorm.of(self.U.lower(self.data), 2.0, self.data.stored, self.data.space)
         blocks, g = Blocks(form), cp.Parameter(form.n)
         z = cp.multiply(1.0 / blocks.sizes, blocks.x)
@@ -129,7 +129,7 @@ def support(
     pos_label: Any = None,
     **unknown: Any,
 ) -> SupportValue:
-    """Compute the support function `max <d, x>` over x in U, with a maximiser and its error.
+    """Compute the support function `max <d, x>` over x in U, with a maximiser and an error bound.
 
     Parameters
     ----------
@@ -205,10 +205,10 @@ def worst_case(
     subgroup: Any = None,
     pos_label: Any = None,
 ) -> cp.Expression:
-    """Return `max over x in U of -w'x` as a convex CVXPY expression for your own problems.
+    """Return the worst-case loss `max over x in U of -w'x` as a convex CVXPY expression in w.
 
-    Its minimum over `||w||_p <= 1` is the objective of the compiled model, where 0 is not in U. Beside it may
-    stand budgets, fairness constraints, the worst cases of other sets.
+    Its minimum over `||w||_p <= 1` is the objective of the compiled model, if 0 is not in U. It combines with
+    budgets, fairness constraints and the worst cases of other sets.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def worst_case(
 
 
 def _height(heights: SupportFunction, d: Any) -> Any:
-    """Return the support function at an affine expression."""
+    """Return the support function at an affine CVXPY expression, as a convex CVXPY expression."""
     U, data = heights.U, heights.data
     x, constraints = U.cvxpy(data, Numbers())
     z = cp.Variable(x.shape[0])
@@ -281,7 +281,10 @@ def _height(heights: SupportFunction, d: Any) -> Any:
     height = cp.suppfunc(z, cones)(data.scale * d)
 
     def proven() -> float | None:
-        """Return the proven value. CVXPY's own value rounds d to nine digits, and fails if d has no value."""
+        """Return the proven upper bound of the support function at d, None if d has no value.
+
+        CVXPY's own value rounds d to nine digits, and fails if d has no value.
+        """
         return None if d.value is None else heights(np.asarray(d.value)).value
 
     height._value_impl = proven
@@ -290,7 +293,7 @@ def _height(heights: SupportFunction, d: Any) -> Any:
 
 
 def _in_cones(c: Any) -> list:
-    """Return a constraint without power cones, which `suppfunc` does not take."""
+    """Rewrite a constraint as a list without power cones, which `cvxpy.suppfunc` does not accept."""
     if type(c).__name__ != "PowCone3D":
         return [_plain(c)]
     pairs = zip(c.x, c.y, c.z, np.asarray(c.alpha.value).ravel(), strict=True)
@@ -309,12 +312,12 @@ def _plain(e: Any) -> Any:
 
 
 def vector_of(v: Any, size: int | None, name: str) -> Vec:
-    """Return a vector of finite numbers of this length; of any for None.
+    """Return v as a float64 vector after a check for finite entries and, unless `size` is None, its length.
 
     Raises
     ------
     DataError
-        It is none.
+        v is no such vector.
     """
     try:
         vector = np.asarray(v, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The size at which 0 enters a set that grows with it.
+"""The least size at which a growing set U(t) contains 0.
 
 Let U(t) grow with t. For any w the number `h(t) = min over U(t) of w'x` does not rise, and 0 lies outside of
 U(t) wherever h(t) > 0: the root of h is a lower bound of the size at which 0 enters. With w along the point
@@ -35,7 +35,7 @@ _SOLVERS: tuple[Solver, ...] = (
 _WIDTH = 1e-6  # relative distance of both proofs
 _ENOUGH = 1e-4  # the largest such distance that counts as proven
 _GAP = 1e-2  # relative gap of a nearest point
-_SHARPER = 1e-2  # factor of this gap after a step without progress
+_SHARPER = 1e-2  # factor of the gap after a step without progress
 _INNER = 50  # iterations of a solver
 _INWARD = 1.0001  # times the smallest size, where all weights are tied
 _LARGE = 1e7  # in units of the smallest size: as large as any
@@ -44,7 +44,7 @@ _ROOT = 1e-10  # relative accuracy of a root
 
 @dataclass(frozen=True)
 class ZeroEntry:
-    """Bounds of the size at which 0 enters.
+    """Lower and upper bound of the least size t at which U(t) contains 0.
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class ZeroEntry:
 
     @property
     def proven(self) -> bool:
-        """True if the bounds agree to 1e-4."""
+        """True if the bounds agree to a relative 1e-4, or if 0 is separated from U at every size."""
         return math.isinf(self.lower) or self.upper - self.lower <= _ENOUGH * self.lower
 
 
 def contains_zero(model: RobustMargin, data: Data) -> bool:
-    """True if a solver finds the point 0 in U."""
+    """True if a solver finds a point of U that is 0 within the tolerance of the status "zero_in_set"."""
     form = _form(model, data)
     answer = _nearest(form, 1e-6, Monitor(), None)
     return answer is not None and _is_zero(model, data, form, answer)
@@ -75,7 +75,7 @@ def zero_entry(
     monitor: Monitor,
     solves: int = 10,
 ) -> ZeroEntry:
-    """Return bounds of the size t at which 0 enters `at(t)`, by a limited number of solves.
+    """Return bounds of the least size t at which the set of `at(t)` contains 0, by at most `solves` solves.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def zero_entry(
             if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.timed_out:
                 break
             t = max(lower, _INWARD * start)
-            if stalled:  # then lower is the root to rounding: look just beyond it
+            if stalled:  # lower is then the root to rounding: take a size slightly larger
                 t = lower * (1.0 + _WIDTH * 10.0 ** (stalled - 1)) if lower > 0.0 else 1e-12
             form = _form(at(t), data)
             answer = _nearest(form, _GAP * _SHARPER**stalled, monitor, answer)
@@ -114,8 +114,10 @@ def _form(model: RobustMargin, data: Data) -> MinNorm:
 
 
 def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) -> Answer | None:
-    """Return the answer of a solver for the point of U nearest to 0, with a relative gap of `gap` if it is
-    reached within the limits; None if no solver takes the form."""
+    """Return an approximate answer for the point of U nearest to 0, or None if no solver succeeds.
+
+    The relative gap is `gap` if the solver reaches it within its limits.
+    """
     solver = next((s for s in _SOLVERS if s.refuse(form) is None), None)
     if solver is None or not form.blocks:
         return None
@@ -130,14 +132,14 @@ def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) 
 
 
 def _is_zero(model: RobustMargin, data: Data, form: MinNorm, answer: Answer) -> bool:
-    """True if the point of the answer counts as 0 and lies in U, as in the status "zero_in_set"."""
+    """True if the point of an answer lies in U and is 0, by the tolerance of the status "zero_in_set"."""
     x, violation = model.set.evaluate(data, iter(answer.q))
     size = max(form.size(answer.q), data.scale)
     return violation <= ZERO and data.space.norm(x) <= ZERO * size
 
 
 def _directions(form: MinNorm, answer: Answer) -> list[Vec]:
-    """Return the dual vector and the point of an answer, scaled to length 1."""
+    """Return the dual vector and the point of an answer, scaled to length 1; zero vectors are left out."""
     dual_vectors = [] if answer.w is None else [answer.w]
     directions = [form.space.direction(v, 2.0) for v in (*dual_vectors, form.matvec(answer.q))]
     return [w for w in directions if w is not None]
@@ -151,13 +153,15 @@ def _root(
     low: float,
     start: float,
 ) -> float:
-    """Return the largest size found at which w separates 0 from U; `low` if there is none, inf if w separates
-    at every size."""
+    """Return the largest size found at which w separates 0 from U(t).
+
+    It is `low` if w does not separate at `low`, and inf if w separates at every size.
+    """
     best, unit = low, start if start > 0.0 else 1.0
 
     @cache
     def height(t: float) -> float:
-        """Return `min over U(t) of w'x`; -1 beyond the range of the parameter."""
+        """Return `min over U(t) of w'x`; -1 if U(t) is empty or t outside the range of the parameter."""
         nonlocal best
         try:
             model = at(t)

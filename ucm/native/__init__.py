@@ -1,4 +1,4 @@
-"""Compiled functions, in C: arrays and scalars in and out. The first use loads the library."""
+"""Compiled C functions on arrays and scalars, imported from `ucm.native.functions` at first use."""
 
 from __future__ import annotations
 

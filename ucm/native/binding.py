@@ -1,4 +1,4 @@
-"""The compiled library: loaded here, and each function checked against its declaration at every call.
+"""The binding of the compiled C library, which checks the arrays of every call against the declaration.
 
     library.threshold(v.size, v, cap, mass, root)
 
@@ -63,8 +63,10 @@ _ffi, _loaded, _parameters = _load()
 
 @functools.cache
 def structure(name: str) -> np.dtype:
-    """The layout of a structure of `declarations.h`: an array of shape () and this type is one that C and the
-    caller share. Pointers are addresses, see `point`."""
+    """Return the NumPy dtype of a C structure of `declarations.h`.
+
+    C and the caller share an array of shape () with this dtype. Pointers are addresses, see `point`.
+    """
     return _layout(_ffi.typeof(name))
 
 
@@ -85,8 +87,10 @@ def _layout(kind: Any) -> np.dtype:
 
 
 def point(state: Any, name: str, **arrays: Any) -> None:
-    """Let fields of a structure of this name point to arrays, which the caller keeps as long as C may use
-    them; None makes a field NULL. Arrays are checked as those of calls are."""
+    """Set pointer fields of the structure `state` of type `name` to arrays; None sets a field to NULL.
+
+    The caller keeps the arrays as long as C may use the pointers. The arrays are checked as in calls.
+    """
     for field, a in arrays.items():
         state[field] = 0 if a is None else int(_ffi.cast("uintptr_t", _pointer(name, field)(a)))
 
@@ -97,7 +101,7 @@ def _pointer(name: str, field: str) -> Callable[[Any], Any]:
 
 
 def _array(function: str, name: str, kind: str) -> Callable[[Any], Any]:
-    """Return the function that converts an array to a pointer, or raises TypeError."""
+    """Return a converter of arrays to C pointers, which raises TypeError for arrays of the wrong kind."""
     element = kind.replace("const ", "").replace("*", "").strip()
     array = _ffi.typeof(f"{element}[]")
     dtype = np.dtype(_TYPES[element]) if element in _TYPES else structure(element)
@@ -122,7 +126,7 @@ def _array(function: str, name: str, kind: str) -> Callable[[Any], Any]:
 
 
 def _checked(name: str) -> Callable[..., Any]:
-    """A function of the library with its arrays checked."""
+    """Return a C function wrapped with checks of its number of arguments and its arrays."""
     call = getattr(_loaded, name)
     turns = [_array(name, p, kind) if "*" in kind else None for p, kind in _parameters[name]]
 
@@ -137,7 +141,7 @@ def _checked(name: str) -> Callable[..., Any]:
 
 @functools.cache
 def _use_blas() -> None:
-    """Pass on the addresses of SciPy's BLAS and LAPACK: at the first call, not with `import ucm`."""
+    """Pass the addresses of SciPy's BLAS and LAPACK functions to the C library, once per process."""
     get_name, get_pointer = (
         ctypes.pythonapi.PyCapsule_GetName,
         ctypes.pythonapi.PyCapsule_GetPointer,
@@ -154,7 +158,7 @@ def _use_blas() -> None:
 
 
 class _Library:
-    """The functions of `declarations.h` by name."""
+    """The functions of `declarations.h` as attributes, wrapped at first access."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _parameters:

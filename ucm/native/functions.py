@@ -1,4 +1,4 @@
-"""The compiled functions that take arrays and scalars alone, with their work space, and the BLAS threads."""
+"""Python wrappers of C functions on arrays and scalars, and the limit on BLAS threads."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ Ints = NDArray[np.int64]
 
 
 def threshold(v: Vector, cap: float, mass: float) -> tuple[float, float]:
-    """Return `(ref, shift)` with `sum clip((v - ref) - shift, 0, cap) = mass`; ref = -inf: all capped."""
+    """Return the root (ref, shift) of `sum clip((v - ref) - shift, 0, cap) = mass`; ref -inf: all capped."""
     root = np.empty(2)
     library.threshold(v.size, v, cap, mass, root, np.empty(v.size))
     return float(root[0]), float(root[1])
 
 
 def project_capped(v: Vector, classes: Vector, cap_pos: float, cap_neg: float, out: Vector) -> None:
-    """The nearest q with 0 <= q <= cap and mass 1, or mass 1/2 in each class (where `classes` is not empty).
+    """Write to `out` the projection of v onto a capped simplex of mass 1, or of mass 1/2 for each class.
+
+    Without classes the cap is `cap_pos`.
 
     Parameters
     ----------
@@ -57,11 +59,11 @@ def project_capped(v: Vector, classes: Vector, cap_pos: float, cap_neg: float, o
 
 
 def fill_to_mass(g: Vector, caps: float | Vector, mass: float) -> tuple[Vector, float, tuple[float, float]]:
-    """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
-    proportion to their caps; the maximum, and the interval of multipliers of the mass.
+    """Return a maximiser of <g, q> over `0 <= q <= caps`, `sum q = mass`, the maximum and the multipliers.
 
-    caps is one number, which may be inf, or one for each entry. The upper end of the interval is the entry at
-    which the caps from the largest entry down reach the mass.
+    Tied entries are filled in proportion to their caps. The last result is the interval of multipliers of the
+    mass; its upper end is the entry at which the caps from the largest entry down reach the mass. caps is a
+    number, which may be inf, or one number for each entry.
     """
     each, q, results = isinstance(caps, np.ndarray), np.empty(g.size), np.empty(3)
     upper: Any = caps if each else np.array([caps])
@@ -73,8 +75,10 @@ def fill_to_mass(g: Vector, caps: float | Vector, mass: float) -> tuple[Vector, 
 def project_ball_simplex(
     v: Vector, classes: Vector, radius: float, limit: float, out: Vector
 ) -> tuple[float, float, float]:
-    """q(t) of the largest t <= limit with `||q(t)|| <= radius`, `q(t) = P_simplex(t v)`; limit is 1 (the
-    projection) or inf (a maximiser of <v, q>).
+    """Write to `out` the projection of v onto simplex and ball, or a maximiser of <v, q> over both.
+
+    limit = 1 gives the projection, limit = inf the maximiser: q(t) of the largest t <= limit with
+    `||q(t)|| <= radius`, `q(t) = P_simplex(t v)`.
 
     Parameters
     ----------
@@ -97,7 +101,7 @@ def project_ball_simplex(
 def project_entropy(
     v: Vector, classes: Vector, radius: float, least: float, lam: float, out: Vector
 ) -> tuple[float, float, float, float]:
-    """The point nearest to v with `sum q log(N q) = radius` and mass 1, or 1/2 in each class.
+    """Write to `out` the point nearest to v with `sum q log(N q) = radius` and mass 1, or 1/2 by class.
 
     Parameters
     ----------
@@ -119,8 +123,11 @@ def project_entropy(
 def support_entropy(
     g: Vector, classes: Vector, radius: float, least: float, out: Vector
 ) -> tuple[float, float, float]:
-    """The maximiser of <g, q> on that set: lam and, for each class, theta with
-    `lam (log(N q) + 1) = g - theta`. Parameters as of `project_entropy`."""
+    """Write to `out` the maximiser of <g, q> over the set of `project_entropy`; return its multipliers.
+
+    These are lam and, for each class, theta with `lam (log(N q) + 1) = g - theta`. Parameters as of
+    `project_entropy`.
+    """
     results = np.empty(3)
     library.support_entropy(g.size, g, classes.size, classes, radius, least, out, results)
     lam, pos, neg = results.tolist()
@@ -134,13 +141,15 @@ def exchanges(
     K: NDArray[np.float64], group: Ints, cap: Vector, eps: float, limit: int, q: Vector,
     F: Vector,
 ) -> int:  # fmt: skip
-    """Steps of clipped MDM, `limit` at most, until no pair violates by more than eps: how many. q, F change.
+    """Run clipped MDM steps on q and F in place, and return their number, at most `limit`.
+
+    The steps end when no pair violates optimality by more than eps.
 
     Parameters
     ----------
     K : (n, n) inner products of the points
     group, cap, q : (n,) of the weights, which are feasible
-    F : (n,) the inner products of the point with each
+    F : (n,) the inner products of the present point with all points
     """
     groups = int(group.max(initial=-1)) + 1
     low, high = np.empty(groups, np.int64), np.empty(groups, np.int64)
@@ -162,9 +171,10 @@ def leave_one_out(
     starts: Vector,
     out: Vector,
 ) -> None:
-    """`out[i, k] = x'(own v_i + h) / |x|`, x the nearest point for radius k with sample i left out; nan where
-    0 lies in the set. In the basis of the eigenvectors of S, with the centre `d + shift v` and the shape
-    `S - rho v v'`.
+    """Write to `out[i, k]` the leave-one-out score of sample i for radius k of an ellipsoid.
+
+    It is `x'(own v_i + h) / |x|`, x the nearest point to 0 with sample i left out; nan if 0 lies in the set.
+    In the basis of the eigenvectors of S, with the centre `d + shift v` and the shape `S - rho v v'`.
 
     Parameters
     ----------
@@ -187,15 +197,17 @@ KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 
 
 def exponentials(x: np.ndarray) -> np.ndarray:
-    """exp of every entry, as kernels take it: float32 in [-87.3, 88.3], float64 in [-708, 0]."""
+    """Return exp of every entry, valid for float32 in [-87.3, 88.3] and float64 in [-708, 0]."""
     out = np.empty_like(x)
     (library.exp_float_of if x.dtype == np.float32 else library.exp_double_of)(x.size, x, out)
     return out
 
 
 def rbf_values(G: np.ndarray, a: np.ndarray, b: np.ndarray, gamma: float) -> None:
-    """`exp(-gamma |x_i - z_j|^2)` in place of the (rows, columns) inner products G; a, b are the
-    squares."""
+    """Overwrite the inner products `G_ij = x_i'z_j` with the RBF kernel `exp(-gamma |x_i - z_j|^2)`.
+
+    a and b are the squared norms of the x_i and the z_j.
+    """
     library.rbf_values(*G.shape, G, a, b, gamma)
 
 
@@ -203,7 +215,7 @@ def kernel_sums(
     kind: int, degree: int, gamma: float, coef0: float, a: np.ndarray, own: np.ndarray,
     c: NDArray[np.float64], x: np.ndarray, squares: np.ndarray, start: int, out: NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """`out_j += sum_i c_i k(a_i, x_(start + j))`.
+    """Add the kernel sums `sum_i c_i k(a_i, x_(start + j))` to `out_j`.
 
     Parameters
     ----------
@@ -230,14 +242,18 @@ def add_outer(
     H: Vector,
     s: Vector,
 ) -> None:
-    """`s += sum_i d_i x_i` over the rows of a CSR matrix and, to H, of every pair of entries of
-    `sum_i d_i x_i x_i'` one of both."""
+    """Add `sum_i d_i x_i` to s and one triangle of `sum_i d_i x_i x_i'` to H, over the rows of a CSR matrix.
+
+    With sorted columns it is the upper triangle; else one entry of every pair (j, k), (k, j).
+    """
     library.add_outer(d.size, values, columns, starts, d, s.size, H, s)
 
 
 def checksum(words: Ints | NDArray[np.int32]) -> tuple[int, int]:
-    """A number that another order or another content of the words changes, and the bits of the largest
-    absolute value, the words read as numbers of double precision."""
+    """Return an order-dependent checksum of the words, and the bits of the largest absolute value.
+
+    For the second result the words are read as numbers of double precision.
+    """
     results = np.empty(2, dtype=np.int64)
     function = library.checksum_short if words.itemsize == 4 else library.checksum_long
     function(words.size, words, results)
@@ -255,8 +271,10 @@ def _pools() -> Any:
 
 
 def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager:
-    """Take one BLAS thread for products and systems of an order below 500: with more, the threads of a
-    busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1).
-    Products with fewer `entries` than that have one thread anyway."""
+    """Return a context with one BLAS thread for an order below 500, else one without effect.
+
+    With more threads, those of a busy machine wait for each other (measured: a Cholesky factor of order 192
+    took 283 ms, not 1). Products with fewer than 9,000 `entries` have one thread anyway: no effect.
+    """
     alone = order >= 500 or entries < _ALONE
     return nullcontext() if alone else _pools().limit(limits=1, user_api="blas")
