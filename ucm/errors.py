@@ -1,4 +1,7 @@
-"""Errors and warnings; a message says what is wrong, the value, and the remedy."""
+"""Exceptions and warnings of the library, and functions that compose their messages.
+
+A message says what is wrong, the value, and the remedy.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _ROWS = re.compile(r"\[(\[[^][]*\], \[[^][]*\])(?:, \[[^][]*\]){2,}, (\[[^][]*\]
 
 
 class UCMError(ValueError):
-    """The base class of the library's errors.
+    """The base class of all exceptions of the library, a `ValueError`.
 
     Its text abbreviates arrays of more than 7 numbers or 4 rows in the source text of declarations.
     """
@@ -48,35 +51,35 @@ def _short(message: str) -> str:
 
 
 class CompositionError(UCMError):
-    """A declaration that has no meaning, refused when it is written or bound to data."""
+    """Error for a declaration without a meaning, raised at its construction or when bound to data."""
 
 
 class ParameterError(UCMError):
-    """A hyperparameter or an option outside its range; the message names the range."""
+    """Error for a hyperparameter or an option outside its range; the message names the range."""
 
 
 class DataError(UCMError):
-    """Invalid samples or labels, such as NaN, a single class, or shapes that do not match."""
+    """Error for invalid samples or labels, such as NaN, a single class, or mismatched shapes."""
 
 
 class EmptySetError(UCMError):
-    """An uncertainty set that is empty for these data and parameters."""
+    """Error for an uncertainty set that is empty for the given data and parameters."""
 
 
 class MissingExtraError(UCMError, ImportError):
-    """A missing optional dependency; the message names the extra to install."""
+    """Error for a missing optional dependency; the message names the extra to install."""
 
 
 class SolverError(UCMError):
-    """The failure of a solver, or an answer that contradicts its certificate."""
+    """Error for a solver that fails, or whose answer contradicts its certificate."""
 
 
 class ConvergenceWarning(UserWarning):
-    """A solve ended above its tolerance; the message states the proven gap."""
+    """Warning for a solve that ends above its tolerance; the message states the proven gap."""
 
 
 def warn_of(message: str, category: type[Warning]) -> None:
-    """Issue a warning at the calling line outside of this package."""
+    """Issue a warning that points at the nearest calling line outside of the package `ucm`."""
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -84,7 +87,7 @@ def warn_of(message: str, category: type[Warning]) -> None:
 
 
 def brief(x: object) -> str:
-    """Return the representation of a value, shortened for one line of an error message."""
+    """Return the `repr` of a value in at most 200 characters, or the type and shape of an array."""
     shape = getattr(x, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"{type(x).__name__} of shape {shape}"
@@ -95,7 +98,7 @@ def brief(x: object) -> str:
 def unknown_option(
     where: str, got: Iterable[str], known: Iterable[str], params: Iterable[str] | None = None
 ) -> ParameterError:
-    """Return the error for unknown options, which names the most similar known options.
+    """Return a `ParameterError` for unknown options that suggests the most similar known options.
 
     Parameters
     ----------
@@ -113,17 +116,17 @@ def unknown_option(
 
 
 def unknown_attribute(module: str, name: str, known: list[str]) -> AttributeError:
-    """Return the error for an attribute that a module does not have."""
+    """Return an `AttributeError` for a missing module attribute that suggests the most similar name."""
     return AttributeError(f"{module} has no attribute {name!r}{did_you_mean([name], known)}")
 
 
 def did_you_mean(got: Iterable[str], known: list[str]) -> str:
-    """Return `; did you mean nu?` with the most similar known names; "" if none is similar."""
+    """Return the message part `; did you mean nu?` with similar known names; empty if no name is similar."""
     suggestions = dict.fromkeys(option for name in got for option in _nearest(name, known))
     return f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
 
 
 def _nearest(name: str, known: list[str]) -> list[str]:
-    """Return the most similar known names: with the same beginning, or a similar spelling."""
+    """Return at most one known name: a prefix or an extension of `name`, else the most similar spelling."""
     begin = [x for x in known if name.startswith(x) or x.startswith(name)]
     return begin[:1] or difflib.get_close_matches(name, known, n=1)

@@ -1,7 +1,6 @@
-"""The names that an extension imports: contracts of domains, sets, losses, penalties, solvers and readers,
-and the parts of results.
+"""The API for extensions: contracts of domains, sets, losses, penalties, solvers and readers.
 
-Classes of one's own are checked by `ucm.testing`.
+The parts of results are here too. `ucm.testing` checks classes of one's own.
 """
 
 from __future__ import annotations

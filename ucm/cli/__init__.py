@@ -1,4 +1,4 @@
-"""The command `ucm`: demo, models, fit, predict, admissible.
+"""The command-line program `ucm`, with the commands demo, models, fit, predict and admissible.
 
 Exit status: 0 done and certified, 1 an answer without the certificate or agreement asked for,
 2 bad input (one line on stderr), 130 interrupted.
@@ -31,7 +31,7 @@ BLOCKS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command-line program `ucm`, and return the exit status."""
     try:
         options = parser().parse_args(arguments)
         # `--version` and `--help` end above, before the solvers are imported
@@ -51,19 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser that reports errors in one line."""
+    """An argument parser that raises `ParameterError` for invalid arguments."""
 
     def error(self, message: str) -> NoReturn:
         raise ParameterError(f"{message} (see {self.prog} --help)")
 
 
 def _parent() -> _Parser:
-    """Return an empty parser whose arguments several commands share."""
+    """Return an empty parser, to hold arguments that several commands share."""
     return _Parser(add_help=False)
 
 
 def parser() -> _Parser:
-    """Return the parser of the command line; the parsed `command` is the name of the command."""
+    """Return the argument parser of `ucm`; its result has the name of the command as `command`."""
     output, page, classifier, samples, model = (_parent() for _ in range(5))
     output.add_argument("--json", action="store_true", help="print JSON; infinite numbers are null")
     page.add_argument("--report", metavar="FILE", help="write a page with pictures, as HTML")

@@ -1,4 +1,4 @@
-"""The commands, each a function of the parsed options that returns the exit status."""
+"""Implementations of the commands of `ucm`: functions from the parsed options to the exit status."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEMO_LEAD = (
     "The duality gap is computed from the declaration, not by the solver; CVXPY solves each declaration "
     "independently, and the last column compares the objectives."
 )
-_LARGE = 1 << 28  # bytes, from which on a CSV file is read block by block
+_LARGE = 1 << 28  # bytes: a CSV file of this size or more is read block by block
 
 
 # --- commands ---------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _print_answer(answer: Row, origins: str) -> None:
 
 
 def _origins(options: argparse.Namespace, model: RobustMargin | Objective, solution: Solution) -> str:
-    """Return the parameters of a fitted model, each with the origin of its value."""
+    """Return the parameters of a fitted model as text, each with its value and the origin of the value."""
     origins = dict.fromkeys(solution.params, "default" if options.model else "from the file")
     for name in model.relative_names():
         origins[name] = f"chosen: at {model.params()[name]:.0%} of its admissible interval"
@@ -244,7 +244,7 @@ def _listed(options: argparse.Namespace, rows: list[Row], title: str) -> int:
 
 # --- input ------------------------------------------------------------------------------------
 class _Samples(NamedTuple):
-    """The samples and labels of a file.
+    """The samples, labels and feature names of a file.
 
     Attributes
     ----------
@@ -279,14 +279,14 @@ def _declared(options: argparse.Namespace) -> RobustMargin | Objective:
 
 
 def _by_blocks(file: str) -> bool:
-    """True if a file is read block by block: of a format in blocks, or a large CSV file."""
+    """True if a file is read block by block: a format of `SUFFIXES`, but no CSV file below `_LARGE` bytes."""
     path = Path(file)
     small = path.suffix.lower() == ".csv" and (not path.is_file() or path.stat().st_size < _LARGE)
     return path.suffix.lower() in SUFFIXES and not small
 
 
 def _read(options: argparse.Namespace) -> _Samples:
-    """Read the samples of a file, or open them as a row source.
+    """Return the samples of a file, in memory or as an open row source.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def _as_text(label: Any) -> str:
 
 
 def _scores_by_blocks(options: argparse.Namespace, saved: Saved) -> tuple[Any, Any]:
-    """Return the scores and, if the file has labels, the labels."""
+    """Return the decision values and the labels of a file read block by block; None without labels."""
     try:
         source, labelled = open_rows(options.file, options.label), True
     except DataError:
@@ -323,7 +323,7 @@ def _scores_by_blocks(options: argparse.Namespace, saved: Saved) -> tuple[Any, A
 
 
 def _accuracy(solution: Solution, X: Any, y: Any) -> float:
-    """Return the fraction of the samples on the side of their class; NaN without a classifier."""
+    """Return the fraction of correctly classified samples; NaN if the solution has no bias."""
     if solution.b is None:
         return float("nan")
     if isinstance(X, RowSource):

@@ -1,4 +1,4 @@
-"""The models of `ucm.models` by their names, with the values of a command line."""
+"""Models of `ucm.models` by name, with parameter values from the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _parameters(name: str) -> list[Parameter]:
 
 
 def defaults(name: str) -> dict[str, float | None]:
-    """Return the parameters of a named model with their default values, None for a required parameter.
+    """Return the default values of the positional parameters of a named model, None if required.
 
     Alternative parameters, which are keyword-only, are left out.
     """
@@ -36,7 +36,7 @@ def defaults(name: str) -> dict[str, float | None]:
 
 
 def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
-    """Return `["nu=0.3"]` as `{"nu": 0.3}`."""
+    """Parse texts `NAME=VALUE` into numbers by name: `["nu=0.3"]` gives `{"nu": 0.3}`."""
     values: dict[str, float] = {}
     for text in assignments:
         name, _, number = text.partition("=")
@@ -50,7 +50,7 @@ def parsed_values(assignments: Iterable[str]) -> dict[str, float]:
 
 
 def declare(name: str, values: Mapping[str, float] | None = None) -> RobustMargin | Objective:
-    """Return `ucm.models.<name>` with these values of parameters.
+    """Return the model `ucm.models.<name>` with the given parameter values.
 
     A parameter without a value gets its default, or is relative: half of its admissible interval.
 

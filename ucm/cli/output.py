@@ -1,4 +1,4 @@
-"""The output of the commands: progress, tables of a terminal, JSON, and a self-contained page."""
+"""Output of the commands: progress, terminal tables, JSON, and a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ td, th { font-size: .95rem }
 
 # --- terminal ---------------------------------------------------------------------------------
 def console(quiet: bool = False) -> Console:
-    """Return standard output, 100 columns wide unless it is a terminal."""
+    """Return a rich console on standard output, 100 columns wide unless standard output is a terminal."""
     return Console(quiet=quiet, width=None if sys.stdout.isatty() else 100)
 
 
 def say(text: str, out: Console | None = None) -> None:
-    """Print a text as it is, without rich's markup."""
+    """Print a text verbatim, without markup, highlighting or wrapping by rich."""
     (out or console()).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows the present step on standard error.
+    """Yield a function that shows the text of the current step on standard error, unless `quiet`.
 
     On a terminal the text stands beside a spinner; elsewhere each step is a line.
     """
@@ -67,7 +67,7 @@ def progress(quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
 
 def table(rows: list[Row], title: str = "") -> Table:
-    """Return a table with a column for every name of the first row."""
+    """Return a rich table of the rows, with the keys of the first row as columns."""
     columns = Table(
         title=f"\n{escape(title)}" if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False,
         collapse_padding=True,
@@ -81,7 +81,7 @@ def table(rows: list[Row], title: str = "") -> Table:
 
 
 def _cell(name: str, entry: Any) -> str:
-    """Return an entry of the column of that name as text."""
+    """Return a table entry as text, in the format of the column `name`."""
     match entry:
         case bool():
             return "yes" if entry else "NO"
@@ -93,7 +93,7 @@ def _cell(name: str, entry: Any) -> str:
 
 
 def as_json(document: Any) -> str:
-    """Return a document as JSON; NaN and infinities become null."""
+    """Return a document as JSON text, with null in place of NaN and infinities."""
     text = json.dumps(document, default=lambda array: array.tolist())
     return json.dumps(json.loads(text, parse_constant=lambda name: None), indent=2)
 
@@ -102,7 +102,7 @@ def as_json(document: Any) -> str:
 def section(
     title: str, plan: Plan, solution: Solution, check: Verification | None = None, drawn: bool = True
 ) -> str:
-    """Return the declaration, the picture, the proof, the comparison and the route of a model as HTML."""
+    """Return the HTML section of a solved model: declaration, picture, solution, verification and route."""
     model = plan.model
     return "\n".join(
         [
@@ -118,7 +118,7 @@ def section(
 
 
 def _picture(plan: Plan, solution: Solution) -> str:
-    """Return a picture of the sets, or of the convergence, or the reason for none."""
+    """Return the HTML image of the sets or of the convergence, or a note with the reason for no picture."""
     model, data = plan.model, plan.data
     try:
         if isinstance(model, RobustMargin):
@@ -137,7 +137,7 @@ def _picture(plan: Plan, solution: Solution) -> str:
 def publish(
     file: str | None, browser: bool, title: str, lead: str, rows: list[Row], sections: Sequence[str]
 ) -> None:
-    """Write a page that loads nothing, and print its path.
+    """Write a self-contained HTML page and print its path; with `browser` also open the page.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _FORMAT = {"ucm_fit": 1}
 
 @dataclass(frozen=True)
 class Saved:
-    """A classifier `w'x + b > 0` with its declaration.
+    """A linear classifier `w'x + b > 0` with its declaration, labels and feature names.
 
     Attributes
     ----------
@@ -38,17 +38,17 @@ class Saved:
     names: list[str] | None
 
     def write(self, path: str) -> Path:
-        """Write the file; the numbers are read back unchanged."""
+        """Write the classifier to a JSON file that restores all numbers exactly, and return the path."""
         try:
             Path(path).write_text(json.dumps(_FORMAT | asdict(self), allow_nan=False) + "\n")
-        except (OSError, ValueError) as error:  # a name can hold no NUL
+        except (OSError, ValueError) as error:  # ValueError for a path with a NUL character
             reason = getattr(error, "strerror", error)
             raise DataError(f"{path!r}: cannot be written ({reason}); name another file") from None
         return Path(path)
 
     @staticmethod
     def read(path: str) -> Saved:
-        """Return the classifier of a file.
+        """Return the classifier of a JSON file.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class Saved:
             raise DataError(f"{path}: is no classifier of ucm fit ({error}); {remedy}") from None
 
     def decision(self, X: Any, names: list[str] | None = None) -> Vec:
-        """Return `w'x + b` of the rows of a table, with columns matched by name if both have names.
+        """Return `w'x + b` for the rows of X, with columns matched by name if classifier and X have names.
 
         In a sparse table missing features are 0, and further features have no weight.
         """

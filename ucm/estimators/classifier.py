@@ -1,4 +1,4 @@
-"""The scikit-learn classifier: store, validate, compile, solve, copy."""
+"""The scikit-learn estimator `Classifier`, which compiles and solves a declared model in `fit`."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _NESTED = "model__"
 
 
 def default_model(kernel: Any = None) -> Objective:
-    """Return the default model of a `Classifier`: a squared-hinge SVM, with C = 1 for kernels, else 0.1."""
+    """Return the default model of a `Classifier`: a squared-hinge SVM, C = 0.1 if linear, else C = 1."""
     return models.psvm(2.0, 0.1 if kernel in (None, "linear") else 1.0)
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
-    """A declared model as a scikit-learn estimator for two or more classes.
+    """A scikit-learn classifier for two or more classes that fits a declared model.
 
     `fit` compiles the model for the samples and solves it. Where the decision function `w'x + b` is positive,
     `predict` returns `classes_[1]`, the class `pos`. For more classes `fit` solves several problems of two
@@ -249,19 +249,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # --- parameters ------------------------------------------------------------------------
     @property
     def declared_model(self) -> RobustMargin | Objective:
-        """The model that is fitted: `model`, or the default one."""
+        """The model that `fit` compiles: `model`, or the default if None; a set as its `RobustMargin`."""
         model = default_model(self.kernel) if self.model is None else self.model
         return model if isinstance(model, Objective) else as_model(model, type(self).__name__)
 
     def get_params(self, deep: bool = True) -> dict:
-        """Return the parameters by name; with `deep`, `model__<name>` for every `Param` of the model."""
+        """Return the parameters by name; if `deep`, also `model__<name>` for each `Param` of the model."""
         params = super().get_params(deep=deep)
         if deep and isinstance(self.model, Node):
             params |= {_NESTED + name: x for name, x in self.model.params().items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; `model__<name>` replaces the model by one with that value.
+        """Set parameters; `model__<name>=x` replaces the model by a copy in which the `Param` <name> is x.
 
         Raises
         ------
@@ -290,7 +290,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     # --- fit -------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
-        """Compile the model for these samples and solve it.
+        """Compile and solve the model for each two-class problem of the samples, and return the estimator.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _fit(
         self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
     ) -> None:
-        """Fit to samples in memory."""
+        """Set the fitted attributes from samples in memory."""
         began = time.perf_counter()
         samples = samples_of(self, X, y, sample_weight, subgroup, self.pos_label, single=self.kernel is None)
         X, classes = samples.X, samples.classes
@@ -358,7 +358,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _fit_rows(
         self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
     ) -> None:
-        """Fit to rows that are read block by block."""
+        """Set the fitted attributes from out-of-core rows, which are read block by block."""
         tags = {"sample_weight": sample_weight, "subgroup": subgroup}
         source, classes, plans, solutions = fit_rows(self, model, X, y, tags)
         for solution in solutions:
@@ -373,7 +373,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self, model: RobustMargin | Objective, n: int, plans: Sequence[Plan],
         solutions: Sequence[Solution],
     ) -> None:  # fmt: skip
-        """Set the attributes that every fit has."""
+        """Set the fitted attributes that samples in memory and out-of-core rows have in common."""
         self.plan_ = _one_or_list(plans)
         self.solution_ = _one_or_list(solutions)
         self.certificate_ = _one_or_list([s.certificate for s in solutions])
@@ -389,13 +389,15 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
     def __getstate__(self) -> dict:
-        """Return the state without the training data, which every task of a grid search would copy."""
+        """Return the state without `plan_`, whose training data every task of a grid search would copy."""
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "plan_"}
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return `w'x + b` for every row x of X; positive means `classes_[1]`.
+        """Return the decision values: `w'x + b` for two classes, else one column for each class or problem.
+
+        A positive value means `classes_[1]` of two classes.
 
         With k > 2 classes one column for each class, the largest of which `predict` returns (in "ovo" votes,
         plus less than half a vote by the sums of decision values); with `decision_function_shape="ovo"` the
@@ -420,7 +422,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return one_vs_one_scores(scores, self.classes_.size)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the weighted accuracy of `predict`; for Dask a Dask array, computed by `float`.
+        """Return the accuracy of `predict`, weighted by `sample_weight`; for Dask input a lazy Dask scalar.
 
         Parameters
         ----------
@@ -440,7 +442,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return lazy_answers(self, method, X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        """Return the decision values, one column for every problem of two classes."""
+        """Return the decision values, (m, problems), one column for each two-class problem."""
         check_is_fitted(self)
         if is_stored(X):
             names = getattr(self, "feature_names_in_", None)
@@ -461,7 +463,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return scores
 
     def predict(self, X: Any, out: str | Path | None = None) -> np.ndarray:
-        """Return the label of every row of X, (m,).
+        """Return the predicted label of every row of X, (m,); for Dask input a lazy Dask array.
 
         Parameters
         ----------
@@ -485,7 +487,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     @property
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
-        """Probabilities of the classes, (m, k), by the sigmoid of the loss `Logistic()`.
+        """The method that maps X to class probabilities, (m, k); only for models with the loss `Logistic()`.
 
         `P(classes_[1] | x) = 1 / (1 + exp(-decision_function(x)))`, with `Logistic()` as its negative
         log-likelihood. For several classes with `multi_class="ovr"` the sigmoids of the problems, divided by
@@ -522,11 +524,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
 
 def _one_or_list(items: Sequence[Any]) -> Any:
-    """Return the only item, or the list of several."""
+    """Return a single item itself, and several items as a list."""
     return items[0] if len(items) == 1 else list(items)
 
 
 def _logistic(model: Objective) -> bool:
-    """True if the loss is a multiple of `Logistic()` of all samples."""
+    """True if the loss is a scalar multiple of `Logistic()` over all samples."""
     loss: Any = split_scalar(model.loss)[1]
     return type(loss) is Logistic and loss.on is None

@@ -1,4 +1,4 @@
-"""A classifier whose size is chosen by cross-validation inside of `fit`."""
+"""The scikit-learn estimator `ClassifierCV`: a `Classifier` with a cross-validated model parameter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ucm.estimators.validation import Samples, check_options, folds_of, kernel_o
 
 
 class ClassifierCV(ClassifierMixin, BaseEstimator):
-    """A `Classifier` whose parameter is chosen by cross-validation inside of `fit`.
+    """A `Classifier` whose `fit` selects the value of a model parameter by cross-validation.
 
     Each value of the parameter is scored by its mean score on the held-out folds; the model with the best
     value is then fitted to all samples. The scores are equal to those of `GridSearchCV` over `Classifier`,
@@ -150,7 +150,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
-        """Score every value on every fold, and fit the model with the best value to all samples.
+        """Score each parameter value on each fold, then fit the model with the selected value to all samples.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         folds = folds_of(self.cv, y, samples.index, "ClassifierCV", weights)
         S = leave_one_out_scores(search) if one_out else None
         parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
-        # here, because filters of warnings hold for all threads
+        # outside of the worker threads, because warning filters hold for all threads
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             scores = np.column_stack(
                 [
@@ -224,7 +224,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         order: list[int],
         fit_arguments: tuple,
     ) -> None:
-        """Choose by the (values, folds) scores, and fit the model with the best value to all samples."""
+        """Select a value by the (values, folds) scores, fit its model to all samples, set attributes."""
         mean = scores.mean(axis=1)
         ranked = np.where(np.isnan(mean), -np.inf, mean)
         self.n_splits_ = scores.shape[1]
@@ -255,9 +255,9 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         self.classes_ = self.best_estimator_.classes_
 
     def _problems(self, clf: Classifier, samples: Samples) -> list[Data]:
-        """Bind the samples of the two-class problems, in the feature space of a kernel.
+        """Return the bound two-class problems: all if `param_range` is a number of values, else the first.
 
-        All problems are needed for an admissible interval; else the first is enough.
+        The admissible interval needs all problems, with a kernel in the feature space of the kernel.
         """
         problems = Problems(clf, samples)
         if not isinstance(self.param_range, int | np.integer):
@@ -268,7 +268,7 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         return [in_its_space(*with_kernel(kernel, data, options)) for data in bound_problems]
 
     def _scorer(self, classes: np.ndarray, clf: Classifier) -> Callable[..., NDArray[np.float64]]:
-        """A function of the decision values (test, problems, values) of a fold that returns the scores."""
+        """Return the function from the (test, problems, values) decision values of a fold to the scores."""
         scheme, shape = clf.multi_class, clf.decision_function_shape
         if self.scoring in (None, "accuracy"):
 
@@ -303,28 +303,28 @@ class ClassifierCV(ClassifierMixin, BaseEstimator):
         return scored
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the decision values of `best_estimator_`."""
+        """Return the decision values of `best_estimator_` for the rows of X."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the label of every row of X by `best_estimator_`."""
+        """Return the labels that `best_estimator_` predicts for the rows of X."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @property
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
-        """The class probabilities of `best_estimator_`; see `Classifier.predict_proba`."""
+        """The method `predict_proba` of `best_estimator_`, or of the unfitted classifier before `fit`."""
         return vars(self).get("best_estimator_", self._classifier()).predict_proba
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy of `best_estimator_`."""
+        """Return the accuracy of `best_estimator_` on X and y, weighted by `sample_weight`."""
         check_is_fitted(self)
         return self.best_estimator_.score(X, y, sample_weight)
 
 
 class _HeldOutScores(ClassifierMixin, BaseEstimator):
-    """Decision values of held-out samples in the form that a scorer accepts."""
+    """A stand-in classifier that presents precomputed decision values of held-out samples to a scorer."""
 
     def __init__(self, scores: Any, classes: np.ndarray, scheme: str, shape: str) -> None:
         self.scores, self.classes, self.scheme, self.shape = scores, classes, scheme, shape

@@ -1,4 +1,4 @@
-"""Models and other estimators on the same folds: scores with errors, certificates, differences."""
+"""Comparison of models and other estimators on the same folds: scores, certificates, significance tests."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
 
-INNER = 3  # folds of the training part, on which parameters are chosen
-LEVEL = 0.05  # of the tests
+INNER = 3  # number of folds of a training part, on which `tune` chooses parameters
+LEVEL = 0.05  # significance level of the t tests
 _SCORE = OptionSpec(
     "None, the name of one score or a function",
     lambda x: x is None or isinstance(x, str) or callable(x),
@@ -70,7 +70,7 @@ _FORMATS = {
 
 @dataclass(frozen=True)
 class Compared:
-    """The scores of one model on all folds.
+    """The results of one model or estimator on all folds: scores, seconds, gap, parameters, failures.
 
     Attributes
     ----------
@@ -104,12 +104,12 @@ class Compared:
 
     @property
     def score(self) -> float | None:
-        """The mean over all folds; None if one failed."""
+        """The mean score over all folds; None if a fold failed."""
         return None if self.failures else float(self.fold_scores.mean())
 
     @property
     def error(self) -> float | None:
-        """The standard error of the mean over the folds."""
+        """The standard error of the mean score; None if a fold failed or for fewer than two folds."""
         k = self.fold_scores.size
         if self.failures or k < 2:
             return None
@@ -117,12 +117,12 @@ class Compared:
 
     @property
     def seconds(self) -> float | None:
-        """The median time of a fit; None if a fold failed."""
+        """The median over the folds of the seconds of a fit; None if a fold failed."""
         return None if self.failures else float(np.median(self.fold_seconds))
 
     @property
     def parameters(self) -> str:
-        """The parameters of the folds as ranges; with `tune=True` also the fractions of their intervals."""
+        """The parameter ranges over the folds as text, with `tune=True` also as fractions of intervals."""
         values, fractions = _ranges(self.chosen), _ranges(self.fractions)
         words = {name: f"{name} {value}" for name, value in values.items()}
         for name, part in fractions.items():
@@ -134,7 +134,7 @@ class Compared:
 
 
 def _ranges(chosen: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the values of each parameter, from the smallest to the largest."""
+    """Return the range of each parameter over the folds as text, such as "0.1 to 0.3"."""
     ranges = {}
     for name in dict.fromkeys(name for one in chosen for name in one):
         values = [one[name] for one in chosen if name in one]
@@ -148,7 +148,7 @@ def _ranges(chosen: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Sequence[Compared]):
-    """The comparison of models on equal folds: a sequence of `Compared`, best first, failures last.
+    """The result of `ucm.compare`: a sequence of `Compared`, best mean score first, failures last.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class Comparison(Sequence[Compared]):
         return self.compared[index]
 
     def rows(self) -> list[dict]:
-        """One row for each model: name, score and its error, seconds, proof, what it uses, remark."""
+        """Return one dict for each model: name, score, error, seconds, gap, parameters, p value, remark."""
         columns = (*_FORMATS, "parameters", "difference", "p_value", "remark")
         return [
             {"model": one.name, **{name: getattr(one, name) for name in columns}} for one in self.compared
@@ -187,7 +187,9 @@ class Comparison(Sequence[Compared]):
         return frame("Comparison", self.rows())
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the mean scores with their standard errors, by `pandas.DataFrame.plot`; return the axes.
+        """Plot the mean scores with their standard errors as error bars, and return the axes.
+
+        `pandas.DataFrame.plot` draws the picture.
 
         Raises
         ------
@@ -201,7 +203,7 @@ class Comparison(Sequence[Compared]):
         return ax
 
     def _cells(self) -> list[tuple[str, ...]]:
-        """Return the table as text: the names of the columns, and a row for each model."""
+        """Return the text of all table cells: the row of column names, then one row for each model."""
         rows: list[tuple[str, ...]] = [("model", self.scoring, "±", *list(_FORMATS)[2:], "parameters")]
         for row in self.rows():
             numbers = ["" if row[n] is None else format(row[n], f) for n, f in _FORMATS.items()]
@@ -239,7 +241,7 @@ def compare(
     sample_weight: Any = None, subgroup: Any = None, tune: bool = False, n_values: int = 10,
     n_jobs: int | None = None, progress: bool = True, **unknown: Any,
 ) -> Comparison:  # fmt: skip
-    """Score models and other estimators on equal folds, and test their differences for significance.
+    """Cross-validate models and estimators on the same folds, and test the differences from the best.
 
     Each fold is one `sklearn.model_selection.cross_validate` of a clone. A model whose fit fails on a fold
     has no mean score.
@@ -340,7 +342,7 @@ def compare(
     def work(name: str, k: int) -> tuple[str, int, _Fold]:
         try:
             return name, k, fold(estimators[name], *folds[k])
-        except Exception as error:  # of any estimator: its row states the reason
+        except Exception as error:  # any error of an estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             return name, k, _Fold(math.nan, math.nan, None, None, None, {}, {}, (), reason)
 
@@ -350,7 +352,7 @@ def compare(
         warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
         _progress(progress, len(estimators) * len(folds)) as step,
     ):
-        warnings.filterwarnings("ignore", "Classifier: ranges of features")  # said for all folds
+        warnings.filterwarnings("ignore", "Classifier: ranges of features")  # `_warn_of_scales` warns once
         finished: Any = parallel(delayed(work)(*task) for task in product(estimators, range(len(folds))))
         for name, k, result in finished:
             results[name][k] = result
@@ -362,7 +364,7 @@ def compare(
 
 @contextmanager
 def _progress(enabled: bool, total: int) -> Iterator[Callable[[str, bool], None]]:
-    """Yield a function that counts a fit of a model, with its last fold marked.
+    """Yield the callback `step(name, finished)` for each fit; `finished` means all folds of the model.
 
     A terminal shows a bar; elsewhere each finished model is a line on standard error.
     """
@@ -382,7 +384,7 @@ def _progress(enabled: bool, total: int) -> Iterator[Callable[[str, bool], None]
 
 # --- input -----------------------------------------------------------------------------------------
 def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
-    """Return the samples, their labels, and the index of the class of each."""
+    """Validate X and y, and return the samples, the labels and the class index of each sample."""
     refuse_unsound(X, "compare: X")
     try:
         X, y = indexable(X, y)
@@ -398,7 +400,7 @@ def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
 
 
 def _check_estimators(estimators: Mapping[str, Any], scoring: Any, tags: Mapping[str, Any]) -> None:
-    """Refuse estimators that the score or the weights do not fit."""
+    """Raise `ParameterError` for an estimator without support for the scoring or the sample weights."""
     for name, estimator in estimators.items():
         try:
             check_scoring(estimator, scoring)
@@ -415,7 +417,7 @@ def _check_estimators(estimators: Mapping[str, Any], scoring: Any, tags: Mapping
 
 
 def _warn_of_scales(estimators: Mapping[str, Any], X: Any) -> None:
-    """Warn once of features with different scales, in place of a warning from each fit."""
+    """Warn once of features with different scales, in place of one warning for each fit."""
     table = X if sparse.issparse(X) else np.asarray(X)
     unscaled = (
         isinstance(estimator, Classifier | ClassifierCV) and not get_tags(estimator).input_tags.pairwise
@@ -428,12 +430,12 @@ def _warn_of_scales(estimators: Mapping[str, Any], X: Any) -> None:
 def _tuned(
     estimators: Mapping[str, Any], X: Any, index: Any, tags: Mapping[str, Any], scoring: Any, n_values: int
 ) -> dict:  # fmt: skip
-    """Return the estimators, with a `ClassifierCV` in place of each declared model that has sizes."""
+    """Return the estimators, with a `ClassifierCV` in place of each declared model with sizes to choose."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
     known_tags = {name: v[rows] for name, v in tags.items() if v is not None}
     try:
         data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
-    except DataError:  # no numbers: only other estimators can work
+    except DataError:  # X is not numeric: only estimators of other libraries can work
         return dict(estimators)
     tuned = dict(estimators)
     for name, estimator in estimators.items():
@@ -441,7 +443,7 @@ def _tuned(
             continue
         try:
             relative = with_relative_sizes(estimator.declared_model, data)
-        except (CompositionError, DataError):  # a model that does not fit the data: its folds tell
+        except (CompositionError, DataError):  # the folds report this error
             continue
         if relative.relative_names():
             clf: Any = clone(estimator)
@@ -451,7 +453,7 @@ def _tuned(
 
 
 def _estimators(models: Any) -> dict:
-    """Return the estimators by their names, which are made up for a list."""
+    """Return {name: estimator} for a dict or a list of models; list entries are named by `_name_of`."""
     pairs = []
     if isinstance(models, Mapping):
         pairs = list(models.items())
@@ -486,7 +488,7 @@ def _estimator(model: Any) -> Any:
 
 
 def _name_of(model: Any) -> str:
-    """Return the name in `ucm.models` of a declared model, else its text; the classes of an estimator."""
+    """Return a display name: the name in `ucm.models`, the text of a model, or the estimator's class."""
     if isinstance(model, Classifier):
         model = default_model(model.kernel) if model.model is None else model.model
     if not isinstance(model, Node):
@@ -505,7 +507,7 @@ def _name_of(model: Any) -> str:
 
 # --- one fold --------------------------------------------------------------------------------------
 class _Fold(NamedTuple):
-    """The numbers of one fold, or the reason why it has none."""
+    """The results of one estimator on one fold, or the reason of a failed fit or score."""
 
     score: float
     seconds: float
@@ -521,7 +523,7 @@ class _Fold(NamedTuple):
 def _fold(
     scoring: Any, X: Any, y: Any, tags: Mapping[str, Any], estimator: Any, train: Any, test: Any
 ) -> _Fold:
-    """Fit a clone to the training part, and score it on the test part."""
+    """Return the results of a clone that is fitted to the training part and scored on the test part."""
     scorer: Any = check_scoring(estimator, scoring)
     fit_arguments, weights = {n: v for n, v in tags.items() if v is not None}, {}
     if "sample_weight" in fit_arguments and (scoring is None or hasattr(scorer, "_score_func")):
@@ -540,7 +542,7 @@ def _fold(
 
 
 def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
-    """Fit a clone to the rows of the training part, and score it on the test part, in one pass."""
+    """Return the results of a clone fitted to out-of-core training rows and scored on the test rows."""
     began = time.perf_counter()
     fitted: Any = clone(estimator)
     fitted.fit(train)
@@ -549,7 +551,7 @@ def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
 
 
 def _described(fitted: Any, score: float, seconds: float) -> _Fold:
-    """Return what the table shows of a fitted estimator."""
+    """Return the `_Fold` of a fitted estimator: its score, seconds, gap, used features and samples."""
     best = getattr(fitted, "best_estimator_", fitted)
     last = best.steps[-1][1] if hasattr(best, "steps") else best
     w, support = getattr(last, "coef_", None), getattr(last, "support_", None)
@@ -560,7 +562,7 @@ def _described(fitted: Any, score: float, seconds: float) -> _Fold:
     if isinstance(best, Classifier) and isinstance(best.model, Node):
         if best.classes_.size == 2:
             params = best.solution_.params
-        else:  # each of several problems has numbers of its own
+        else:  # the two-class problems have different values of relative parameters
             params = {n: x for n, x in best.model.params().items() if n not in fractions}
     proofs = getattr(best, "certificate_", [])
     gaps = [proof.relative_gap for proof in (proofs if isinstance(proofs, list) else [proofs])]
@@ -577,7 +579,7 @@ def _described(fitted: Any, score: float, seconds: float) -> _Fold:
 
 
 def _edges(search: Any) -> Iterator[str]:
-    """Yield the parameters of a search whose best value is the smallest or the largest of its grid."""
+    """Yield the names of the parameters whose selected value is the smallest or the largest of the grid."""
     for name, best in getattr(search, "best_params_", {}).items():
         tried = [one[name] for one in search.cv_results_["params"] if name in one]
         ordered = all(isinstance(x, Real) for x in tried)
@@ -615,7 +617,10 @@ def _row(name: str, folds: list[_Fold]) -> Compared:
 
 
 def _judged(rows: list[Compared], folds: list[tuple[int, int]], scoring: str) -> Comparison:
-    """Compare with the best; `folds` holds the numbers of training and test samples."""
+    """Return the `Comparison`: the models sorted by mean score, each tested against the best.
+
+    `folds` holds the numbers of training and test samples.
+    """
     complete = sorted((r for r in rows if not r.failures), key=lambda r: -(r.score or 0.0))
     ratio = float(np.mean([test / train for train, test in folds]))
     judged = [_beside(one, complete[0], ratio) for one in complete] + [r for r in rows if r.failures]
@@ -627,7 +632,7 @@ def _judged(rows: list[Compared], folds: list[tuple[int, int]], scoring: str) ->
 
 
 def _beside(one: Compared, best: Compared, ratio: float) -> Compared:
-    """Return the row with its difference from the best row."""
+    """Return the row with its difference from the best row, the p value and a remark."""
     d = best.fold_scores - one.fold_scores
     mean, p = float(d.mean()), corrected_t_test(d, ratio)
     if one is best:
@@ -643,7 +648,7 @@ def _beside(one: Compared, best: Compared, ratio: float) -> Compared:
 
 
 def corrected_t_test(d: NDArray[np.float64], ratio: float) -> float | None:
-    """Return the two-sided p value of the mean of paired differences over k folds; None for one fold.
+    """Return the two-sided p value of the corrected resampled t test of k paired differences; None for k = 1.
 
     Parameters
     ----------

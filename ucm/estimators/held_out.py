@@ -1,4 +1,4 @@
-"""Decision values of held-out samples for every value of a parameter, fold by fold.
+"""Cross-validated decision values of held-out samples, for every value of a parameter.
 
 The values agree with a fit of each model on the training part of each fold, the bias included. Sets of means
 and covariances share the moments of the folds; other models solve a path over the values in each fold.
@@ -43,7 +43,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Search:
-    """The model, values and samples of a search over folds.
+    """The inputs of a cross-validated search: model, parameter names, values, samples and options.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Search:
     began: float
 
     def at(self, place: int) -> Any:
-        """Return the model at a value."""
+        """Return the model whose searched parameters have the value at index `place`."""
         return self.model.with_params(**dict.fromkeys(self.names, float(self.values[place])))
 
     @property
@@ -74,7 +74,7 @@ class Search:
 
     @property
     def by_moments(self) -> bool:
-        """True if means and covariances determine the models and their scores."""
+        """True if class means and covariances determine w for every value, and no option needs a solve."""
         e = self.estimator
         if (
             self.kernel
@@ -93,9 +93,9 @@ class Search:
 
 
 def leave_one_out_scores(search: Search) -> Scores | None:
-    """Return (m, problems, values) decision values of every sample by the models without it.
+    """Return the exact leave-one-out decision values, (m, problems, values); None without a closed form.
 
-    They are computed in closed form; None if there is none.
+    The models that score a sample are fitted without the sample.
     """
     rule, X = search.estimator.bias_rule, search.samples.X
     if not search.by_moments or not is_one_ellipsoid(search.model) or rule not in ("means", "zero"):
@@ -114,7 +114,7 @@ def leave_one_out_scores(search: Search) -> Scores | None:
             return None
         for kind, members in rows.items():
             S[members[:, None], p, order] = scores[kind]
-        outside = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # no part of this problem
+        outside = np.setdiff1d(np.arange(X.shape[0]), pair.rows)  # samples of other classes
         if outside.size:
             classifiers = at_sizes(models, moments, rule, search.estimator.tol)
             S[outside[:, None], p, order] = X[outside] @ classifiers.W + classifiers.b
@@ -122,7 +122,7 @@ def leave_one_out_scores(search: Search) -> Scores | None:
 
 
 def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
-    """Yield the (test, problems, values) decision values of every fold, NaN without a classifier."""
+    """Yield the (test, problems, values) decision values of each fold, NaN if a value has no classifier."""
     if search.by_moments:
         yield from _by_moments(search, folds)
     else:
@@ -142,7 +142,7 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
             classifiers = at_sizes(models, moments, e.bias_rule, e.tol)
             solved = np.isfinite(classifiers.W[0])
             W, b = np.ascontiguousarray(classifiers.W[:, solved]), classifiers.b[solved]
-            unbiased = np.flatnonzero(np.isnan(b))  # for the least error on the training part
+            unbiased = np.flatnonzero(np.isnan(b))  # these biases minimise the error on the training part
             if unbiased.size:
                 every = _by_row(samples.X, W)
                 positive = samples.index[pair.rows] == pair.positive
@@ -160,12 +160,12 @@ def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
 
 
 def _by_row(X: Any, W: Scores) -> Scores:
-    """Return `(X W)'`, each row in one piece."""
+    """Return `(X W)'` as an array with contiguous rows."""
     return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
 
 
 def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list]:
-    """Yield the moments of each class of the training part of every fold."""
+    """Yield for each fold the list of the moments of its training samples, one entry for each class."""
     m, classes = samples.index.size, range(samples.classes.size)
 
     def of(rows: NDArray[np.intp], c: int) -> Moments | None:
@@ -175,8 +175,8 @@ def _moments(samples: Samples, folds: Sequence[Fold]) -> Iterator[list]:
             return None
         return Moments.of(samples.X[members], weights)
 
-    held = np.zeros(m, dtype=np.intp)  # the folds that hold each sample out, and train on it
-    used = np.zeros(m, dtype=np.intp)
+    held = np.zeros(m, dtype=np.intp)  # number of folds that hold out each sample
+    used = np.zeros(m, dtype=np.intp)  # number of folds that train on each sample
     for train, test in folds:
         held[test] += 1
         used[train] += 1
@@ -200,10 +200,7 @@ def _solved(
     search: Search, problems: Problems, pair: Pair, train: NDArray[np.intp], test: NDArray[np.intp],
     places: list[int],
 ) -> Scores:  # fmt: skip
-    """Return (test, places) decision values by solves, each from the one before.
-
-    They are NaN without a solution.
-    """
+    """Return (test, places) decision values by warm-started solves, NaN for values without a classifier."""
     e, weights = search.estimator, search.samples.weights
     of_fold = None if weights is None else weights[train]
     _, kernel = kernel_options(e, problems.part(train, train), of_fold)

@@ -1,4 +1,4 @@
-"""Models of means and covariances only, ellipsoids, for many sizes at once."""
+"""Classifiers of ellipsoids of class means and covariances, for several radii at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TINY = 1e-150
 
 
 class NearestPoints(NamedTuple):
-    """The nearest points of a model at several values of its parameter.
+    """The normals W and biases b from the nearest points of a model at several values of its parameter.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class NearestPoints(NamedTuple):
 
 
 def is_sum_of_ellipsoids(model: Any) -> bool:
-    """True if U is a sum of multiples of ellipsoids and points of class means, in the Euclidean norm.
+    """True if U is a weighted sum of points and at least one ellipsoid of class moments, and `norm` is 2.
 
     The means and covariances are those of whole classes.
     """
@@ -61,7 +61,7 @@ def is_sum_of_ellipsoids(model: Any) -> bool:
 def at_sizes(
     models: Sequence[RobustMargin], moments: Mapping[str, Moments], rule: str, tol: float
 ) -> NearestPoints:
-    """Return the nearest points of models that differ only in their radii, over samples with these moments.
+    """Return the classifiers of models that differ only in their radii, from the class moments.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def at_sizes(
 
 
 def is_one_ellipsoid(model: Any) -> bool:
-    """True if U is a single ellipsoid of `is_sum_of_ellipsoids`.
+    """True if U is a single ellipsoid of class moments, or a multiple, and `norm` is 2.
 
-    Without one of the samples its matrix S then differs by an outer product.
+    Leaving out a sample then scales the covariance of its class and subtracts an outer product.
     """
     return is_sum_of_ellipsoids(model) and sum(1 for _ in summands(model.set)) == 1
 
@@ -121,11 +121,11 @@ def leave_one_out(
     samples: Mapping[str, Any],
     rule: str,
 ) -> dict[str, Matrix] | None:
-    """Return the exact leave-one-out decision values, for every sample by its class.
+    """Return the exact leave-one-out decision values of the samples of each class; None if an S is 0.
 
     With `z = mean_o + v` of class o left out, `mean_o` becomes `mean_o - v / (m_o - 1)` and `Sigma_o`
     becomes `m_o / (m_o - 1) Sigma_o - m_o / (m_o - 1)^2 v v'`: the first term is the same for the class, so
-    two eigendecompositions are enough. None where S = 0.
+    two eigendecompositions are enough.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def leave_one_out(
 
 
 def _moment_factors(U: Any, n: int, kind: str) -> tuple[float, float]:
-    """Return the factors of the mean and the covariance of a class in the centre and the shape."""
+    """Return the factors of a class mean in the centre of U, and of a class covariance in the shape of U."""
     none = Moments(1.0, np.zeros(n), np.zeros((n, n)))
     parts = {"pos": none, "neg": none}
     center, shape = U.center.evaluate(known_by(parts)), U.shape.evaluate(known_by(parts))
@@ -183,14 +183,14 @@ def _moment_factors(U: Any, n: int, kind: str) -> tuple[float, float]:
 
 
 def radii_of(models: Sequence[RobustMargin]) -> Matrix:
-    """Return the (models, ellipsoids) radii."""
+    """Return the radii of the ellipsoids of every model, (models, ellipsoids)."""
     return np.array(
         [[value(U.radius) for U, _ in summands(model.set) if isinstance(U, Ellipsoid)] for model in models]
     )
 
 
 def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the nearest points x, in columns, and the scalars s for every row of radii."""
+    """Return the points x of U nearest to 0, in columns, and the scalars s, for every row of radii."""
     if len(S) == 1:
         if not S[0].trace > 0.0:
             radii = np.zeros_like(radii)
@@ -200,7 +200,7 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
         return X, s
     X, s = np.empty((c.size, len(radii))), np.empty((len(S), len(radii)))
     used = [k for k, T in enumerate(S) if T.trace > 0.0]
-    last: list[tuple[Vec, Vec]] = []  # radii and s, of the last two values
+    last: list[tuple[Vec, Vec]] = []  # radii and s of the last two values
     for j, row in enumerate(radii):
         x, s_j = c, np.zeros(len(S))
         if used:
@@ -213,7 +213,10 @@ def _nearest_points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matri
 
 
 def _extrapolated(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
-    """Extrapolate s from the last two values in logarithms; after one value, in proportion to the radii."""
+    """Return start values of s, log-linearly extrapolated from the last two values; None at the first value.
+
+    After one value s is in proportion to the radii.
+    """
     if not last:
         return None
     r1, s1 = last[-1]

@@ -1,4 +1,4 @@
-"""Two-class problems of several classes, and their combination."""
+"""Reduction of several classes to two-class problems, one against one or one against the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ucm.estimators.validation import Samples, counted
 
 @dataclass(frozen=True)
 class Pair:
-    """A two-class problem.
+    """A two-class problem: its positive and negative class, the indices of its samples, and their signs.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Pair:
     signs: NDArray[np.int8]
 
     def prefix(self, classes: np.ndarray) -> str:
-        """Return the prefix of messages about this problem; "" for two classes."""
+        """Return the prefix of messages about the problem, as `1 against 2: `; empty for two classes."""
         if classes.size == 2:
             return ""
         names = list(map(repr, classes.tolist()))
@@ -43,7 +43,7 @@ class Pair:
 
 
 def pairs_of(classes: int, scheme: str) -> list[tuple[int, int]]:
-    """Return the positive and the negative class of each two-class problem, -1 for all other classes."""
+    """Return the (positive, negative) class indices of each two-class problem; -1 means all other classes."""
     if classes == 2:
         return [(1, 0)]
     if scheme == "ovr":
@@ -56,13 +56,13 @@ def _against(positive: int, negative: int, count: int) -> list[int]:
 
 
 def pair_factors(positive: int, negative: int, factors: Vec, counts: Vec) -> tuple[float, float]:
-    """Return the class weights of a problem: of a class against the rest the mean weight of the rest."""
+    """Return the class weights of the two sides of a problem; a side of several classes has the mean."""
     negatives = _against(positive, negative, factors.size)
     return float(factors[positive]), float(np.average(factors[negatives], weights=counts[negatives]))
 
 
 class Problems:
-    """The two-class problems of some samples: `pairs`, with their arguments of `ucm.compile`.
+    """The two-class problems of given samples, with the arguments of `ucm.compile` for each problem.
 
     For two classes the one problem "class 1 against class 0" either way. "ovo": i against j for every
     i < j, in the order of scikit-learn; "ovr": each class against the rest.
@@ -97,11 +97,11 @@ class Problems:
             self.pairs.append(Pair(i, j, part[0], signs))
 
     def classes_against(self, pair: Pair) -> list[int]:
-        """Return the indices of the classes on the negative side."""
+        """Return the indices of the classes on the negative side of a problem."""
         return _against(pair.positive, pair.negative, self._samples.classes.size)
 
     def arguments(self, pair: Pair) -> dict:
-        """Return the samples of a problem, as arguments of `ucm.compile`.
+        """Return the keyword arguments of `ucm.compile` for a problem.
 
         The rest has the mean class weight of its samples.
         """
@@ -115,7 +115,7 @@ class Problems:
         }
 
     def part(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
-        """Return rows of X, of a Gram matrix their entries with the samples `columns`."""
+        """Return the given rows of X, for a precomputed Gram matrix restricted to the given columns."""
         X = self._samples.X
         if rows is self._every:
             return X
@@ -124,7 +124,7 @@ class Problems:
 
 @contextmanager
 def about_pair(prefix: str) -> Iterator[None]:
-    """Prefix errors with the name of the problem."""
+    """Prefix the message of a `UCMError` raised in the context with the name of the problem."""
     try:
         yield
     except UCMError as error:
@@ -134,7 +134,7 @@ def about_pair(prefix: str) -> Iterator[None]:
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
-    """Apply `work` to every part, `n_jobs` at a time, in threads, which share the samples.
+    """Yield `work(part)` for every part in order, computed in `n_jobs` threads that share the samples.
 
     Compiled code and BLAS release the interpreter lock.
     """
@@ -145,7 +145,7 @@ def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> 
 
 
 def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
-    """Return (m, classes) votes of one-against-one decision values; the summed values break ties.
+    """Return the one-against-one votes of each class, (m, classes); summed decision values break ties.
 
     The sums are squeezed into (-1/2, 1/2), so that no sum outweighs a vote: the rule of scikit-learn's
     `OneVsOneClassifier`.

@@ -1,4 +1,4 @@
-"""Lazy predictions for arrays and frames of Dask, block by block."""
+"""Lazy predictions and lazy accuracy of a fitted classifier for Dask arrays and data frames."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ucm.data.row_metadata import label_in, weight_in
 from ucm.errors import DataError
 
 _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_coef_")
-"""What is fitted and predicts nothing: it stays here."""
+"""Fitted attributes that prediction does not need: copies for the workers leave these out."""
 
 
 def _answers(classifier: Any, method: str, like: Any, X: Any) -> Any:
-    """Apply a method to a block; `like` is the answer for an empty block."""
+    """Return the result of a method of the classifier for a block, or `like` for an empty block."""
     if X.shape[0] == 0:
         return like
     return np.asarray(getattr(classifier, method)(X))
 
 
 def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
-    """Return a Dask array of the answers of a method of a fitted classifier.
+    """Return a lazy Dask array of the results of a method of a fitted classifier for X.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
 
 
 def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
-    """Return the weighted accuracy of `predict` as a Dask array without dimensions.
+    """Return the accuracy of `predict`, weighted by `sample_weight`, as a lazy zero-dimensional Dask array.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
 
 
 def light_of(classifier: Any, named: bool = True) -> Any:
-    """Return a copy of a fitted classifier with only the attributes for predictions.
+    """Return a copy of a fitted classifier without the attributes that prediction does not need.
 
     With `named=False` it predicts for arrays with the columns of the fit.
     """
@@ -109,7 +109,7 @@ def light_of(classifier: Any, named: bool = True) -> Any:
 
 
 def refuse_width(classifier: Any, method: str, n: int) -> None:
-    """Raise `DataError` for rows with another number of features than in the fit."""
+    """Raise `DataError` if n differs from the number of features of the fit."""
     if n != classifier.n_features_in_:
         raise DataError(
             f"Classifier.{method}: expected {classifier.n_features_in_} features, got {n}; give those of the "
@@ -118,7 +118,7 @@ def refuse_width(classifier: Any, method: str, n: int) -> None:
 
 
 def right_rows(X: Any, y: Any, classifier: Any) -> Vec:
-    """Return the weight of the correctly classified rows of a block, and of all rows."""
+    """Return the weight of the correctly classified rows of a block, and the weight of all rows."""
     c, y = weights_and_labels(y)
     if y.size == 0:
         return np.zeros(2)
@@ -127,6 +127,6 @@ def right_rows(X: Any, y: Any, classifier: Any) -> Vec:
 
 
 def weights_and_labels(y: Any) -> tuple[Vec, np.ndarray]:
-    """Return the weights of the rows of a block, 1 without weights, and their labels."""
+    """Return the sample weights of a block, ones if no weights are given, and the labels."""
     c, y = weight_in(y), label_in(y)
     return np.ones(y.size) if c is None else c, y

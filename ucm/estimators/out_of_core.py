@@ -1,4 +1,4 @@
-"""Fits, scores and cross-validation of the classifier for rows that are read block by block."""
+"""Fit, scoring and cross-validation of `Classifier` over out-of-core rows, which are read block by block."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ucm.native.functions import blas_threads
 def fit_rows(
     classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict
 ) -> tuple[RowSource, np.ndarray, list[Plan], list[Solution]]:
-    """Return the source, the labels, and the plans and solutions of the two-class problems.
+    """Solve the two-class problems over out-of-core rows; return source, class labels, plans and solutions.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def fit_rows(
 
 
 def refuse_in_memory(classifier: Any, source: RowSource, who: str) -> None:
-    """Raise `DataError` for options that need all samples in memory."""
+    """Raise `DataError` for options that need samples in memory: an exact kernel, or `read_as`."""
     if classifier.kernel not in (None, "linear") and classifier.kernel_approx is None:
         refuse_gathering(source, f"{who} with a kernel", FEATURES)
     if classifier.read_as is not None:
@@ -77,7 +77,7 @@ def refuse_in_memory(classifier: Any, source: RowSource, who: str) -> None:
 
 
 def problems_of(source: RowSource, classes: np.ndarray, classifier: Any) -> Iterator[tuple[Labelled, Any]]:
-    """Yield the two-class problems with the weights of both sides, in the order of `pairs_of`."""
+    """Yield each two-class problem with its `class_weight`, in the order of `pairs_of`."""
     weight = classifier.class_weight
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
         yield Labelled(source, classes[1]), weight
@@ -92,7 +92,7 @@ def problems_of(source: RowSource, classes: np.ndarray, classifier: Any) -> Iter
 
 
 def _class_sums(X: Any, y: Any, classes: np.ndarray) -> NDArray[np.float64]:
-    """Return by class the number of rows of a block, and their weight."""
+    """Return the number of rows and the total sample weight of each class in a block, (2, classes)."""
     c, y = weights_and_labels(y)
     return np.array([[np.sum(y == label), c[y == label].sum()] for label in classes]).T
 
@@ -106,7 +106,7 @@ def _scores(X: Any, y: Any, W: NDArray[np.float64]) -> tuple[Any, Any, bool]:
 def scored(
     source: RowSource, W: NDArray[np.float64], names: Sequence[str] | None
 ) -> tuple[NDArray[np.float64], np.ndarray]:
-    """Return `X W'` and the labels, computed block by block.
+    """Return `X W'` and the labels of all rows, computed block by block.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def scored(
 
 
 def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Return the weighted accuracy of a fitted classifier, in one pass.
+    """Return the weighted accuracy of a fitted classifier over out-of-core rows, in one pass over the rows.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def hits_rows(classifier: Any, X: Any, y: Any, sample_weight: Any) -> float:
 def write_scores(
     out: str | Path, labels: np.ndarray, scores: NDArray[np.float64], classes: np.ndarray
 ) -> None:
-    """Write labels and decision values to a file of Parquet.
+    """Write labels and decision values to a Parquet file.
 
     Raises
     ------
@@ -168,8 +168,9 @@ def write_scores(
 
 # --- cross-validation ----------------------------------------------------------------------------
 def named_values(model: RobustMargin | Objective, param: Any, values: Any) -> tuple[str, Vec]:
-    """Return the parameter and its values; a number of values is refused, as admissible intervals need all
-    samples in memory.
+    """Return the name of the searched parameter and its values; raise for a number in place of the values.
+
+    Values from their number need the admissible interval, which needs all samples in memory.
 
     Raises
     ------
@@ -202,8 +203,9 @@ def scores_of_rows(
     scoring: Any,
     began: float,
 ) -> tuple[NDArray[np.float64], Any]:
-    """Return (values, folds) weighted accuracies, nan without a classifier, and the statistics of the rows of
-    one problem. The folds, problems and values share their passes over the rows.
+    """Return the (values, folds) weighted accuracies over out-of-core rows, and the last bound problem.
+
+    An accuracy is nan without a classifier. The folds, problems and values share their passes over the rows.
 
     Raises
     ------
@@ -214,7 +216,7 @@ def scores_of_rows(
     check_folds("ClassifierCV", cv, scoring)
     models = [model.with_params(**{name: float(value)}) for value in values]
     shared = SharedPasses(source)
-    # here, because filters of warnings and the number of BLAS threads hold for all threads
+    # outside of the worker threads: warning filters and the number of BLAS threads hold for all threads
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), blas_threads(0):
         folds = shared.split(cv)
         problems = shared.run(
@@ -247,7 +249,7 @@ def scores_of_rows(
 
 
 def check_folds(who: str, cv: Any, scoring: Any) -> None:
-    """Refuse folds and scores that need all samples in memory.
+    """Raise `ParameterError` unless `cv` is a number of folds, and `scoring` is None or the accuracy.
 
     Raises
     ------
@@ -263,14 +265,14 @@ def check_folds(who: str, cv: Any, scoring: Any) -> None:
 def _problems(
     classifier: Any, train: RowSource, classes: np.ndarray
 ) -> tuple[Any, dict, list[tuple[Labelled, Any]]]:
-    """Return the kernel, its options, and the two-class problems of a training part."""
+    """Return the kernel, its options, and the two-class problems for the training rows of a fold."""
     _, options = kernel_options(classifier, train, None)
     kernel = options.pop("kernel")
     return kernel, options, list(problems_of(train, classes, classifier))
 
 
 def _solved(classifier: Any, model: RobustMargin | Objective, data: Any, began: float) -> tuple[Vec, float]:
-    """Return w and b; a bias of nan without a classifier."""
+    """Return w and b of a two-class problem; w = 0 and b = NaN without a classifier."""
     nothing = np.zeros(data.n), np.nan
     try:
         plan = plan_of(model, data, None, classifier.solver)
@@ -286,7 +288,7 @@ def _solved(classifier: Any, model: RobustMargin | Objective, data: Any, began: 
 def _accuracies(
     test: RowSource, W: NDArray[np.float64], b: NDArray[np.float64], classes: Any, scheme: str
 ) -> Vec:
-    """Return the weighted accuracy of each value on a fold, nan without a classifier."""
+    """Return the weighted accuracy of each parameter value on a fold; NaN without a classifier."""
     right, weights = test.map_reduce(_hits, W, b, classes, scheme, merge=operator.add)
     return np.where(np.isnan(b).any(axis=0), np.nan, right / weights)
 
@@ -299,7 +301,7 @@ def _hits(
     classes: Any,
     scheme: str,
 ) -> NDArray[np.float64]:
-    """Return for each value the weight of the correctly classified rows, and the weight of all rows."""
+    """Return the weights of the correct rows and of all rows of a block for each value, (2, values)."""
     c, y = weights_and_labels(y)
     if y.size == 0:
         return np.zeros((2, W.shape[1]))
@@ -313,7 +315,7 @@ def _hits(
 
 
 def answers(S: Any, classes: np.ndarray, scheme: str) -> np.ndarray:
-    """Return (test, values) labels from (test, problems, values) decision values."""
+    """Return the predicted labels, (test, values), for (test, problems, values) decision values."""
     if classes.size == 2:
         return classes[(S[:, 0] > 0.0).astype(np.intp)]
     if scheme == "ovr":

@@ -1,4 +1,4 @@
-"""Samples, options, messages and coefficients of a fit by the conventions of scikit-learn."""
+"""Validation of samples, options and folds of a fit, and coefficients by the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
-_FEW = 200  # samples of a class in the mean of kernel scores
+_FEW = 200  # largest number of samples of a class in its mean score
 
 
 @contextmanager
 def fitted_anew(estimator: BaseEstimator) -> Iterator[None]:
-    """Remove the fitted attributes before a fit, and restore them if the fit raises."""
+    """Remove the fitted attributes for a fit in the context, and restore them if the fit raises."""
     former = dict(vars(estimator))
     try:
         for name in [name for name in former if name.endswith("_")]:
@@ -58,7 +58,7 @@ def fitted_anew(estimator: BaseEstimator) -> Iterator[None]:
 
 @contextmanager
 def data_errors(where: str) -> Iterator[None]:
-    """Turn errors of scikit-learn about X and y into `DataError`."""
+    """Convert errors of scikit-learn about X and y, raised in the context, into `DataError`."""
     try:
         yield
     except UCMError:
@@ -71,7 +71,7 @@ def data_errors(where: str) -> Iterator[None]:
 
 
 def labels_of(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, NDArray[np.intp]]:
-    """Return the labels in order, `pos_label` last, and the index of every sample's label among them.
+    """Return the class labels in order, `pos_label` last, and the class index of every sample.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def labels_of(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, NDArray
 
 @dataclass(frozen=True)
 class Samples:
-    """The validated samples of a fit.
+    """The validated samples, labels, weights and groups of a fit.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def samples_of(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, subgroup: Any, pos_label: Any,
     single: bool = False,
 ) -> Samples:  # fmt: skip
-    """Validate the arguments of `fit`.
+    """Validate the arguments of `fit`, and return the `Samples`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def samples_of(
     with data_errors("fit"):
         refuse_unsound(X, "Classifier: X")
         refuse_unsound(y, "Classifier: y")
-        dtype = [np.float64, np.float32] if single else np.float64  # others become the first
+        dtype = [np.float64, np.float32] if single else np.float64  # the first replaces other dtypes
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtype, order="C")
         classes, index = labels_of(y, pos_label)
     if classes.size > 2:
@@ -132,13 +132,16 @@ def samples_of(
 
 
 def has_direction(model: RobustMargin | Objective, solution: Solution) -> bool:
-    """False if 0 lies in the set, or the set is empty: there is no direction to classify by."""
+    """True if the solution has a nonzero w, or the model is an `Objective`.
+
+    For a set w = 0 means that 0 lies in the set, or that the set is empty.
+    """
     w = solution.coefficients if solution.w is None else solution.w
     return isinstance(model, Objective) or bool(w is not None and w.any())
 
 
 def _normal(model: RobustMargin, w: Vec, read_as: str | None) -> Vec | None:
-    """Return w in the space of the samples, of different matrices by that of the class `read_as`."""
+    """Return w in the space of X, by the matrix of class `read_as` if matrices differ; None without."""
     normal = feature_normal(model.set, w)
     return feature_normal(model.set, w, read_as) if normal is None and read_as else normal
 
@@ -146,7 +149,10 @@ def _normal(model: RobustMargin, w: Vec, read_as: str | None) -> Vec | None:
 def normal_in_features(
     model: RobustMargin | Objective, solution: Solution, n: int, read_as: str | None = None
 ) -> Vec:
-    """Return w as a direction in the space of X, which has n features; `read_as` as for `Classifier`."""
+    """Return w as a normal in the space of X; raise an error for a set model without such a normal.
+
+    X has n features; `read_as` is as for `Classifier`.
+    """
     w = np.zeros(0) if solution.w is None else solution.w
     if isinstance(model, Objective):
         return w
@@ -166,7 +172,7 @@ def warn_if_turned(
     model: RobustMargin | Objective, solution: Solution, X: Any, signs: NDArray[np.int8], prefix: str,
     read_as: str | None,
 ) -> None:  # fmt: skip
-    """Warn if w scores the mean of class -1 above the mean of class +1, as in `Hull(neg) - Hull(pos)`.
+    """Warn if w scores the mean of class -1 above the mean of class +1, as for `Hull(neg) - Hull(pos)`.
 
     The means are of at most `_FEW` samples of each class.
     """
@@ -196,7 +202,7 @@ def warn_if_turned(
 def with_bias(
     model: RobustMargin | Objective, plan: Plan, solution: Solution, rule: str, read_as: str | None
 ) -> Solution:
-    """Return the solution with the bias of samples mapped as `read_as` says, if it has none."""
+    """Return the solution, with a missing bias computed for samples mapped by the `read_as` matrix."""
     lowering, answer = (solution.plan or plan).lowering, solution.answer
     if read_as is None or solution.b is not None or solution.w is None or not (answer and answer.q):
         return solution
@@ -207,7 +213,7 @@ def with_bias(
 
 
 def counted(weights: Vec | None, classes: np.ndarray, index: NDArray[np.intp]) -> Vec:
-    """Return the sum of the sample weights of every class.
+    """Return the sum of the sample weights of every class; raise `DataError` if a sum is 0.
 
     Raises
     ------
@@ -229,7 +235,7 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 def folds_of(
     cv: Any, y: np.ndarray, index: NDArray[np.intp], who: str, weights: Vec | None = None
 ) -> list[Fold]:
-    """Return the folds (train, test) as indices.
+    """Return the validated cross-validation folds as pairs (train, test) of index arrays.
 
     The training part of a fold has samples of every class; with weights, its test part has a positive weight.
 
@@ -285,7 +291,7 @@ def folds_of(
 
 
 def _indices(part: Any, m: int) -> NDArray[np.intp]:
-    """Return the indices of a part of a fold, given as indices or as a mask of all m samples."""
+    """Return a part of a fold as indices, given as indices or as a boolean mask of all m samples."""
     part = np.asarray(part)
     if part.dtype != bool and (part < 0).any():
         raise IndexError(f"index {part.min()} is negative")
@@ -294,7 +300,7 @@ def _indices(part: Any, m: int) -> NDArray[np.intp]:
 
 # --- options -----------------------------------------------------------------------------------
 def check_options(classifier: Any) -> None:
-    """Refuse invalid values of `time_limit`, `read_as`, `multi_class` and `decision_function_shape`."""
+    """Check `time_limit`, `read_as`, `multi_class` and `decision_function_shape`; raise if invalid."""
     check_time_limit(classifier.time_limit, "Classifier")
     for name, spec, default in (
         ("read_as", optional(one_of("pos", "neg")), None),
@@ -306,7 +312,7 @@ def check_options(classifier: Any) -> None:
 
 
 def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel | None, dict]:
-    """Return the kernel or None, and the kernel options of `compile`.
+    """Return the kernel, None if w is explicit, and the kernel options of `compile`.
 
     gamma and approximate features come from all samples of the fit. Without a kernel, or with approximate
     features, w is explicit and the kernel is None.
@@ -332,7 +338,7 @@ def kernel_options(classifier: Any, X: Any, weights: Vec | None) -> tuple[Kernel
 
 
 def solve_options(classifier: Any, began: float) -> dict:
-    """Return the options of `Plan.solve` for a fit that began at this time."""
+    """Return the options of `Plan.solve` for a fit, with the time limit counted from `began`."""
     return {
         "tol": classifier.tol,
         "max_iter": classifier.max_iter,

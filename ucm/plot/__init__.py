@@ -1,4 +1,4 @@
-"""Pictures of declarations and of their solutions, after scikit-learn's displays.
+"""Matplotlib displays of declared models and their solutions, with the interface of scikit-learn's displays.
 
 A classmethod `from_...` computes and draws; the display has `axes_` and `figure_`, and `plot(ax)` draws it
 again. The first picture imports matplotlib: `pip install 'ucm[plot]'`.

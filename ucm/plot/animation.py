@@ -1,4 +1,4 @@
-"""Pictures of a set for several values of a parameter: side by side, or with a slider in a page."""
+"""`SetAnimation`: pictures of a set for several parameter values, side by side or with an HTML slider."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ucm.plot.problem import Problem, feature_names, plane_of
 from ucm.plot.sets import PANELS, SetDisplay
 from ucm.plot.style import Display, palette, pyplot
 
-_COUNT = 16  # values, if none are given
+_COUNT = 16  # default number of values
 
 
 @dataclass(repr=False)
 class SetAnimation(Display):
-    """An animation of `SetDisplay` over values of one parameter.
+    """A series of `SetDisplay` pictures over the values of one parameter, with a slider in HTML.
 
     A notebook shows an animation with a slider that needs neither a kernel nor a network; `to_html` writes
     the slider to a page.
@@ -46,7 +46,7 @@ class SetAnimation(Display):
         cls, model: Any, X: Any, y: Any, *, plane: Any = None, n_frames: int = 4, panels: str = "both",
         rtol: float = 4e-3, ax: Any = None, **options: Any,
     ) -> SetAnimation:  # fmt: skip
-        """Solve a model for every value of a parameter, and draw `n_frames` pictures side by side.
+        """Solve a model for every value of a parameter, and draw `n_frames` of the pictures side by side.
 
         Parameters
         ----------
@@ -88,11 +88,11 @@ class SetAnimation(Display):
         return cls(solved.name, solved.values, displays).plot(ax, n_frames=n_frames, panels=panels)
 
     def title(self, k: int) -> str:
-        """Return the k-th value as mathematics, as `$\\nu = 0.3$`."""
+        """Return the title of the k-th picture: the parameter and its value, as `$\\nu = 0.3$`."""
         return f"${LATEX.symbol(self.name)} = {self.values[k]:.3g}$"
 
     def plot(self, ax: Any = None, *, n_frames: int = 4, panels: str = "both") -> SetAnimation:
-        """Draw the pictures of some values side by side.
+        """Draw `n_frames` of the pictures side by side, with one row for each panel.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class SetAnimation(Display):
         return self
 
     def _repr_html_(self) -> str:
-        """Return a slider over the pictures as one HTML element, which loads nothing."""
+        """Return a self-contained HTML element with a slider over all pictures."""
         name, labels, images = html.escape(self.name), [f"{v:.4g}" for v in self.values], []
         for k, (display, label) in enumerate(zip(self.displays, labels)):
             with pyplot().ioff():
@@ -138,7 +138,7 @@ class SetAnimation(Display):
         )
 
     def to_html(self, file: str | Path | None = None) -> str:
-        """Return a page with the slider; write it to the file, if there is one."""
+        """Return a self-contained HTML page with a slider; also write the page to `file` if given."""
         page = (
             "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
             f"<title>{html.escape(self.displays[0].declared)}</title></head>"
@@ -150,7 +150,7 @@ class SetAnimation(Display):
 
 
 def _common_frames(displays: list[SetDisplay]) -> tuple[Frame, Frame]:
-    """Return a frame of the classes and a frame of U that contain the frames of all pictures."""
+    """Return the common frame of all displays for the class panel, and for the U panel."""
     frames = {panel: Frame(np.zeros(2), 1.0) for panel in PANELS}
     for panel in displays[0]._panels("both"):
         each = [display.frame(panel) for display in displays]

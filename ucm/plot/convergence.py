@@ -1,4 +1,4 @@
-"""The convergence of solvers: the gap, or another number of their records, against the work."""
+"""`ConvergenceDisplay`: the gap of solvers, or another number of their records, against the work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(repr=False)
 class ConvergenceDisplay(Display):
-    """A plot of the gap of one or several solvers of one problem against their work, both logarithmic.
+    """A plot of the gap, or another recorded number, of one or several solver runs against their work.
+
+    Both axes are logarithmic; the vertical axis is linear if a number is not positive.
 
     A point is a record of the solver: its gap, or else the distance of its objective from the best proven
     objective. The last point of a curve is the certificate: a disc if it is "optimal", else a cross. The
@@ -62,7 +64,7 @@ class ConvergenceDisplay(Display):
         cls, solution: Solution | Mapping[str, Solution], *, x: str = "passes", y: str = "gap",
         tol: float | None = None, ax: Any = None,
     ) -> ConvergenceDisplay:  # fmt: skip
-        """Draw the `history` of one solution, or of several named solutions.
+        """Plot the convergence records (`history`) of one solution, or of several named solutions.
 
         Parameters
         ----------
@@ -125,7 +127,7 @@ class ConvergenceDisplay(Display):
         solvers: Mapping[str, str | Solver] | Sequence[str | Solver],
         tol: float = 1e-6, x: str = "passes", ax: Any = None, **options: Any,
     ) -> ConvergenceDisplay:  # fmt: skip
-        """Solve one problem by several solvers, and draw their gaps.
+        """Solve a model by each of several solvers, and plot their gaps against the work.
 
         Parameters
         ----------
@@ -152,7 +154,7 @@ class ConvergenceDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, x: str = "passes", y: str = "gap", ax: Any = None
     ) -> ConvergenceDisplay:
-        """Draw the solution of a fitted `ucm.Classifier`, of several classes a curve for each problem."""
+        """Plot the convergence of a fitted `ucm.Classifier`, with one curve for each two-class problem."""
         solution = getattr(estimator, "solution_", None)
         if solution is None:
             raise ParameterError(
@@ -164,7 +166,7 @@ class ConvergenceDisplay(Display):
         return cls.from_solution(solutions, x=x, y=y, tol=estimator.tol if y == "gap" else None, ax=ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
-        """Draw the curves into a new figure, or into given axes."""
+        """Draw the curves into the given axes, or into a new figure."""
         work = np.concatenate([w for w, _ in self.runs.values()])
         numbers = np.concatenate([g for _, g in self.runs.values()])
         least = float(np.min(work, where=work > 0.0, initial=np.inf))
@@ -196,7 +198,7 @@ class ConvergenceDisplay(Display):
         return self
 
     def _label(self) -> str:
-        """The label of the vertical axis."""
+        """Return the label of the vertical axis."""
         if self.y != "gap":
             return _NUMBERS.get(self.y, self.y)
         if len(self.distances) == len(self.runs):
@@ -205,7 +207,7 @@ class ConvergenceDisplay(Display):
 
 
 def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict]]:
-    """Return the records of each start of a solution, with the work since its first record."""
+    """Return the records by start, with passes and seconds counted from the first record of the start."""
     parts = [list(part) for _, part in itertools.groupby(s.history, lambda r: r.get("start"))]
     if len(parts) < 2:
         return {name: list(s.history)}
@@ -220,7 +222,7 @@ def _starts(name: str, s: Solution, prefix: str) -> dict[str, list[dict]]:
 
 
 def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) -> Curve:
-    """Return the work, and the number y of the records, for the records with such a number."""
+    """Return the curve of entry y against the work x, over the records in which y is a number."""
     numeric = [record for record in records if np.ndim(record.get(y, [])) == 0]
     if not numeric:
         raise ParameterError(
@@ -233,7 +235,7 @@ def _numbers(name: str, records: Sequence[Mapping[str, Any]], x: str, y: str) ->
 
 
 def _with_certificate(s: Solution, x: str, work: NDArray[np.float64], gaps: NDArray[np.float64]) -> Curve:
-    """Append the proven gap at the total work."""
+    """Return the curve with the relative gap of the certificate appended at the total work."""
     stats = s.stats
     total = {"passes": stats.passes, "iterations": stats.iterations, "seconds": stats.solve_time}[x]
     proven = abs(s.certificate.relative_gap)

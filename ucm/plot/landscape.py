@@ -1,4 +1,4 @@
-"""The worst case of every direction of the plane, with local minima and descents of solvers."""
+"""`LandscapeDisplay`: the objective over all directions w of the plane, with local minima and descents."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ANGLES = 1440  # grid points of the circle
-_RTOL = 1e-4  # of the outline that gives the heights
+_RTOL = 1e-4  # relative tolerance of the outline of U that defines f
 
 
 @dataclass(repr=False)
 class LandscapeDisplay(Display):
-    """A plot of `f(w) = max over x in U of -w'x` over the directions w of a plane, `||w||_p = 1`.
+    """A plot of `f(w) = max over x in U of -w'x` over the directions w of the plane with `||w||_p = 1`.
 
     If 0 lies outside of U, exactly one local minimum is negative. If 0 lies in U there may be several local
     minima, in which descents end; the proven lower bound limits how far the best can be below them.
@@ -57,7 +57,7 @@ class LandscapeDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, n_starts: int = 12,
         solver: Any = "linearize", ax: Any = None, **options: Unpack[SampleOptions],
     ) -> LandscapeDisplay:  # fmt: skip
-        """Draw the worst case in every direction, with descents from several starts if 0 lies in U.
+        """Plot `f` for a model over two features, with descents from `n_starts` directions if 0 lies in U.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class LandscapeDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, n_starts: int = 12, solver: Any = "linearize", ax: Any = None
     ) -> LandscapeDisplay:  # fmt: skip
-        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`.
+        """Plot `f` for the model of a fitted `ucm.Classifier` and its training samples X and y.
 
         The classifier may be the last step of a pipeline, or the best estimator of a search.
         """
@@ -149,13 +149,13 @@ class LandscapeDisplay(Display):
 
     @property
     def reached(self) -> NDArray[np.intp]:
-        """For each descent the index of the local minimum nearest to its end."""
+        """The index of the local minimum nearest to the last iterate of each descent."""
         ends = np.array([angles[-1] for angles in self.descents])
         distances = np.abs(np.angle(np.exp(1j * (ends[:, None] - self.minima[:, 0][None]))))
         return np.argmin(distances, axis=1) if len(ends) else np.zeros(0, dtype=np.intp)
 
     def plot(self, ax: Any = None) -> LandscapeDisplay:
-        """Draw f over the angle, with the descents, the minima and the bound."""
+        """Draw f over the angle of w, with the descents, the local minima and the proven lower bound."""
         low, height = float(self.heights.min()), float(np.ptp(self.heights))
         with self._axes(ax, 1, 1, (8.0, 5.0)) as (a,):
             a.set(
@@ -208,7 +208,7 @@ def _directions(angles: NDArray[np.float64], p: float) -> NDArray[np.float64]:
 
 
 def _minima(angles: Any, heights: Any, height: Any) -> NDArray[np.float64]:
-    """Return angle and height of the local minima, refined from the grid, the lowest first.
+    """Return the local minima of f as rows (angle, value), refined from the grid, in ascending order.
 
     A minimum whose ridge to a lower minimum is below a thousandth of the range of f is an artefact of the
     outline.

@@ -1,4 +1,4 @@
-"""Outlines of declared sets, projected on a plane, from their support functions: the sandwich algorithm."""
+"""Polygonal outlines of projected convex sets from their support functions, by the sandwich algorithm."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Numbers
 from ucm.solvers.programs import accuracy, attempt
 
-_SAME = 1e-7  # of the size: two points are one, a chord lies on its line
+_SAME = 1e-7  # relative tolerance for equal points, and for a chord on its supporting line
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The square `|z - middle|_inf <= half` of the plane."""
+    """A square in the plane, `|z - middle|_inf <= half`."""
 
     middle: Vec
     half: float
 
     @classmethod
     def around(cls, *clouds: Any, margin: float = 1.12) -> Frame:
-        """Return the square around clouds of points; `margin` is its side, as a multiple of their range."""
+        """Return the smallest square around point clouds, enlarged by the factor `margin`."""
         points = np.vstack([c for c in clouds if len(c)])
         low, high = points.min(axis=0), points.max(axis=0)
         half = 0.5 * margin * float((high - low).max())
@@ -40,7 +40,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Outline:
-    """A convex polygon that approximates a convex set of the plane, with a bound of the error.
+    """A polygon that approximates a convex set in the plane, with a bound of the Hausdorff distance.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class Outline:
 
     @property
     def closed(self) -> NDArray[np.float64]:
-        """The vertices, with the first repeated at the end."""
+        """The vertices as a closed polyline, with the first vertex repeated as the last."""
         return np.vstack([self.vertices, self.vertices[:1]])
 
     @property
     def rim(self) -> NDArray[np.float64]:
-        """The boundary of the set: `closed`, with NaN between two vertices on one side of the frame."""
+        """The boundary as a closed polyline, interrupted by NaN at edges on the frame of an unbounded set."""
         line = self.closed
         if self.frame is None:
             return line
@@ -83,11 +83,11 @@ def _on_one_side(a: Vec, b: Vec, frame: Frame) -> bool:
 
 
 class _Unbounded(Exception):
-    """The support function is infinite."""
+    """Internal exception for an infinite value of the support function."""
 
 
 def outline(support: Callable[[Vec], tuple[float, Vec]], *, rtol: float = 2e-3) -> Outline | None:
-    """Approximate a convex set of the plane by a polygon; None if the set is unbounded.
+    """Return a polygon that approximates a convex set of the plane within `rtol`; None for an unbounded set.
 
     The boundary between two support points lies in the triangle of their chord and the two supporting
     lines. A triangle higher than `2 rtol` of the diameter is split at the support point of the chord's
@@ -116,7 +116,7 @@ def outline(support: Callable[[Vec], tuple[float, Vec]], *, rtol: float = 2e-3) 
         return z
 
     def trace(a: Vec, e: Vec, b: Vec, f: Vec) -> list[Vec]:
-        """Return the vertices from a to b, without b; a supports the direction e, and b supports f."""
+        """Return the vertices from a to b, without b; a and b are the support points of e and f."""
         nonlocal error, size
         apex, height = _triangle(a, e, b, f)
         chord = b - a
@@ -137,7 +137,7 @@ def outline(support: Callable[[Vec], tuple[float, Vec]], *, rtol: float = 2e-3) 
     try:
         starts = [point(e) for e in directions]
         size = _diameter(np.array(starts))
-        # three directions that sum to 0: one point that supports them all is the set
+        # the directions sum to 0: a point that supports all three is the whole set
         if size <= 1e-12 * float(np.abs(starts).max()):
             return Outline(starts[0][None], 0.0, 0.0, evaluations)
         vertices: list[Vec] = []
@@ -150,7 +150,7 @@ def outline(support: Callable[[Vec], tuple[float, Vec]], *, rtol: float = 2e-3) 
 
 
 def _triangle(a: Vec, e: Vec, b: Vec, f: Vec) -> tuple[Vec, float]:
-    """Return the intersection of the supporting lines at a and b, and its distance from their chord."""
+    """Return the apex, where the supporting lines at a and b meet, and its distance from the chord ab."""
     chord = b - a
     length = float(np.hypot(*chord))
     det = float(e[0] * f[1] - e[1] * f[0])
@@ -166,7 +166,7 @@ def _triangle(a: Vec, e: Vec, b: Vec, f: Vec) -> tuple[Vec, float]:
 
 @dataclass
 class Projection:
-    """The projection `{P x : x in U}` of a declared set on a plane, by its support function.
+    """The projection `{P x : x in U}` of a declared set on a plane, callable as its support function.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Projection:
         self._heights = SupportFunction(self.U, self.data)
 
     def __call__(self, e: Vec) -> tuple[float, Vec]:
-        """Return `max <e, z>` over the projection and a maximiser; (inf, nan) if it is unbounded."""
+        """Return the value `max <e, z>` over the projection and a maximiser; (inf, nan) if unbounded."""
         self.evaluations += 1
         if self.frame is not None:
             x = self._in_frame(self.P.T @ e, self.frame)
@@ -200,11 +200,14 @@ class Projection:
         return float(e @ z), z
 
     def within(self, frame: Frame) -> Projection:
-        """Return the part of the projection in a square."""
+        """Return the intersection of the projection with a square."""
         return Projection(self.U, self.data, self.P, frame)
 
     def _in_frame(self, d: Vec, frame: Frame) -> Vec | None:
-        """Return a point of U in the frame that maximises `<d, x>`; a conic program with the parameter d."""
+        """Return a maximiser of `<d, x>` over the points x of U whose projection lies in the frame.
+
+        The solve is of one conic program with the parameter d.
+        """
         if self._program is None:
             self._program = self._build_program(frame)
         problem, g, z = self._program
@@ -227,7 +230,7 @@ class Projection:
 
 
 def projection_outline(projection: Projection, frame: Frame, *, rtol: float = 2e-3) -> Outline:
-    """Return the outline of a projection, or of its part in the frame if it is unbounded."""
+    """Return the outline of a projection, or of its intersection with the frame if unbounded."""
     bounded = outline(projection, rtol=rtol)
     if bounded is not None:
         return bounded
@@ -242,7 +245,7 @@ def _diameter(points: NDArray[np.float64]) -> float:
 
 
 def _distinct(points: NDArray[np.float64], size: float) -> NDArray[np.float64]:
-    """Return the points without repetitions and without points inside of a straight edge."""
+    """Return the vertices without duplicates and without points in the interior of a straight edge."""
     step = np.hypot(*(points - np.roll(points, 1, axis=0)).T)
     points = points[step > _SAME * size] if np.any(step > _SAME * size) else points[:1]
     if len(points) < 3:

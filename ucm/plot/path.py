@@ -1,4 +1,4 @@
-"""Solutions over a grid of one parameter: coefficients, margin, samples with weight, scores."""
+"""`PathDisplay`: coefficients, objective, number of samples with weight, and score along a parameter path."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ucm.plot.style import LINES, Display, palette
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COUNT = 50  # values, if none are given
-_BEYOND = 0.35  # of the width of the interval
-_NAMED = 6  # coefficients with a name
-_DRAWN = 200  # further coefficients
+_COUNT = 50  # default number of values
+_BEYOND = 0.35  # extension beyond the interval, as a part of its width
+_NAMED = 6  # number of coefficient curves with a name
+_DRAWN = 200  # largest number of further curves
 _PANELS = ("coefficients", "objective", "support", "score")
 
 
 @dataclass(repr=False)
 class PathDisplay(Display):
-    """A plot of coefficients, margin, samples with weight and score over the values of one parameter.
+    """A plot of coefficients, objective, number of samples with weight, and score over values of a parameter.
 
     The values for which 0 lies in U, so that the problem is not convex, and those for which U is empty are
     shaded; the edges are those of `ucm.admissible`.
@@ -65,7 +65,7 @@ class PathDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, X_test: Any = None, y_test: Any = None, names: Any = None,
         panels: Sequence[str] = _PANELS, ax: Any = None, **options: Any,
     ) -> PathDisplay:  # fmt: skip
-        """Solve a model for every value of a parameter, and draw the path.
+        """Solve a model for every value of a parameter, and plot the solutions over the values.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class PathDisplay(Display):
         cls, path: Path, *, X_test: Any = None, y_test: Any = None, pos_label: Any = None, names: Any = None,
         panels: Sequence[str] = _PANELS, ax: Any = None,
     ) -> PathDisplay:  # fmt: skip
-        """Draw a path that `ucm.path` returned.
+        """Plot the solutions of a path that `ucm.path` returned over the parameter values.
 
         Parameters
         ----------
@@ -162,7 +162,10 @@ class PathDisplay(Display):
         ).plot(ax, panels=panels)
 
     def plot(self, ax: Any = None, *, panels: Sequence[str] = _PANELS) -> PathDisplay:
-        """Draw the panels for which the model has values; `ax` and `panels` as in `from_path`."""
+        """Draw the chosen panels for which the model has values.
+
+        `ax` and `panels` are as in `from_path`.
+        """
         if not panels or any(panel not in _PANELS for panel in panels):
             raise ParameterError(
                 f"PathDisplay: panels is among {', '.join(_PANELS)}, got {brief(panels)}; "
@@ -190,7 +193,7 @@ class PathDisplay(Display):
 
     @property
     def regions(self) -> list[tuple[float, float, str]]:
-        """The shaded values: (edge of the interval, end of the grid, "zero" or "empty")."""
+        """The shaded intervals (edge, end of the grid, reason): "zero" for 0 in U, "empty" for empty U."""
         if self.interval is None:
             return []
         low, high = float(self.values[0]), float(self.values[-1])
@@ -212,7 +215,7 @@ class PathDisplay(Display):
         colours, width = palette(ax), float(self.values[-1] - self.values[0])
         for edge, end, reason in self.regions:
             x, side = 0.5 * (edge + end), "center"
-            if abs(end - edge) <= 0.3 * width:  # a narrow region: from the end of the grid inwards
+            if abs(end - edge) <= 0.3 * width:  # a narrow region: align the text with the end of the grid
                 x, side = end, "right" if end > edge else "left"
             text, colour = "$0 \\in U$: not convex", colours.alert
             if reason == "empty":
@@ -221,7 +224,7 @@ class PathDisplay(Display):
             ax.text(x, 1.02, text, transform=ax.get_xaxis_transform(), **style)
 
     def _by_size(self) -> NDArray[np.intp]:
-        """Return the indices of the coefficients by their largest absolute value, in descending order."""
+        """Return the indices of the coefficients in descending order of the largest absolute value."""
         return np.argsort(-np.abs(self.coefficients).max(axis=0), kind="stable")
 
     def _coefficients(self, ax: Axes) -> None:
@@ -269,7 +272,7 @@ class PathDisplay(Display):
 
 
 def _interval(path: Path) -> Interval | None:
-    """Return the admissible interval of the first parameter of a path; None of a loss and a penalty."""
+    """Return the admissible interval of a path's first parameter; None for an `Objective` or no data."""
     data, name, relative = path.data, path.name.split(", ")[0], path.model.relative_names()
     if data is None or not isinstance(path.model, RobustMargin):
         return None
@@ -280,7 +283,9 @@ def _interval(path: Path) -> Interval | None:
 
 
 def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
-    """Move sorted heights apart by at least `gap`, as little as possible, within [0, 1] if they fit.
+    """Return sorted heights, moved to distances of at least `gap` with the least squared change.
+
+    The heights lie in [0, 1] if they fit.
 
     This is the isotonic regression of `heights - k gap`.
     """
@@ -293,7 +298,7 @@ def _spaced(heights: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
 
 # --- values ----------------------------------------------------------------------------------------
 def path_over(model: Any, X: Any, y: Any, count: int, options: dict, who: str) -> Path:
-    """Call `ucm.path` with the options, which name a parameter with its values, or with `count` values.
+    """Return the `ucm.path` over the parameter values in `options`, or else over `count` default values.
 
     Raises
     ------
@@ -317,7 +322,7 @@ def path_over(model: Any, X: Any, y: Any, count: int, options: dict, who: str) -
 
 
 def _values(interval: Interval, value: float, count: int) -> list[float]:
-    """Return values over an admissible interval and beyond the end at which 0 enters U."""
+    """Return `count` values over an admissible interval, extended beyond an end at which 0 enters U."""
     lower, upper = interval.lower, interval.upper
     if not math.isfinite(upper):
         upper = 3.0 * max(value, abs(lower) if math.isfinite(lower) else 0.0)

@@ -1,4 +1,4 @@
-"""The subject of a picture: a declared model, bound samples, its solution, and the plane of the picture."""
+"""The inputs of a display: a declared model, bound samples, its solution, and the projection plane."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WAYS = (
 
 @dataclass(frozen=True)
 class Plane:
-    """Two orthonormal directions of R^n with their names.
+    """Two orthonormal directions of R^n with labels, the axes of a picture.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Plane:
 
 
 def feature_names(X: Any, names: Any = None) -> list[str] | None:
-    """Return the given names, or those of a data frame; None if the features have no names."""
+    """Return the given names, or the column names of a data frame; None unless all names are strings."""
     columns = getattr(X, "columns", None) if names is None else names
     if columns is None or not all(isinstance(c, str) for c in columns):
         return None
@@ -52,7 +52,7 @@ def feature_names(X: Any, names: Any = None) -> list[str] | None:
 
 
 def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who: str) -> Plane:
-    """Return the plane of the argument `plane`.
+    """Return the `Plane` for the argument `plane` of a display.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who
 
 
 def _direction_name(u: Vec, names: list[str] | None, default: str) -> str:
-    """Return the name of the feature whose axis u is, or the default."""
+    """Return the name of the feature if u points along its positive axis, else the default label."""
     support = np.flatnonzero(np.abs(u) > 1e-12)
     if support.size != 1 or u[support[0]] < 0.0:
         return default
@@ -106,7 +106,7 @@ def _direction_name(u: Vec, names: list[str] | None, default: str) -> str:
 
 
 def _normal_plane(data: Data, w: Vec | None, who: str) -> Plane:
-    """Return the plane of w and the direction of largest variance orthogonal to w."""
+    """Return the plane spanned by w and the direction of largest variance orthogonal to w."""
     n, m = data.n, data.m
     if n == 1 or w is None or w.size != n or not np.any(w):
         raise ParameterError(
@@ -120,7 +120,7 @@ def _normal_plane(data: Data, w: Vec | None, who: str) -> Plane:
         return v - (v @ u) * u
 
     def covariance(v: Vec) -> Vec:
-        """Return the covariance matrix, restricted to the complement of w, times v."""
+        """Return `C v`, C the covariance matrix restricted to the orthogonal complement of w."""
         v = project(np.ravel(v))
         z = np.asarray(data.X @ v).ravel() - float(mean @ v)
         return project(np.asarray(data.X.T @ z).ravel() - mean * float(z.sum())) / m
@@ -144,7 +144,7 @@ MAX_SAMPLES = 4000
 
 
 class SampleOptions(TypedDict, total=False):
-    """The options of `ucm.compile` that describe the samples."""
+    """The keyword options of `ucm.compile` that describe the samples."""
 
     class_weight: Any
     sample_weight: Any
@@ -154,7 +154,7 @@ class SampleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Problem:
-    """A robust model, its samples and its solution.
+    """A robust model with bound samples, its solution and the feature names.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class Problem:
 
 
 def problem_of(model: Any, X: Any, y: Any, solution: Solution | None, who: str, **options: Any) -> Problem:
-    """Bind the samples, with the options of `SampleOptions`, and solve if no solution is given.
+    """Return the `Problem` of a model and its samples; solve the model if no solution is given.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def problem_of(model: Any, X: Any, y: Any, solution: Solution | None, who: str, 
 
 
 def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
-    """Return the problem of a fitted `ucm.Classifier` over its training samples.
+    """Return the `Problem` of a fitted two-class `ucm.Classifier` and its training samples.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
 
 
 def _classifier_of(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """Return the last step of a pipeline, or the best estimator of a search, and the samples of its fit."""
+    """Return the classifier inside a pipeline or a search, and X as transformed by the pipeline."""
     if len(getattr(estimator, "steps", ())) > 1:
         return _classifier_of(estimator[-1], estimator[:-1].transform(X))
     best = getattr(estimator, "best_estimator_", None)
@@ -259,7 +259,7 @@ def _classifier_of(estimator: Any, X: Any) -> tuple[Any, Any]:
 
 
 def subsample(y: NDArray[np.float64], weights: Any) -> NDArray[np.intp]:
-    """Return the indices of at most `MAX_SAMPLES` samples: half by the largest weights, half at random."""
+    """Return indices of at most `MAX_SAMPLES` samples: up to half by largest weight, the others at random."""
     if y.size <= MAX_SAMPLES:
         return np.arange(y.size)
     heavy = np.zeros(0, dtype=np.intp)

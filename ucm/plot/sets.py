@@ -1,4 +1,4 @@
-"""Pictures of declared sets, with the nearest point, the worst case and the hyperplane."""
+"""`SetDisplay`: the sets of a robust model, with the nearest point, the worst case and the hyperplane."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PANELS = ("classes", "set")
-_TRIMMED = 300  # samples, from which on the outermost do not set the frame
+_TRIMMED = 300  # number of samples from which on the frame ignores outliers
 
 
 @dataclass(repr=False)
@@ -90,7 +90,7 @@ class SetDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, plane: Any = None,
         panels: str = "both", rtol: float = 2e-3, ax: Any = None, **options: Unpack[SampleOptions],
     ) -> SetDisplay:  # fmt: skip
-        """Draw the sets of a model over its samples, after a solve if no solution is given.
+        """Plot the sets of a model over its samples; solve the model if no solution is given.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class SetDisplay(Display):
         cls, estimator: Any, X: Any, y: Any, *, plane: Any = None, panels: str = "both", rtol: float = 2e-3,
         ax: Any = None,
     ) -> SetDisplay:  # fmt: skip
-        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`.
+        """Plot the sets for a fitted `ucm.Classifier` and its training samples X and y.
 
         The classifier may be the last step of a pipeline, or the best estimator of a search.
         """
@@ -138,7 +138,7 @@ class SetDisplay(Display):
 
     @classmethod
     def _of_problem(cls, problem: Problem, plane: Any, rtol: float) -> SetDisplay:
-        """Return the display of a solved problem, not drawn yet."""
+        """Return the display of a solved problem, without drawing."""
         data, solution, U = problem.data, problem.solution, problem.model.set
         w = np.asarray(solution.w, dtype=np.float64)
         x = np.asarray(solution.x, dtype=np.float64)
@@ -193,7 +193,7 @@ class SetDisplay(Display):
         return self.solution.certificate.residual is not None or not np.any(self.normal)
 
     def plot(self, ax: Any = None, *, panels: str = "both") -> SetDisplay:
-        """Draw the panels into new axes, or into given axes.
+        """Draw the panels into the given axes, or into a new figure.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class SetDisplay(Display):
         return self
 
     def _panels(self, panels: str) -> tuple[str, ...]:
-        """Return the names of the panels to draw.
+        """Return the names of the panels to draw for the option "both", "classes" or "set".
 
         Raises
         ------
@@ -229,7 +229,7 @@ class SetDisplay(Display):
         return (panels,)
 
     def draw(self, ax: Axes, panel: str, *, labelled: bool = True) -> None:
-        """Draw a panel, with a legend and the names of points if `labelled`."""
+        """Draw the panel "classes" or "set", with a legend and the names of points if `labelled`."""
         (x, y), h = self.frame(panel).middle, self.frame(panel).half
         ax.set(xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1])
         ax.set_box_aspect(1)
@@ -245,7 +245,7 @@ class SetDisplay(Display):
             ax.legend(loc="best", title="\n".join(notes), alignment="left")
 
     def frame(self, panel: str) -> Frame:
-        """Return the frame of a panel."""
+        """Return the square of the plane that a panel shows."""
         if self.frames is not None:
             return self.frames[PANELS.index(panel)]
         if panel == "set" and self.outline.frame is not None:
@@ -261,7 +261,7 @@ class SetDisplay(Display):
         return Frame.around(*clouds, *(p[None] for p in self.extremes.values()))
 
     def _draw_classes(self, ax: Axes, labelled: bool) -> list[str]:
-        """Draw the samples, the sets of the classes and the hyperplane; return notes for the legend."""
+        """Draw the samples, the set of each class and the hyperplane; return notes for the legend."""
         colours, frame = palette(ax), self.frame("classes")
         width = ax.get_window_extent().width / ax.figure.dpi
         unit = min(1.0, np.sqrt(150.0 / max(len(self.points), 1))) * min(1.0, (width / 3.6) ** 2)
@@ -298,7 +298,7 @@ class SetDisplay(Display):
         return [note for note, holds in notes.items() if holds]
 
     def _draw_set(self, ax: Axes, labelled: bool) -> list[str]:
-        """Draw U, 0 and the nearest point; return notes for the legend."""
+        """Draw U, 0, and the nearest point, or the worst case if 0 lies in U; return legend notes."""
         colours, U, frame = palette(ax), self.outline, self.frame("set")
         _fill(ax, U, colours.sum, name="$U$")
         for part in self.parts.get(0, []):
@@ -347,7 +347,7 @@ def _dashed(ax: Axes, curve: NDArray[np.float64], color: str) -> None:
 
 
 def _bounded_part(shape: Outline) -> NDArray[np.float64]:
-    """Return the vertices, of an unbounded set those in the middle of its frame."""
+    """Return the vertices; of an unbounded set only the vertices in the central half of the frame."""
     if shape.frame is None:
         return shape.vertices
     f = shape.frame
@@ -355,7 +355,7 @@ def _bounded_part(shape: Outline) -> NDArray[np.float64]:
 
 
 def _ball(p: float, radius: float) -> NDArray[np.float64]:
-    """Return the sphere around 0 of the norm dual to the norm p of w."""
+    """Return points of the sphere of a radius around 0 in the dual norm of the p-norm."""
     t = np.linspace(0.0, 2.0 * np.pi, 721)
     u = np.c_[np.cos(t), np.sin(t)]
     q = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
@@ -363,7 +363,7 @@ def _ball(p: float, radius: float) -> NDArray[np.float64]:
 
 
 def _shortened(text: str, longest: int = 104) -> str:
-    """Return a declaration on one line, with the values of its `Param`s."""
+    """Return a declaration as text of at most `longest` characters, with values in place of `Param`s."""
     text = re.sub(r"Param\('(\w+)', ([^)]*)\)", r"\2", text)
     return text if len(text) <= longest else text[: longest - 2] + " …"
 
@@ -373,12 +373,14 @@ _SIGN = {"pos": 1, "neg": -1}
 
 # --- sets of the classes, operands, worst case -------------------------------------------------------
 def _has_matrix(U: UncertaintySet) -> bool:
-    """True if a summand of U is an image under a matrix."""
+    """True if a summand of U is the image of a set under a matrix."""
     return any(math.isnan(c) for _, c in summands(U))
 
 
 def _class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
-    """Return the sets U+ and U- with U = U+ - U-, up to summands without samples.
+    """Return {+1: U+, -1: U-} with U = U+ - U-; empty if U is not such a difference of class sets.
+
+    Summands without samples are left out.
 
     Returns
     -------
@@ -404,14 +406,17 @@ def _operands(U: UncertaintySet) -> list[UncertaintySet]:
 
 
 def _operand_outlines(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
-    """Return the outlines of the operands of an intersection or a union; none of another set."""
+    """Return the outlines of the operands of an intersection or a union; empty for another set."""
     if not isinstance(V, Intersection | ConvexUnion):
         return []
     return [projection_outline(Projection(A, data, P), frame, rtol=rtol) for A in _operands(V)]
 
 
 def _joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
-    """Return the sets of class means over the weights of `Hull(signed)`, of mass 1/2 each."""
+    """Return for `Hull(signed)` the outline of the weighted means of each class; empty for another set.
+
+    The weights of each class sum to 1/2, so that the means have the factor 2.
+    """
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
     space, outlines = U.bound_space(data), {}
@@ -436,7 +441,10 @@ def _joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int
 
 
 def _class_extremes(U: UncertaintySet, data: Data, solution: Solution) -> dict[int, Vec]:
-    """Return x+ and x-: the summands of the nearest point, or the means under the worst-case weights."""
+    """Return the worst-case points {+1: x+, -1: x-} of the classes; empty if undefined.
+
+    These are the summands of the nearest point, or the class means under the worst-case weights.
+    """
     answer, weights = solution.answer, solution.weights
     if answer is not None and answer.q:
         pair = class_points(U, data, answer.q)

@@ -1,4 +1,6 @@
-"""Colours, marks and sizes of every picture, safe for the colour-blind, on a light and on a dark ground.
+"""Colours, markers, dashes and sizes of all pictures, for light and dark backgrounds.
+
+The colours are safe for the colour-blind.
 
 The ink is the text colour of matplotlib's present style; every other colour has two shades, one for a light
 ground of the axes and one for a dark ground.
@@ -47,7 +49,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one picture.
+    """The colours of one picture, by role.
 
     Attributes
     ----------
@@ -68,7 +70,7 @@ class Palette:
     series: tuple[str, ...]
 
     def class_color(self, sign: float) -> str:
-        """Return the colour of class +1 or -1."""
+        """Return the colour of class +1 if `sign` is positive, else of class -1."""
         return self.pos if sign > 0 else self.neg
 
 
@@ -102,7 +104,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def canvas() -> Iterator[None]:
-    """Draw in matplotlib's present style, with the sizes of `_STYLE` and an opaque ground.
+    """Set the matplotlib style of pictures, with an opaque background, within the context.
 
     On a transparent ground the ink of a light page would disappear on a dark page.
     """
@@ -122,7 +124,7 @@ def canvas() -> Iterator[None]:
 
 
 def luminance(colour: Any) -> float:
-    """Return the relative luminance of sRGB, 0 for black and 1 for white."""
+    """Return the relative luminance of an sRGB colour, from 0 for black to 1 for white."""
     from matplotlib.colors import to_rgb
 
     c = np.asarray(to_rgb(colour))
@@ -131,7 +133,10 @@ def luminance(colour: Any) -> float:
 
 
 def palette(ax: Axes) -> Palette:
-    """Return the colours for the ground of these axes; the ink is the colour of their labels."""
+    """Return the colours for the background of the axes, light or dark.
+
+    The ink is the colour of the axis labels.
+    """
     from matplotlib.colors import to_hex, to_rgba
 
     ground = next(
@@ -145,7 +150,7 @@ def palette(ax: Axes) -> Palette:
 
 
 def arrow(ax: Axes, tip: Vec, color: str) -> None:
-    """Draw an arrow from 0."""
+    """Draw an arrow from the origin to `tip`."""
     style = {
         "arrowstyle": "-|>",
         "color": color,
@@ -158,13 +163,13 @@ def arrow(ax: Axes, tip: Vec, color: str) -> None:
 
 
 def diamond(ax: Axes, point: Vec, color: str, **options: Any) -> None:
-    """Draw a diamond with an edge of the ink."""
+    """Draw a diamond marker with an edge in the ink colour."""
     edge = palette(ax).ink
     ax.plot(*point, marker="D", ms=8, mfc=color, mec=edge, mew=1.0, zorder=6, **options)
 
 
 def label(ax: Axes, text: str, point: Vec, direction: Vec, color: str, size: float = 15.0) -> None:
-    """Label a point, at a distance of 15 points of type in a direction."""
+    """Write a text at an offset of 15 typographic points from a point, in a given direction."""
     from matplotlib.patheffects import withStroke
 
     outlined = [withStroke(linewidth=3.0, foreground=palette(ax).paper)]
@@ -177,7 +182,9 @@ def label(ax: Axes, text: str, point: Vec, direction: Vec, color: str, size: flo
 
 @dataclass(repr=False)
 class Display:
-    """The base class of displays; the attributes of a display hold the numbers of the picture.
+    """The base class of the displays, with the attributes `axes_` and `figure_` of the last plot.
+
+    The attributes of a display hold the numbers of the picture.
 
     Attributes
     ----------
@@ -189,14 +196,16 @@ class Display:
 
     @property
     def ax_(self) -> Axes:
-        """The first of `axes_`."""
+        """The first axes of the last plot."""
         return self.axes_[0]
 
     @contextmanager
     def _axes(
         self, ax: Any, rows: int, columns: int, size: tuple[float, float]
     ) -> Iterator[NDArray[np.object_]]:
-        """Set and yield `rows * columns` axes: those given, or new ones of a size in inches each.
+        """Set and yield the axes of a plot: the given axes, or a new grid of `rows` by `columns`.
+
+        `size` is the width and height in inches of each new axes.
 
         Raises
         ------
@@ -219,7 +228,7 @@ class Display:
             yield self.axes_
 
     def image(self, dpi: int) -> str:
-        """Return the figure as the source of an HTML image, a PNG, and close the figure."""
+        """Return the figure as a PNG data URI for an HTML image, and close the figure."""
         buffer = io.BytesIO()
         self.figure_.savefig(buffer, format="png", dpi=dpi)
         pyplot().close(self.figure_)

@@ -1,4 +1,4 @@
-"""The worst-case weights of the samples, of one model or of several."""
+"""`WeightsDisplay`: the worst-case weights of the samples, for one or several models."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WeightsDisplay(Display):
         cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, ax: Any = None,
         **options: Unpack[SampleOptions],
     ) -> WeightsDisplay:  # fmt: skip
-        """Draw the worst-case weights of a model, or of several, after a solve if no solution is given.
+        """Plot the worst-case sample weights of one or several models; solve if no solution is given.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class WeightsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> WeightsDisplay:
-        """Draw the model of a fitted `ucm.Classifier` over its training samples, as `from_model`.
+        """Plot the worst-case weights for a fitted `ucm.Classifier` and its training samples X and y.
 
         The classifier may be the last step of a pipeline, or the best estimator of a search.
         """
@@ -106,7 +106,10 @@ class WeightsDisplay(Display):
         return cls(weights, support)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
-        """Draw the weights; `ax` as in `from_model`."""
+        """Draw the sorted weights, one axes for each model.
+
+        `ax` is as in `from_model`.
+        """
         count = len(self.weights)
         with self._axes(ax, 1, count, (5.6, 4.2) if count == 1 else (3.9, 3.9)) as axes:
             for (name, by_class), a in zip(self.weights.items(), axes):
