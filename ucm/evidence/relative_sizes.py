@@ -44,7 +44,7 @@ def admissible(
     time_limit: float = math.inf,
     **unknown: Any,
 ) -> dict[str, Interval]:
-    """Return the admissible interval of each hyperparameter: there the model is feasible and not trivial.
+    """Return for each hyperparameter the interval in which U is not empty and does not contain 0.
 
     The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
     the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
