@@ -1,4 +1,4 @@
-"""Algorithms for the standard forms: one file a method, and modules that several methods share."""
+"""Solvers of the standard forms, one per file, and the modules that solvers share."""
 
 from ucm.solvers.baselines.psmo import PSMO
 from ucm.solvers.baselines.reduced_hulls import GSK, MDM, ClipGSK, ClipMDM

@@ -1,4 +1,4 @@
-"""The proximal augmented Lagrangian with semismooth Newton steps: its loops, once for all problems.
+"""Outer loop, Newton loop and linear solve of proximal augmented Lagrangian methods.
 
 A problem `min f(q)` over points q has a dual of few variables y. From the proximal centre q, one outer step
 minimises over y a convex function psi with a Lipschitz gradient: where the dual has f, psi has the
@@ -21,12 +21,12 @@ from ucm.data.linear_map import Vec
 from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, growth, line_search
 
 Matrix = NDArray[np.float64]
-_REFUSED = 8  # trial points in a row
-_LOST = 3  # line searches in a row that end by their number of trials
+_REFUSED = 8  # successive outer steps whose trial point is rejected
+_LOST = 3  # successive line searches that end by their limit of trials
 
 
 class Lagrangian(ABC):
-    """The iterate of one problem: the proximal centre q, the dual variable y, the trial point p at y.
+    """Interface of a problem in the augmented Lagrangian loops: centre q, dual variable y, trial point p.
 
     Attributes
     ----------
@@ -46,48 +46,51 @@ class Lagrangian(ABC):
 
     @abstractmethod
     def good_enough(self, g: Vec) -> bool:
-        """Return True if the gradient is small enough for p to become the centre."""
+        """Return True if the gradient g is small enough to end the Newton steps on psi."""
 
     @abstractmethod
     def direction(self, g: Vec) -> Vec:
-        """Return the Newton direction `-H^-1 g`, H a generalised Hessian of psi at y."""
+        """Return the Newton direction `-H^-1 g`, with a generalised Hessian H of psi at y."""
 
     @abstractmethod
     def ahead(self, d: Vec) -> Any:
-        """Return the products of a direction with the data, which `slope` takes."""
+        """Return the products of the direction d with the data, the argument `ahead` of `slope`."""
 
     @abstractmethod
     def slope(self, t: float, ahead: Any) -> float:
-        """Return the slope of psi at y + t d; the trial point becomes that of y + t d."""
+        """Return the derivative of `t -> psi(y + t d)`, and set the trial point to that of y + t d."""
 
     @abstractmethod
     def move(self, t: float, d: Vec, ahead: Any) -> None:
-        """Move y to y + t d, the point of the last call of `slope`."""
+        """Set y to y + t d, after a call of `slope` with the same t."""
 
     # --- the outer loop ------------------------------------------------------------------------
     @abstractmethod
     def advance(self) -> None:
-        """Make the trial point the centre."""
+        """Set the proximal centre to the trial point."""
 
     @abstractmethod
     def assess(self) -> tuple[float, float, float]:
-        """Return the objective, the relative gap and the error of the centre; errors compare centres."""
+        """Return the objective, the relative gap and the error of the centre.
+
+        The loop keeps the centre with the least error.
+        """
 
     @abstractmethod
     def keep(self) -> None:
-        """Keep the centre as the best one."""
+        """Store the centre as the best one so far."""
 
     @abstractmethod
     def proves_empty(self) -> bool:
-        """Return True if y proves that the set is empty."""
+        """Return True if y proves that the feasible set is empty."""
 
     @abstractmethod
     def solved(self) -> bool:
-        """Return True if the last assessed point is within the tolerance."""
+        """Return True if the point assessed last meets the tolerance."""
 
     @abstractmethod
     def grow(self, factor: float) -> None:
-        """Multiply sigma by a factor; the trial point becomes that of y."""
+        """Multiply sigma by a factor, and recompute the trial point at y."""
 
 
 def run(
@@ -96,7 +99,7 @@ def run(
     report: Callable[[int, float, float], bool],
     timed_out: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Run at most `limit` outer steps; return the status of an `Answer`.
+    """Run at most `limit` outer steps of the augmented Lagrangian; return the status for an `Answer`.
 
     Parameters
     ----------
@@ -134,7 +137,10 @@ def run(
 
 
 def minimise(at: Lagrangian, timed_out: Callable[[], bool]) -> int:
-    """Minimise psi by Newton steps; return their number, or `most` if rounding ends the line searches."""
+    """Minimise psi over y by Newton steps; return their number.
+
+    The number is `at.most` where the steps run out, or rounding ends the line searches.
+    """
     lost = 0
     for step in range(at.most):
         g = at.gradient()
@@ -159,8 +165,10 @@ def minimise(at: Lagrangian, timed_out: Callable[[], bool]) -> int:
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:
-    """Return `H^-1 g` for a positive definite H; with a growing ridge if H is singular to rounding. 0
-    where entries overflow."""
+    """Return `H^-1 g` for a positive semidefinite H, with a ridge if H is singular to rounding.
+
+    The ridge grows until a Cholesky factor exists. The answer is 0 where entries overflow.
+    """
     lapack: Any = linalg.lapack
     ridge, top = 0.0, float(np.diagonal(H).max())
     for _ in range(8):

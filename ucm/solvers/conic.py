@@ -1,4 +1,4 @@
-"""Conic solvers through CVXPY, for any convex form.
+"""Solver by conic programs through CVXPY, for nearest points and for losses with penalties.
 
 Of a set the program is `min ||d z||_q` with `s d z = c + sum A_k q_k`, s the scale of the features and d, at
 most 1, that of each feature against it. Of losses and penalties it is built once: tilts are parameters of
@@ -25,17 +25,20 @@ from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import Blocks, accuracy, attempt, cut_short, numbers
 
-_LEAST = 1e-9  # of the scale of the features: the smallest scale of one feature
-_ACCURACY = 1e-9  # of interior-point methods, whose last digits cost few iterations
-_TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses, the next where the solver gets stuck
-_SMALL = 1e-3  # an optimum that absolute tolerances leave with few digits
+_LEAST = 1e-9  # least scale of a feature, relative to the largest
+_ACCURACY = 1e-9  # tolerance of interior-point methods, cheap as they converge fast
+_TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances for losses: the next after each failure
+_SMALL = 1e-3  # optimum below which absolute tolerances leave few digits
 _WITH_CVXPY = ("CLARABEL", "SCS")  # installed with CVXPY
 _FIRST_ORDER = ("SCS",)
 _NO_POWERS = ("ECOS",)  # solvers without a cone for powers
 
 
 class Conic(Solver[MinNorm | Composite]):
-    """A conic solver that CVXPY knows: any norm, any domain, every convex loss and penalty.
+    """Solve nearest points, or convex losses plus penalties, by a conic solver through CVXPY.
+
+    It takes any norm, any domain, and every convex loss and penalty, if the conic solver has cones for
+    powers.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ class Conic(Solver[MinNorm | Composite]):
         image = z == cp.multiply(1.0 / d, blocks.x)
         objective = cp.Minimize(_norm(cp, cp.multiply(d, z), form.norm))
         problem = cp.Problem(objective, [image, *blocks.constraints])
-        # far below the gap that is asked for, as the solver's own measure is another one
+        # far below the requested gap, as the solver measures errors differently
         tol = 1e-3 * monitor.tol
         failure = self.attempt(problem, monitor, tol if self.backend in _FIRST_ORDER else min(tol, _ACCURACY))
         if failure:
@@ -120,7 +123,7 @@ class Conic(Solver[MinNorm | Composite]):
         return answer.interrupted() if cut_short(problem, monitor) else answer
 
     def attempt(self, problem: Any, monitor: Monitor, tol: float) -> str:
-        """Solve a problem of CVXPY to an accuracy; return why the solver failed, empty when it did not."""
+        """Run the solver on a CVXPY problem with tolerance `tol`; return its error message, or ""."""
         options = accuracy(self.backend, tol) | self.options
         return attempt(problem, self.backend, monitor, **options)
 
@@ -139,7 +142,7 @@ def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]
 
 
 class _CvxpySession(Session[Composite]):
-    """The last problem of CVXPY, which serves while only the linear term changes.
+    """Session that keeps its CVXPY problem while only the linear term changes.
 
     Interior-point methods have no use for a start.
     """
@@ -154,7 +157,7 @@ class _CvxpySession(Session[Composite]):
 
         previous = self.form
         if previous is None or previous.penalties != form.penalties or not previous.same_terms(form):
-            # every feature of size one, and an objective of its own size
+            # features scaled to size 1; `size` is the scale of the objective
             top = abs(form.X).max(axis=0)
             top = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
             unit = np.maximum(top, _LEAST * top.max(initial=0.0)) if top.any() else np.ones(form.n)
@@ -170,8 +173,10 @@ class _CvxpySession(Session[Composite]):
         return self.problem
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
-        """Solve in larger units of the objective where the optimum is far below 1, as tolerances are
-        absolute."""
+        """Solve; if the gap is too large at an optimum far below 1, again with a scaled-up objective.
+
+        The tolerances of the solvers are absolute.
+        """
         answer = self._solve(form, monitor, 1.0)
         value, gap = _gap(form, answer)
         for power in (1.0, 0.5):
@@ -190,7 +195,7 @@ class _CvxpySession(Session[Composite]):
         tilt, tol = form.linear, monitor.tol
         v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
         failure, name = "", self.name
-        # a gap is first order in the dual error: as tight as it can be had
+        # the gap is of first order in the dual error: the tightest tolerance that succeeds
         for tight in (1e-3 * tol,) if self.conic.backend in _FIRST_ORDER else _TIGHT:
             failure = self.conic.attempt(problem, monitor, tight)
             if not failure and problem.status not in ("unbounded", "infeasible"):
@@ -210,7 +215,7 @@ class _CvxpySession(Session[Composite]):
 
 
 def _gap(form: Composite, answer: Answer) -> tuple[float, float]:
-    """Return the value of an answer, and the gap that its slopes prove; inf without slopes."""
+    """Return the objective at an answer and its duality gap from the slopes, inf without slopes."""
     w, b = answer.plane
     margin = form.margins(w, b)
     value = form.value(margin, w)

@@ -1,4 +1,4 @@
-"""Samples, or the columns of maps, in coordinates of their span, for problems with more features.
+"""Coordinates in the span of samples or map columns, where features outnumber samples or columns.
 
 Every normal that matters is a combination of the samples. In an orthonormal basis of their span they are the
 rows of a small table with the same inner products.
@@ -30,13 +30,13 @@ from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block, Coupling
 
 Matrix = NDArray[np.float64]
-_FEWER = 2.0  # times fewer dimensions, else the QR factor does not pay
-_WORTH = 300.0  # passes for the factor; blocks without couplings take fewer by APG
-_ENTRIES = 2e8  # of the matrix to factor, 1.6 GB
+_FEWER = 2.0  # least ratio of dimensions at which the QR factor pays
+_WORTH = 300.0  # largest cost of the factor in passes without couplings: APG takes fewer
+_ENTRIES = 2e8  # largest number of entries of the matrix to factor, 1.6 GB
 
 
 class Span(ABC):
-    """A basis of the span of samples.
+    """Interface of coordinates in the span of samples.
 
     Attributes
     ----------
@@ -49,15 +49,15 @@ class Span(ABC):
 
     @abstractmethod
     def outward(self, z: Vec) -> Vec:
-        """Return the vector in the space of the samples that has the coordinates z."""
+        """Return the vector in feature space that has the coordinates z."""
 
     @abstractmethod
     def inward(self, x: Vec) -> Vec:
-        """Return the coordinates of the part of x that lies in the span."""
+        """Return the coordinates of the orthogonal projection of x onto the span."""
 
 
 class OrthonormalCoordinates(Span):
-    """The basis itself, by a QR factor of dense samples: accurate to rounding."""
+    """Coordinates in an orthonormal basis from a QR factorisation of dense samples."""
 
     def __init__(self, X: NDArray[np.float64]) -> None:
         self.basis, triangle = np.linalg.qr(X.T)
@@ -72,7 +72,7 @@ class OrthonormalCoordinates(Span):
 
 
 class GramCoordinates(Span):
-    """Coordinates in the span of sparse samples, by the pivoted Cholesky factor F of `X X'`.
+    """Coordinates in the span of samples, from the pivoted Cholesky factor F of the Gram matrix `X X'`.
 
     z are the coordinates of `X'c` with `F'c = z`.
 
@@ -110,17 +110,20 @@ class GramCoordinates(Span):
 
 
 def columns(form: MinNorm) -> int:
-    """Return the number of columns of all blocks."""
+    """Return the total number of columns of the maps of all blocks."""
     return sum(b.map.shape[1] for b in form.blocks)
 
 
 def factoring(form: MinNorm, rows: int, columns: int) -> float:
-    """Return the cost of a basis in passes: `rows columns^2` multiplications; a pass has two an entry."""
+    """Return the cost of a QR factorisation, `rows columns^2` multiplications, in passes over the data.
+
+    A pass is two multiplications for each stored entry.
+    """
     return rows * columns**2 / (2.0 * max(1, form.stored))
 
 
 def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matrix, Vec, list[Matrix]]:
-    """Return an orthonormal basis of the span of a point and the columns of maps, and their coordinates.
+    """Return an orthonormal basis of the span of a point and map columns, and the coordinates of both.
 
     The basis is in the columns of Q; one QR decomposition gives all.
     """
@@ -131,7 +134,10 @@ def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matr
 
 
 def range_space_shape(form: MinNorm) -> MinNorm | None:
-    """Return the form in the range space, its sizes only, where its QR factor pays; else None."""
+    """Return a placeholder form of the range-space sizes where the QR factor pays; else None.
+
+    The matrices of the form are not filled in.
+    """
     small = _shape(form)
     order, rows = small.n + small.coupled, form.n + form.coupled
     if form.norm != 2.0 or _FEWER * order > rows or rows * order > _ENTRIES:
@@ -143,7 +149,7 @@ def range_space_shape(form: MinNorm) -> MinNorm | None:
 
 @dataclass(frozen=True)
 class RangeSpace:
-    """A Euclidean form in coordinates of the span of its columns, and the way back.
+    """Euclidean form in coordinates of the span of its centre and columns, with the map back.
 
     Attributes
     ----------
@@ -157,7 +163,7 @@ class RangeSpace:
 
     @classmethod
     def of(cls, form: MinNorm, monitor: Monitor) -> RangeSpace:
-        """Factor the columns of a form."""
+        """Return the range-space form of a form, by QR factorisation of its centre and columns."""
         Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
         blocks = tuple(_with(b, M) for b, M in zip(form.blocks, parts, strict=True))
         couplings, bases = [], []
@@ -171,7 +177,7 @@ class RangeSpace:
         return cls(small, Q, tuple(bases))
 
     def back(self, answer: Answer) -> Answer:
-        """Return an answer to the smaller form as one to the form."""
+        """Convert an answer of the range-space form, in place, to an answer of the original form."""
         answer.w = None if answer.w is None else self.basis @ answer.w
         pairs = zip(self.bases, answer.multipliers, strict=False)
         answer.multipliers = [A @ mu for A, mu in pairs]
@@ -188,7 +194,7 @@ def _coupled(coupling: Coupling, offset: Vec, parts: Sequence[Matrix]) -> Coupli
 
 
 def _shape(form: MinNorm) -> MinNorm:
-    """Return the form in the span, its sizes only: the matrices hold nothing."""
+    """Return a placeholder form of the range-space sizes, with uninitialised matrices."""
     r = min(form.n, 1 + columns(form))
     blocks = tuple(_with(b, np.empty((r, b.map.shape[1]))) for b in form.blocks)
     couplings = []

@@ -1,4 +1,4 @@
-"""HiGHS: nearest points in the norms 1 and inf, and one piecewise linear loss with l1 and l infinity norms.
+"""Linear programs in HiGHS: nearest points in the norms 1 and inf; hinge or ramp loss, l1 and l inf norms.
 
 The programs of losses are solved by row and column generation.
 
@@ -54,20 +54,22 @@ from ucm.solvers.programs import LinearProgram, units
 
 Index = NDArray[np.intp]
 
-_SLACK = 1e-9  # relative, that a test outside of the program forgives
+_SLACK = 1e-9  # relative tolerance of the tests on features and samples outside
 _FIRST = 20  # features of the first program
-_MANY = 0.15  # fraction of the features from which on all are taken in
-_WHOLE = 2000  # at most
-_NEAR = 0.2  # fraction of the samples that are near their breakpoints
-_CLOSE = 0.03  # of the offset, the distance from a breakpoint there
-_TIMES = 3  # samples for each feature, at least
-_LARGEST = 1000  # most features with l infinity: its rows enter at once
+_MANY = 0.15  # fraction of the features inside, above which all others are added
+_WHOLE = 2000  # largest number of features for that
+_NEAR = 0.2  # largest fraction of the samples to add near their breakpoints
+_CLOSE = 0.03  # distance from a breakpoint that counts as near, relative to the offset
+_TIMES = 3  # fewest samples to add for each feature
+_LARGEST = 1000  # largest number of features with an l infinity norm
 _OF_THE_PRIMAL = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
 
 @dataclass(frozen=True)
 class HiGHS(Solver[MinNorm | Composite]):
-    """Linear programs by the dual simplex method, warm from problem to problem.
+    """Solve nearest points in the norms 1 and inf, or one piecewise linear loss, as linear programs.
+
+    The dual simplex method goes on from problem to problem in a session of losses.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ class HiGHS(Solver[MinNorm | Composite]):
 
 
 class _Generation(Session[Composite]):
-    """The samples and features inside of a program, and the sides of the samples outside.
+    """Session of row and column generation: a restricted linear program over some samples and features.
 
     Parameters
     ----------
@@ -139,13 +141,13 @@ class _Generation(Session[Composite]):
         self._take_losses(form)
 
     def _take_losses(self, form: Composite) -> None:
-        """Begin with the losses of a form."""
+        """Reset the session to the losses of a form, with an empty restricted program."""
         self.form, self.caps, self.program = form, form.caps, _DualProgram(form)
         self.alpha = np.zeros(form.m)
         self.inside = np.zeros(form.m, dtype=bool)
         self.chosen = np.zeros(form.n, dtype=bool)
         self.samples, self.features = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        self.away: Vec | None = None  # of a point to begin near, the margins from the breakpoints
+        self.away: Vec | None = None  # margins of the rough point minus the breakpoint
 
     def _take(self, samples: Index, features: Index) -> None:
         samples, features = samples[~self.inside[samples]], features[~self.chosen[features]]
@@ -172,7 +174,7 @@ class _Generation(Session[Composite]):
             if answer.status != "converged":
                 if self.samples.size == form.m or self.away is None:
                     break
-                # too few samples can leave it unbounded
+                # the program over too few samples can be unbounded
                 self._sides(self.away, 2 * self.samples.size)
                 continue
             wrong = self._wrong_sides(answer)
@@ -185,7 +187,10 @@ class _Generation(Session[Composite]):
         return answer
 
     def _begin(self, form: Composite) -> Answer | None:
-        """Return the first program, or the answer where the rough point proves to be one."""
+        """Fill the restricted program and return None; or return the answer of `rough` as final.
+
+        It is final if its status is "converged" or "interrupted".
+        """
         everything = np.arange(form.m)
         if self.rough is not None:
             sub_monitor = self.monitor.child(self.monitor.tol)
@@ -204,7 +209,7 @@ class _Generation(Session[Composite]):
         return None
 
     def _near(self, point: Answer) -> None:
-        """Take the features in use at a point, and the samples near their breakpoints."""
+        """Add the features in use at a point, and the samples with margins near the breakpoint."""
         w, b = point.plane
         used = w != 0.0 if not self.all_features else np.ones(w.size, dtype=bool)
         self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(used))
@@ -215,13 +220,13 @@ class _Generation(Session[Composite]):
         self._sides(self.away, min(count, int(_NEAR * self.form.m)))
 
     def _sides(self, away: Vec, count: int) -> None:
-        """Fix each sample at its side of the breakpoint, and take `count` samples nearest to it."""
+        """Fix alpha of each sample by the sign of `away`, and add the `count` samples of least `|away|`."""
         count = min(count, self.form.m)
         self.alpha = np.where(away < 0.0, self.caps, 0.0)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
     def _solve(self, form: Composite) -> Answer:
-        """Return the answer of the program over the samples inside and all features."""
+        """Solve over the samples inside, adding features until no feature violates its dual constraint."""
         a, s, tilt = form.norms[0], form.norms[2], form.linear
         outside = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.adjoint(outside) + tilt.normal if outside.any() else tilt.normal
@@ -249,7 +254,7 @@ class _Generation(Session[Composite]):
             self._take(short[:0], short[_largest(z[short], most)])
 
     def _plane(self, answer: Answer) -> tuple[Vec, float]:
-        """Return the normal and the bias over all features."""
+        """Return the normal padded to all features, and the bias."""
         w, b = np.zeros(self.form.n), answer.plane[1]
         w[self.features] = answer.w
         return w, b
@@ -264,7 +269,7 @@ class _Generation(Session[Composite]):
         return np.flatnonzero(far > _SLACK)
 
     def _balanced(self, form: Composite) -> Vec:
-        """Return the weights over the caps at which both classes have the total weight of the smaller one."""
+        """Return weights relative to the caps at which both class totals equal the smaller class total."""
         up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
         return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
 
@@ -275,15 +280,16 @@ class _Generation(Session[Composite]):
 
 
 def _largest(z: Vec, count: int) -> Index:
-    """Return the indices of the `count` largest absolute entries."""
+    """Return the indices of the `count` entries largest in absolute value."""
     if z.size <= count:
         return np.arange(z.size)
     return np.argpartition(-np.abs(z), count)[:count]
 
 
 class _DualProgram:
-    """The dual program in HiGHS over the samples and features inside: row 0 is `y'alpha`, with l infinity row
-    1 is `sum r`, then one row for every feature inside, or two.
+    """Dual linear program in HiGHS over the samples and features inside.
+
+    Row 0 is `y'alpha`, with l infinity row 1 is `sum r`, then one row for every feature inside, or two.
 
     at : the columns of the samples inside
     passes : over these samples and features, so far
@@ -301,10 +307,10 @@ class _DualProgram:
         self.program.rows([], 0.0, np.zeros(1 + self.largest))
 
     def take(self, samples: Index, features: Index) -> None:
-        """Add samples and features after those that are inside."""
+        """Add samples as columns and features as rows of the program."""
         twice = 1 + self.largest
         self.samples = np.concatenate([self.samples, samples])
-        if samples.size:  # in the rows that are there
+        if samples.size:  # entries in the existing rows
             rows = [self._signed(samples, batch) for batch in self.batches for _ in range(twice)]
             first = np.zeros((samples.size, twice))
             first[:, 0] = self.y[samples]
@@ -321,18 +327,18 @@ class _DualProgram:
             into = np.zeros((features.size, 2 + count))
             into[:, 1] = 1.0
             r = self.program.columns(features.size, 0.0, free, 0.0, into)
-            for sign in (-1.0, 1.0):  # beside Z'alpha
+            for sign in (-1.0, 1.0):  # Z'alpha - r <= a and Z'alpha + r >= -a
                 more = (r, sign * sparse.eye_array(features.size))
                 self.program.rows([*terms, more], -free, np.full(features.size, free))
 
     def _signed(self, samples: Index, features: Index) -> Any:
-        """Return the samples times their labels, (samples, features)."""
+        """Return the submatrix of samples and features, with rows multiplied by the labels."""
         if self.dense:
             return self.X[np.ix_(samples, features)] * self.y[samples, None]
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
     def _sides(self, a: float, s: float, linear: Vec, bias: float) -> tuple[Vec, Vec]:
-        """Return the sides of all rows."""
+        """Return the lower and the upper bounds of all rows."""
         least, most = -a - linear, a - linear
         if not self.largest:
             return np.append(-bias, least), np.append(-bias, most)
@@ -345,7 +351,7 @@ class _DualProgram:
         return np.concatenate(below), np.concatenate(above)
 
     def _plane(self, dual: Vec) -> tuple[Vec, float]:
-        """Return w for the features inside, and b."""
+        """Return w for the features inside and b, from the negated row duals."""
         if not self.largest:
             return dual[1:], float(dual[0])
         w, row = [np.zeros(0)], 2
@@ -355,8 +361,10 @@ class _DualProgram:
         return np.concatenate(w), float(dual[0])
 
     def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
-        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b` over the
-        samples and features inside: w of these features, b, the slopes of these samples."""
+        """Solve over the samples and features inside: return w, b and the slopes of the losses there.
+
+        The problem is `min sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b`.
+        """
         self.program.sides(*self._sides(a, s, linear, bias))
         vertex = self.program.solve()
         rows = 1 + self.largest + (1 + self.largest) * sum(b.size for b in self.batches)
@@ -373,7 +381,7 @@ class _DualProgram:
 
 
 def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
-    """Return the nearest point of a polyhedral set to 0 in the norm 1 or inf."""
+    """Return the point of a polyhedral set nearest to 0 in the norm 1 or inf, by a linear program."""
     if monitor.timed_out:
         return Answer(form.centers()).interrupted()
     program = LinearProgram(monitor)
@@ -415,8 +423,7 @@ def nearest_point(form: MinNorm, monitor: Monitor) -> Answer:
 
 
 def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: float) -> Index:
-    """Add the equations `u - v = x(q)`, in units of `scale`, and the norm of u - v as the cost; return
-    the indices of the equations."""
+    """Add `u - v = x(q)` in units of `scale`, with the norm of u - v as cost; return the equation indices."""
     n, eye = form.n, sparse.eye_array(form.n)
     cost = float(form.norm == 1.0)
     up = program.columns(n, 0.0, math.inf, cost)
@@ -431,7 +438,7 @@ def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: f
 
 
 def _columns(program: LinearProgram, block: Block) -> Index:
-    """Add variables in the domain of a block; return their indices."""
+    """Add the variables and constraints of the domain of a block; return the indices of its parameters."""
     domain = polyhedron(block)
     if domain is None:
         raise ParameterError(f"HiGHS: {block.domain!r} is no polyhedron")
@@ -442,5 +449,5 @@ def _columns(program: LinearProgram, block: Block) -> Index:
 
 
 def polyhedron(block: Block) -> Polyhedron | None:
-    """Return the domain of a block as a polyhedron; None where it is none."""
+    """Return the domain of a block as a polyhedron; None if the domain is not polyhedral."""
     return block.domain.polyhedron(block.map.shape[1])

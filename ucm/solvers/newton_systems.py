@@ -1,4 +1,4 @@
-"""Newton systems of proximal terms, `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`.
+"""Solvers of the Newton systems of proximal terms, `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`.
 
 J_k is the Jacobian of a projection, diagonal plus low rank. Where the matrix would be too large, conjugate
 gradients take its place, preconditioned by the eigenvalues that the systems before have shown: if
@@ -20,7 +20,7 @@ from ucm.language.contracts import Jacobian
 from ucm.solvers.augmented_lagrangian import ridge_solve
 
 Matrix = NDArray[np.float64]
-_KEPT = 60  # directions that make a preconditioner
+_KEPT = 60  # largest number of directions in the preconditioner
 
 
 def conjugate_gradients(
@@ -31,7 +31,7 @@ def conjugate_gradients(
     timed_out: Callable[[], bool],
     precondition: Callable[[Vec], Vec] = lambda v: v,
 ) -> tuple[Vec, int]:
-    """Return an approximate solution of `H d = g`, and the number of products with H.
+    """Solve `H d = g` approximately by conjugate gradients; return d and the number of products with H.
 
     Hestenes and Stiefel (1952), Methods of conjugate gradients for solving linear systems.
 
@@ -61,7 +61,7 @@ def conjugate_gradients(
 
 
 class NewtonDirection(NamedTuple):
-    """A direction and its cost in passes: by products with the data, and by forming the system."""
+    """Newton direction, with its cost in passes by products with the data and by forming the matrix."""
 
     d: Vec
     passes: float
@@ -69,15 +69,15 @@ class NewtonDirection(NamedTuple):
 
 
 class Systems(ABC):
-    """The solver of the Newton systems of one solve."""
+    """Interface of the solvers of Newton systems."""
 
     @abstractmethod
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> NewtonDirection:
-        """Return d for the Jacobians J_k, the factors s_k, the diagonal r > 0 and the gradient g."""
+        """Return the direction d for Jacobians J_k, factors s_k, diagonal r > 0 (`ridge`) and gradient g."""
 
 
 class Formed(Systems):
-    """Systems whose matrix is formed, solved by a Cholesky factor.
+    """Solver of Newton systems that forms the matrix and factors it by Cholesky.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Formed(Systems):
         self.stored = max(1, stored)
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> NewtonDirection:
-        """Return d by a Cholesky factorisation."""
+        """Return the direction d, by a Cholesky factorisation of the matrix."""
         H, work = np.diag(ridge), 0.0
         for (A, places), jacobian, factor in zip(self.terms, J, s, strict=True):
             work += A.squares * np.count_nonzero(jacobian.d) / max(1, jacobian.d.size)
@@ -106,7 +106,7 @@ class Formed(Systems):
 
 
 def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]:
-    """Return the one map that a stack repeats, with the rows and the factor of each repetition."""
+    """Return the map that a stack repeats, with rows and factor of each copy; else the map itself."""
     if isinstance(stacked, VStack) and len(stacked.parts) == 1:
         ((A, places),) = stacked.parts.values()
         return A, places
@@ -114,7 +114,9 @@ def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]
 
 
 class ConjugateGradients(Systems):
-    """Newton systems by conjugate gradients, without forming them: one pass for each iteration.
+    """Solver of Newton systems by preconditioned conjugate gradients, without forming the matrix.
+
+    An iteration costs one pass.
 
     Parameters
     ----------
@@ -135,13 +137,13 @@ class ConjugateGradients(Systems):
     ) -> None:
         self.maps, self.timed_out = maps, timed_out
         self.accuracy, self.most = accuracy, most
-        self.cost = sum(A.entries for A in maps) / max(1, stored)  # passes in one A and one A'
+        self.cost = sum(A.entries for A in maps) / max(1, stored)  # passes in products with all A_k and A_k'
         rows = maps[0].shape[0]
         self.kept = max(5, min(_KEPT, stored // rows))  # no more memory than the data take
         self.known: tuple[Matrix, Vec] | None = None
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> NewtonDirection:
-        """Return d with a relative residual of at most `accuracy`."""
+        """Return d with relative residual at most `accuracy`, unless iterations or time run out."""
         size = max(s)
         root = 1.0 / np.sqrt(ridge)  # unknowns in which the diagonal is 1
 
@@ -178,7 +180,10 @@ class ConjugateGradients(Systems):
         return v - Y @ ((size * t / (1.0 + size * t)) * (Y.T @ v))
 
     def _learn(self, tried: list[Vec], curves: list[Vec]) -> None:
-        """Compute Ritz vectors and values of the curvature in the span of the tried directions."""
+        """Update the preconditioner by Ritz pairs of the curvature on the search directions.
+
+        The old pairs take part where there are few search directions.
+        """
         if not tried:
             return
         P, B = np.column_stack(tried), np.column_stack(curves)

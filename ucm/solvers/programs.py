@@ -1,4 +1,4 @@
-"""Linear programs through HiGHS, conic ones through CVXPY: how they are written, solved and read back.
+"""Linear programs in HiGHS with warm starts, and conic programs in CVXPY.
 
 `scipy.optimize.linprog` takes the same linear programs to the same HiGHS, but every call begins anew; here
 a program grows, its bounds and entries move, and the simplex method goes on from the last basis. CVXPY
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 Index = NDArray[np.intp]
 
-_SHORT = 200_000  # entries of a linear program, up to which it takes some tenths of a second
-_POLL = 0.1  # seconds
-_LEAST = 1e-9  # of the scale of the features: the smallest scale of one feature
+_SHORT = 200_000  # entries up to which HiGHS runs in the main thread, for some 0.1 s
+_POLL = 0.1  # seconds between checks for Ctrl-C
+_LEAST = 1e-9  # least scale of a feature, relative to the scale of all features
 
 
 # --- linear programs, HiGHS ---------------------------------------------------------------------
 class Vertex(NamedTuple):
-    """The vertex at which the simplex method ended.
+    """Result of the simplex method: status, primal and dual solution, pivots.
 
     Attributes
     ----------
@@ -53,7 +53,9 @@ class Vertex(NamedTuple):
 
 
 class LinearProgram:
-    """The problem `min <cost, v>` over `lower <= v <= upper` and `least <= A v <= most`.
+    """Linear program in HiGHS, `min <cost, v>` over `lower <= v <= upper`, `least <= A v <= most`.
+
+    It can grow and change between solves.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ class LinearProgram:
         self.has_basis = False
 
     def columns(self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None) -> Index:
-        """Add variables with `entries` (count, rows) in the present rows; return their indices."""
+        """Add `count` variables with `entries` (count, rows) in the existing rows; return their indices."""
         before, rows = self.highs.getNumCol(), self.highs.getNumRow()
         terms = [] if entries is None else [(np.arange(rows), entries)]
         self.highs.addCols(
@@ -101,22 +103,22 @@ class LinearProgram:
         return np.arange(before, before + count)
 
     def sides(self, least: Vec, most: Vec) -> None:
-        """Change the sides of all rows."""
+        """Set the lower and upper bounds of all rows."""
         self.highs.changeRowsBounds(least.size, np.arange(least.size, dtype=np.int32), least, most)
 
     def column(self, at: int, entries: Vec) -> None:
-        """Change the first entries of a column."""
+        """Set the leading coefficients of a column, as many as `entries` has."""
         for row, entry in enumerate(entries.tolist()):
             self.highs.changeCoeff(row, at, entry)
 
     def row(self, at: int, entries: Vec, side: float) -> None:
-        """Change the first entries and the side of an equation."""
+        """Set the leading coefficients of a row, and both of its bounds to `side`."""
         for column, entry in enumerate(entries.tolist()):
             self.highs.changeCoeff(at, column, entry)
         self.highs.changeRowBounds(at, side, side)
 
     def solve(self) -> Vertex:
-        """Solve from the last basis, and again without it if that fails."""
+        """Solve from the last basis; if that fails, solve again from scratch."""
         verdict = self._run()
         ended = self.words.get(verdict) in ("optimal", "time_limit") or verdict == self.at_limit
         if self.has_basis and not ended:
@@ -142,7 +144,10 @@ class LinearProgram:
         return self.highs.getModelStatus()
 
     def _run_interruptibly(self) -> None:
-        """Run HiGHS in a thread: Python handles Ctrl-C in the main thread, which a call of HiGHS blocks."""
+        """Run HiGHS in a thread, so that Ctrl-C can stop it.
+
+        Python handles Ctrl-C in the main thread, which a call of HiGHS blocks.
+        """
         # an event, since before Python 3.13 a thread whose `join` is interrupted counts as ended
         ended = threading.Event()
 
@@ -165,20 +170,22 @@ class LinearProgram:
 
 @functools.cache
 def _without_callbacks() -> Any:
-    """Return HiGHS without callbacks: version 1.16 prints its banner when it enables them."""
+    """Return the class `Highs` with callbacks disabled, as version 1.16 prints its banner for them."""
     import highspy
 
     return type("Highs", (highspy.Highs,), {"enableCallbacks": lambda self: None})
 
 
 def _each(side: Any, count: int) -> Vec:
-    """Return a number, or one for each, as an array of its own."""
+    """Return a scalar or a vector as a new float64 vector of length `count`."""
     return np.array(np.broadcast_to(side, count), dtype=np.float64)
 
 
 def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple:
-    """Return the number of entries, row starts, indices and entries of the sum of matrices A_k put into
-    the columns at_k."""
+    """Return the sum of matrices A_k, placed in the columns at_k, as CSR.
+
+    In the order of HiGHS: number of entries, row starts, column indices, entries.
+    """
     if len(terms) == 1 and isinstance(terms[0][1], np.ndarray):
         at, dense = terms[0]
         start = at.size * np.arange(shape[0], dtype=np.int32)
@@ -195,7 +202,7 @@ def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> t
 
 # --- conic programs, CVXPY ----------------------------------------------------------------------
 def attempt(problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any) -> str:
-    """Solve a problem within the time of the monitor; return a line with the error of the solver, or "".
+    """Solve a CVXPY problem within the monitor's time limit; return the first line of the error, or "".
 
     CVXPY's warning of an inaccurate answer is hidden: the status and the certificate have this information.
     """
@@ -219,8 +226,8 @@ _CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
 
 
 def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: dict) -> None:
-    """Solve within the time limit, which includes the seconds that CVXPY takes to write the program."""
-    for variable in problem.variables():  # of the problem before
+    """Solve within the time left on the monitor, less the time in which CVXPY compiles the problem."""
+    for variable in problem.variables():  # values of the previous solve
         variable.value = None
     data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
     if monitor.timed_out:
@@ -232,12 +239,12 @@ def _solve_in_time(problem: cp.Problem, solver: str, monitor: Monitor, options: 
 
 
 def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:
-    """Return True if the time was over before a problem was solved."""
+    """Return True if the time limit has passed and the problem has no final status."""
     return monitor.timed_out and problem.status not in ("optimal", "infeasible", "unbounded")
 
 
 def accuracy(solver: str, tol: float) -> dict:
-    """Return the options of a solver that set its accuracy; none for an unknown solver."""
+    """Return the solver options for an accuracy `tol`; {} for an unknown solver."""
     names = {
         "CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
         "ECOS": ("abstol", "reltol", "feastol"),
@@ -248,12 +255,12 @@ def accuracy(solver: str, tol: float) -> dict:
 
 
 def numbers(value: Any) -> Vec:
-    """Return a value or a dual value of CVXPY as a vector."""
+    """Return a primal or dual value of CVXPY as a float64 vector."""
     return np.asarray(value, dtype=np.float64).ravel()
 
 
 def units(form: MinNorm) -> tuple[float, list[float]]:
-    """Return the scale of the features, and that of every coupling: programs are written in them."""
+    """Return the scale of the features and the scale of every coupling, the units of the programs."""
     columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
     scale = max([form.space.norm(form.center), *columns]) or 1.0
     meets = [max(float(np.linalg.norm(c.offset)), scale if c.offset.any() else 1.0)
@@ -262,7 +269,7 @@ def units(form: MinNorm) -> tuple[float, list[float]]:
 
 
 class Blocks:
-    """A lowered set `{c + sum_k A_k q_k}` in CVXPY.
+    """Set `{c + sum_k A_k q_k}` of a form as CVXPY expressions and constraints.
 
     Parameters
     ----------
@@ -306,11 +313,11 @@ class Blocks:
         self.constraints += self.meets
 
     def point(self) -> list[Vec]:
-        """Return the parameters found."""
+        """Return the values of the parameters q_k after a solve."""
         return [numbers(v.value) for v in self.q]
 
     def multipliers(self, factor: float) -> list[Vec]:
-        """Return the multipliers of the couplings in the units of the form, times a factor."""
+        """Return the multipliers of the couplings in the units of the form, multiplied by `factor`."""
         return [
             numbers(m.dual_value) * (self.scale / unit * factor)
             for m, unit in zip(self.meets, self.units, strict=True)

@@ -1,4 +1,4 @@
-"""Samples of two classes for the compiled Newton method `solve_hulls`, on a few of them first, then on all.
+"""Multilevel driver of the compiled Newton method `solve_hulls` for samples of two classes.
 
 The last level has all samples of each class, the one before every 8th, the one before that every 64th, and
 so on while enough are left. The weights q of a level say little about those of the next, but the dual vector
@@ -17,20 +17,20 @@ from ucm.data.linear_map import Vec
 from ucm.forms.monitor import Monitor
 from ucm.native.binding import library, point, structure
 
-_STRIDE = 8  # from one level to the next
+_STRIDE = 8  # ratio of the strides of successive levels
 _LIMIT = 150  # outer steps
-_SHARP = 30.0  # of the first sigma: a cap over the spread of the scores
-_COARSE_GAP = 0.1  # of a coarse level
+_SHARP = 30.0  # factor of the first sigma, relative to cap / spread of the scores
+_COARSE_GAP = 0.1  # relative gap at which a coarse level ends
 _BUDGET = 2e7  # multiplications of one compiled call, some 20 ms
-_WIDER = 2.0  # the kinks of a level against those of the coarser one
-_ROOM = 1.0 + 1e-12  # of a cap, over that of a point
+_WIDER = 2.0  # ratio of the kink widths of a level and the coarser level
+_ROOM = 1.0 + 1e-12  # least ratio of the sum of the caps to the mass
 _DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
 _CHUNK = 64  # rows, see native.h
 _STATUS = {1: "converged", 2: "converged", 3: "stalled"}
 
 
 class SampleTables(ABC):
-    """The samples of two classes, as compiled code takes them.
+    """Base class of two-class problems for the compiled `solve_hulls`: samples, caps and masses by class.
 
     Attributes
     ----------
@@ -68,11 +68,11 @@ class SampleTables(ABC):
 
     @abstractmethod
     def begin(self, level: FeatureLevel) -> None:
-        """Start a level from nothing."""
+        """Set the starting point of a level without a warm start."""
 
     @abstractmethod
     def objective(self, found: float) -> float:
-        """Return the objective of the problem from the `value` of compiled code."""
+        """Convert the `value` of the compiled code to the objective of the problem."""
 
     def descend(
         self,
@@ -82,7 +82,7 @@ class SampleTables(ABC):
         tol: float | None = None,
         most: int = _LIMIT,
     ) -> tuple[FeatureLevel, str]:
-        """Solve a level and the finer levels after it; return the last level and the status.
+        """Solve a level and then the finer levels in turn; return the last level and its status.
 
         All levels but the last are solved to a coarse gap. A coarse level may stall.
 
@@ -100,33 +100,33 @@ class SampleTables(ABC):
             level = level.refined(rest.pop())
 
     def levels(self, least: int) -> list[int]:
-        """Return the strides of the levels, from all samples to the coarsest, of at least `least` samples."""
+        """Return the strides of the levels, finest first, the coarsest with at least `least` samples."""
         strides = [1]
         while self._can_skip(_STRIDE * strides[-1], least):
             strides.append(_STRIDE * strides[-1])
         return strides
 
     def _can_skip(self, stride: int, least: int) -> bool:
-        """Return True if every `stride`-th sample is enough for a level."""
+        """Return True if every `stride`-th sample of each class is enough for a level."""
         sizes = -(-self.sizes // stride)
         return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
 
 
 def largest(X: Any) -> float:
-    """Return the largest absolute entry."""
+    """Return the largest absolute entry of a dense or sparse matrix."""
     entries = X if isinstance(X, np.ndarray) else X.data
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
 def _table(X: Any) -> Any:
-    """Return the samples in the faster format: CSR if few entries are stored."""
+    """Return the matrix, converted to dense if CSR with density above 0.3."""
     if isinstance(X, np.ndarray) or X.nnz <= _DENSE * X.shape[0] * X.shape[1]:
         return X
     return X.toarray()
 
 
 def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
-    """Return the values, and the columns and starts of CSR."""
+    """Return (values, columns, starts) of a CSR matrix, or (array, None, None) of a dense one."""
     if isinstance(X, np.ndarray):
         return X, None, None
     columns, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
@@ -134,7 +134,7 @@ def _part(X: Any) -> tuple[NDArray[np.float64], Any, Any]:
 
 
 class FeatureLevel:
-    """The state of the compiled `solve_hulls` over every `stride`-th sample of each class.
+    """State of the compiled `solve_hulls` over every `stride`-th sample of each class.
 
     Its fields are read and set by name.
 
@@ -157,8 +157,8 @@ class FeatureLevel:
         self.sizes = -(-hulls.sizes // stride)
         M, n, a = int(self.sizes.sum()), hulls.n, int(self.sizes[0])
         self.starts = np.array([0, a])
-        self.share = hulls.share * M / hulls.sizes.sum()  # passes over the bound data in one here
-        self.spent = 0.0  # passes here, as far as they are counted
+        self.share = hulls.share * M / hulls.sizes.sum()  # passes over the data in a pass over this level
+        self.spent = 0.0  # passes over this level that the monitor has counted
         self.V = np.zeros((4 if hulls.row_caps is None else 5, M))
         self.tags = np.empty(M, dtype=np.uint32)
         self.w, self.x, self.H, self.S = (
@@ -174,7 +174,7 @@ class FeatureLevel:
         self.cap_at(hulls.caps * hulls.sizes / self.sizes)
 
     def _state(self) -> None:
-        """Fill the structure of the compiled code."""
+        """Fill the C structure `hulls_t` with pointers to the arrays of this level."""
         hulls, V = self.hulls, self.V
         self.state = state = np.zeros((), structure("hulls_t"))
         state["n"], state["boxes"] = hulls.n, hulls.boxes
@@ -202,7 +202,7 @@ class FeatureLevel:
         self.state[name] = value
 
     def cap_at(self, caps: Vec) -> None:
-        """Set the caps, each at least so large that the weights of its class have a point beyond rounding."""
+        """Set the caps, raised where needed so that the weights of each class can sum to its mass."""
         mass = self.masses
         limited = np.isfinite(mass)
         least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=limited)
@@ -214,21 +214,24 @@ class FeatureLevel:
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
-        """The half-open range of columns of each class in V."""
+        """The half-open column ranges of V, one for each class."""
         a = int(self.sizes[0])
         return [(0, a), (a, self.V.shape[1])]
 
     def begin(self, q: Vec) -> None:
-        """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
+        """Start at the weights q with `w = x`, x the point at q, and sigma from the spread of the scores."""
         self._place(q)
         self.w[:] = self.x
         self.begin_at(self._score())
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
-        """Start at the weights q and the dual vector w, if known, of a near problem; sigma by their gap."""
+        """Start at the weights q and, if given, the dual vector w of a similar problem.
+
+        The compiled code takes sigma from their gap. If x or w is 0, the start is that of `hulls.begin`.
+        """
         for part, cap in zip(self._split(q), self.caps):
             if self.hulls.row_caps is None and part.max() < cap < 1.25 * part.max():
-                part *= cap / part.max()  # these were at a cap: so they stay
+                part *= cap / part.max()  # weights at their cap stay at their cap
         self._place(q)
         self.w[:] = self.x if w is None else w
         if self.x.any() and self.w.any():
@@ -237,7 +240,7 @@ class FeatureLevel:
             self.hulls.begin(self)
 
     def _place(self, q: Vec) -> None:
-        """Store q in V, and set `x = center + Z'q`."""
+        """Store the weights q in V, and set x to the point `center + Z'q`."""
         points = [
             factor * (self.rows(X).T @ part)
             for X, factor, part in zip(self.hulls.tables, self.hulls.factors, self._split(q))
@@ -253,11 +256,11 @@ class FeatureLevel:
             self["largest"] += float(np.linalg.norm(self.hulls.center))
 
     def refined(self, stride: int) -> FeatureLevel:
-        """Return a level of more samples that starts at the w and theta of this level.
+        """Return a finer level that starts at the w and theta of this level, and free the arrays of this one.
 
         Its kinks are twice as wide. If x is 0, w is not used.
         """
-        self.V = self.scratch = np.empty((4, 0))  # to be replaced by larger ones
+        self.V = self.scratch = np.empty((4, 0))  # free memory before the finer level allocates
         level = FeatureLevel(self.hulls, stride)
         if self["status"] == 2.0:
             self.hulls.begin(level)
@@ -268,15 +271,15 @@ class FeatureLevel:
         return level
 
     def _split(self, v: Vec) -> list[Vec]:
-        """Return the parts of both classes."""
+        """Split a vector over the samples of this level by class."""
         return [v[lo:hi] for lo, hi in self.bounds]
 
     def rows(self, X: Any) -> Any:
-        """Return the samples of this level; all of them without a copy."""
+        """Return every `stride`-th row of X; X itself, not a copy, at stride 1."""
         return X if self.stride == 1 else X[:: self.stride]
 
     def _score(self) -> Vec:
-        """Return the scores Z w, also in V."""
+        """Compute the scores Z w into row 2 of V, and return that row."""
         for X, factor, a in zip(self.hulls.tables, self.hulls.factors, self._split(self.V[2])):
             if isinstance(X, np.ndarray):
                 np.matmul(self.rows(X), factor * self.w, out=a)
@@ -286,14 +289,14 @@ class FeatureLevel:
         return self.V[2]
 
     def look_at_all(self) -> None:
-        """Make all samples active; the next step is an outer one."""
+        """Make all samples active and reset the loop, so that an outer step comes next."""
         self.state["active"] = self.state["end"]
         for name in ("held_mass", "held_step", "status", "phase", "idle"):
             self.state[name] = 0
         self["slack"] = self["best"] = self["nearest"] = np.inf
 
     def run(self, monitor: Monitor, tol: float, most: int = _LIMIT) -> str:
-        """Run outer steps to a relative gap of `tol`; return the status.
+        """Run at most `most` outer steps, to a relative gap of `tol`; return the status.
 
         A compiled call does several steps at a time if no callback watches.
         """
@@ -319,7 +322,7 @@ class FeatureLevel:
         return "max_iter"
 
     def _steps(self, most: int, monitor: Monitor) -> list[list[float]]:
-        """Run outer steps in compiled code; return the passes, the gap and the value of each.
+        """Run up to `most` compiled outer steps; return (passes, gap, value) of each.
 
         They are fewer than `most` at the end of the solve, or after the time of one call.
         """
@@ -331,7 +334,7 @@ class FeatureLevel:
         return log[:count].tolist()
 
     def begin_at(self, scores: Vec) -> None:
-        """Set theta and sigma of a first level, by the mean and the spread of its scores."""
+        """Set theta to the mean score of each class, and sigma from the spread of the scores."""
         caps, totals = self.caps, self.masses
         self.thetas[:] = np.add.reduceat(scores, self.starts) / self.sizes
         cap = min(caps.max(), 2.0 * (totals / self.sizes).max())
@@ -340,7 +343,10 @@ class FeatureLevel:
         self["sigma"] = _SHARP * cap / max(spread, 1e-280)
 
     def begin_after(self, coarse: FeatureLevel, wider: float, scores: Vec) -> None:
-        """Set theta, sigma and the weights from a coarser level; the kinks are `wider` times as wide."""
+        """Set theta and sigma from a coarser level, and the weights from these and the scores.
+
+        The kinks are `wider` times as wide.
+        """
         self.thetas[:] = coarse.thetas
         width = wider * float(coarse.caps.max()) / coarse["sigma"]
         self["sigma"] = float(self.caps.max()) / width
@@ -351,7 +357,7 @@ class FeatureLevel:
             np.clip(p, 0.0, cap, out=p)
 
     def weights(self) -> list[Vec]:
-        """Return the weights p of both classes, in the order of the samples."""
+        """Return the weights p by class, in the order of the samples."""
         blocks = []
         for lo, hi in self.bounds:
             q = np.empty(hi - lo)

@@ -1,4 +1,4 @@
-"""Ellipsoids by scalar roots: the minimum norm over Euclidean balls of parameters.
+"""Secular equations for minimum-norm points over Euclidean balls of parameters (ellipsoids).
 
 For `x = c + sum_k A_k q_k`, `||q_k|| <= r_k`, the point nearest to 0 is
 
@@ -47,13 +47,13 @@ _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 _POTRF: Any
 _POTRS: Any
 _POTRF, _POTRS = linalg.get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # SciPy's checks take longer
-_SUBSPACE = 400  # its largest dimension
-_FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
+_SUBSPACE = 400  # largest dimension of the subspace
+_FASTER = 3.0  # speed of a multiplication in forming S_k, relative to products with the maps
 
 
 @dataclass(frozen=True)
 class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
-    """Secular equations of Euclidean balls and ellipsoids: of any number, and of one where 0 lies in U.
+    """Solve by secular equations: nearest points of sums of ellipsoids; on the sphere, a single ellipsoid.
 
     Parameters
     ----------
@@ -109,37 +109,37 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
             return run.formed()
         if self._spans(form):
             return run.spanned()
-        # a subspace that has taken as long as forming the S_k would should have been that
+        # stop the subspace once it has cost as much as forming the S_k
         budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
         return run.subspace(_SUBSPACE, budget)
 
 
 def _radius(block: Block) -> float:
-    """Return the radius of a ball of parameters."""
+    """Return the radius of the ball that is the domain of a block; 0 without a size."""
     size = block.domain.size()
     return 0.0 if size is None else size.number
 
 
 def _unit(form: MinNorm) -> float:
-    """Return the unit of length: 1, or the size of the centre if its fourth power is no normal number."""
+    """Return the unit of length: max `|c_i|` of the centre if extreme (outside 1e-70 to 1e70), else 1."""
     size = float(np.abs(form.center).max(initial=0.0))
     return 1.0 if size == 0.0 or 1e-70 < size < 1e70 else size
 
 
 def _measured(form: MinNorm, unit: float) -> MinNorm:
-    """Return the form in another unit of length."""
+    """Return the form with centre and maps divided by `unit`."""
     blocks = tuple(replace(b, map=scaled(b.map, 1.0 / unit)) for b in form.blocks)
     return replace(form, center=form.center / unit, blocks=blocks)
 
 
 def _forming(form: MinNorm) -> float:
-    """Return the passes that it costs to form the S_k that are not known."""
+    """Return the cost in passes of forming the matrices S_k that are not cached."""
     maps = [b.map for b in form.blocks if not has_spectrum(b.map)]
     return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
 
 
 class _Run:
-    """The state of one solve.
+    """State of one solve of a `MinNorm` form.
 
     unit : of the form
     radii : (K,) of the balls
@@ -163,7 +163,7 @@ class _Run:
         return self.finish(x, s)
 
     def spanned(self) -> Answer:
-        """Solve with the S_k in coordinates of the span of all columns."""
+        """Solve in coordinates of the span of the centre and all columns, with the S_k formed there."""
         form = self.form
         Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
         self.monitor.hessian_passes += factoring(form, *Q.shape)
@@ -173,7 +173,7 @@ class _Run:
         return self.finish(Q @ x, s)
 
     def finish(self, x: Vec, s: Vec) -> Answer:
-        """Return the answer at x and s."""
+        """Assess x and s, report the result, and return the answer."""
         products = self.form.rmatvec(x)
         self.monitor.passes += self.form.pass_cost() / 2
         point, gap, proven = self.assess(x, s, products)
@@ -182,7 +182,7 @@ class _Run:
         return self.answer if proven or not self.monitor.timed_out else self.answer.interrupted()
 
     def assess(self, x: Vec, s: Vec, products: Sequence[Vec]) -> tuple[Vec, float, bool]:
-        """Return the point of the blocks `q_k = -s_k A_k'x`, its relative gap, and True if this is reached.
+        """Return the point at `q_k = -s_k A_k'x`, its relative gap, and True if the gap meets the tolerance.
 
         The gap is between the norm of the point and the lower bound for the direction x.
         """
@@ -206,7 +206,7 @@ class _Run:
         return point, gap, self.monitor.reached(gap)
 
     def subspace(self, most: int, budget: float) -> Answer:
-        """Solve over a growing subspace until the gap is proven; form the S_k after `budget` passes.
+        """Solve over a growing subspace until the gap is proven; after `budget` passes form the S_k instead.
 
         V : (most, n) orthonormal rows, of which j are in use
         W : for every ball the rows A_k'v
@@ -219,7 +219,7 @@ class _Run:
         S = [np.empty((most, most)) for _ in form.blocks]
         v, s, j = form.center, None, 0
         for j in range(1, most + 1):
-            for _ in range(2):  # twice is enough
+            for _ in range(2):  # Gram-Schmidt with one reorthogonalisation
                 v = v - V[: j - 1].T @ (V[: j - 1] @ v)
                 v = v / max(float(np.linalg.norm(v)), _TINY)
             V[j - 1] = v
@@ -248,8 +248,8 @@ class _Run:
 
 
 def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor) -> tuple[Vec, Vec]:
-    """Return x and s for formed S_k; `s` is the start."""
-    least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
+    """Solve for x and s with formed S_k, from the start `s` if given."""
+    least = 1e-15 * float(np.linalg.norm(c))  # smaller moves of x are rounding
     reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
     used = [k for k, size in enumerate(reach) if size > least]
     all_s = np.zeros(radii.size)
@@ -267,8 +267,10 @@ def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: 
 
 
 def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
-    """Return for every radius r the points x in columns and s = 1/u, u the root of `||q(u)|| = r` with
-    `q(u) = -(u I + A'A)^-1 A'c`."""
+    """Solve the secular equation of one ball for every radius; return the points x in columns, and s.
+
+    s is 1/u, u the root of `||q(u)|| = r` with `q(u) = -(u I + A'A)^-1 A'c`.
+    """
     values, vectors = S.values, S.vectors
     b = vectors.T @ c
     u = secular_root(values, values * b * b, radii, float(values[-1]) / _HUGE)
@@ -278,7 +280,7 @@ def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
 def several(
     spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
 ) -> tuple[Vec, Vec]:
-    """Return x and s for several balls, by Newton's method on g(u) over u_k >= 0.
+    """Solve for x and s with several balls, by Newton's method on the dual g(u) over u_k >= 0.
 
     A step leaves at least 1/20 of each u_k. If a step fails, the fixed-point step `s_k <- r_k / ||A_k'x||`,
     which never raises g, replaces it. If s_k is at its upper limit, q_k lies inside its ball, and x is
@@ -313,7 +315,7 @@ def _newton(
     most: Vec,
     monitor: Monitor,
 ) -> tuple[Vec, Vec]:
-    """Return x and s by Newton's method, for s_k <= most_k."""
+    """Run Newton's method in s with upper limits `s_k <= most_k`; return x and s."""
 
     identity = np.eye(c.size, order="F")
 
@@ -359,7 +361,7 @@ def _newton(
 
 
 def _least_on_surface(form: UnitNorm, monitor: Monitor) -> Answer:
-    """Return the global minimum over the unit sphere for one ellipsoid around 0, and its proof.
+    """Return the global minimum over the unit sphere for one ellipsoid, with its proof.
 
     The proof is the ellipsoid itself, as an affine rule.
     """

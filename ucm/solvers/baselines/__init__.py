@@ -1,2 +1,4 @@
-"""The papers' own algorithms, by name only: short, in NumPy, as printed. `solver="auto"` never takes
-them."""
+"""Short NumPy versions of the algorithms of the cited papers, as printed, for comparison.
+
+`solver="auto"` never takes one of these solvers.
+"""

@@ -1,4 +1,4 @@
-"""The projections of Ito, Takeda and Toh (2015), sections 4.2 and 4.3, to choose from."""
+"""Projections by bisection or breakpoint search: Ito, Takeda and Toh (2015), sections 4.2 and 4.3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
 
 def refuse(how: str, b: Block) -> str | None:
-    """Return the reason why a block has no projection by a method; None if it has one.
+    """Return the reason why projection method `how` does not apply to a block; None if it applies.
 
     "bisection" (Algorithms 2 and 3) is for a capped simplex of each class or a simplex of one class in a
     Euclidean ball, "breakpoints" (Kiwiel 2008) for the former. Balls have their closed form.
@@ -29,7 +29,7 @@ def refuse(how: str, b: Block) -> str | None:
 
 
 def project(how: str, b: Block, v: Vec) -> Vec:
-    """Return the projection of v on the domain of a block."""
+    """Return the projection of v on the domain of block b, by method `how` ("bisection" or "breakpoints")."""
     D = b.domain
     if isinstance(D, NormBall):
         return D.project(v)
@@ -48,7 +48,9 @@ def project(how: str, b: Block, v: Vec) -> Vec:
 
 
 def bisected(v: Vec, cap: float, mass: float) -> float:
-    """Return the theta with `sum clip(v - theta, 0, cap) = mass`: Algorithm 2, to the last bit.
+    """Return the root theta of `sum clip(v - theta, 0, cap) = mass`, by bisection to the last bit.
+
+    Algorithm 2 of Ito, Takeda and Toh (2015).
 
     The updates of the open set U are exchanged in print: where the sum is too small theta falls, and
     entries at their cap stay there; where it is too large theta grows, and entries at 0 stay 0. The bracket
@@ -71,7 +73,9 @@ def bisected(v: Vec, cap: float, mass: float) -> float:
 
 
 def by_breakpoints(v: Vec, cap: float, mass: float, seed: int) -> float:
-    """Find the root by breakpoint search with random pivots: Kiwiel (2008), Algorithm 3.1.
+    """Return the theta with `sum clip(v - theta, 0, cap) = mass` by breakpoint search with random pivots.
+
+    Kiwiel (2008), Algorithm 3.1.
 
     The sum is linear between the breakpoints `v_i` and `v_i - cap`. A pivot is drawn from those inside of
     the bracket, which ends or begins there; entries without a breakpoint inside are settled.
@@ -96,8 +100,9 @@ def by_breakpoints(v: Vec, cap: float, mass: float, seed: int) -> float:
 
 
 def bisected_ball(v: Vec, radius: float, mass: float) -> float:
-    """Return the theta with `s sum max(v - theta, 0) = mass`, `s = min(1, radius / ||max(v - theta, 0)||_2)`:
-    Algorithm 3, to the last bit.
+    """Return the threshold theta of the projection on a simplex cut by a ball, by bisection: Algorithm 3.
+
+    It has `s sum max(v - theta, 0) = mass`, `s = min(1, radius / ||max(v - theta, 0)||_2)`, to the last bit.
 
     Its bracket misses the root near the least radius: here the lower end goes down until the sum is large
     enough.
@@ -116,7 +121,7 @@ def bisected_ball(v: Vec, radius: float, mass: float) -> float:
 
 
 def _root(f: Callable[[float], float], low: float, high: float, target: float) -> float:
-    """Find the root of `f - target` for a decreasing f, to the last bit."""
+    """Return the root of `f - target` for a decreasing f by bisection, to the last bit."""
     theta = 0.5 * (low + high)
     while low < theta < high:
         value = f(theta)

@@ -22,13 +22,13 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 
 _STEPS = 1_000_000
-_CHECK = 100  # steps from one look at the gap to the next
+_CHECK = 100  # steps between two computations of the gap
 
 
 def step(
     d: float, eta: float, i: tuple[float, float, float], j: tuple[float, float, float], p: float, top: float
 ) -> float:  # fmt: skip
-    """Return the step t in [0, top] of a pair, by equation (22) with its signs corrected.
+    """Return the step t in [0, top] of a pair, by equation (22) of Sun (2024) with its signs corrected.
 
     `eta t + y_i [xi_i(a_i + y_i t) - xi_i] - y_j [xi_j(a_j - y_j t) - xi_j]` is d; i and j are (a, y, C).
     The equation is linear for p = 1 and 2.
@@ -55,7 +55,7 @@ def step(
 
 @dataclass(frozen=True)
 class PSMO(Solver[HingeDual]):
-    """The pSMO algorithm of Sun (2024), with pairs as in the paper's experiments.
+    """Solve the dual of a p-hinge loss by the pSMO algorithm of Sun (2024), the second index at random.
 
     i has the largest F among the variables that can grow; j is a random violator.
 
@@ -111,7 +111,7 @@ class PSMO(Solver[HingeDual]):
 
 
 def _gap(form: HingeDual, a: Vec, F: Vec, b: float) -> tuple[float, float]:
-    """Return the primal objective with the bias b, and the relative duality gap."""
+    """Return the primal objective at the bias b, and the relative duality gap."""
     xi = slacks(a, form.C, form.p)
     scores = form.y * (1.0 - xi) - F
     square = float((form.y * a) @ scores)

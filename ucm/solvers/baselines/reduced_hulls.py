@@ -1,4 +1,4 @@
-"""The algorithms of Lopez, Barbero and Dorronsoro (2011) for reduced convex hulls.
+"""GSK and MDM algorithms of Lopez, Barbero and Dorronsoro (2011) for reduced convex hulls.
 
 They solve `min ||W||^2 / 2` with `W = c + sum_i a_i z_i`, `0 <= a_i <= cap_g` and `sum a_i = mass_g` in
 every group g (a class). `F_i = <W, z_i>` is the derivative for a_i, and `Z_g = sum a_i z_i` the point of a
@@ -28,7 +28,7 @@ _REPORTS = 100  # a report after each hundredth part of the steps made
 
 
 class _State:
-    """The state of an algorithm.
+    """State of an algorithm for reduced hulls: weights, derivatives and cached products.
 
     Attributes
     ----------
@@ -49,14 +49,16 @@ class _State:
         self.F = hulls.center_products + self.H.sum(axis=0)
 
     def products(self, d: Vec) -> Vec:
-        """Return `<sum_i d_i z_i, z_k>` for every k."""
+        """Return `<sum_i d_i z_i, z_k>` for every k, from cached or computed Gram rows."""
         rows, hulls = np.flatnonzero(d), self.hulls
         if self._K is not None:
             return d[rows] @ self._K[rows]
         return hulls.s * hulls.gram.sums(hulls.index[rows], (hulls.s * d)[rows])[hulls.index]
 
     def extreme(self, members: NDArray[np.bool_], cap: float, mass: float) -> Vec | None:
-        """Return the weights of the extreme point Z with the least `<W, Z>`; None for too few members.
+        """Return the weights of the extreme point Z of least `<W, Z>`; None if `members` are too few.
+
+        Too few members have caps of a sum less than the mass.
 
         The members with the least F have the cap as weight, until the mass is used up.
         """
@@ -72,7 +74,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _ReducedHullBaseline(NearestPoint):
-    """The base class of the four algorithms.
+    """Base class of GSK, MDM, ClipGSK and ClipMDM.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class _ReducedHullBaseline(NearestPoint):
         check_fields(self, stop=STOP, eps=POSITIVE)
 
     def _ends(self, at: _State, k: int) -> tuple[Vec, Vec] | None:
-        """Return the weights of group k that a step moves from and to; None if there are none."""
+        """Return the weights from which and to which a step in group k moves; None without a target."""
         group, cap, mass = at.groups[k], at.cap[k], at.hulls.mass[k]
         members = group & (at.a < cap) if self.pairs or self.clipped else group
         source = np.where(group, at.a, 0.0)
@@ -102,11 +104,11 @@ class _ReducedHullBaseline(NearestPoint):
         return None if target is None else (source, target)
 
     def _chosen(self, falls: list[float]) -> list[int]:
-        """Return the groups that move, from the decreases of the norm in each."""
+        """Return the groups to move, given the rate at which `||W||^2 / 2` falls in each group."""
         return [int(np.argmax(falls))]
 
     def step(self, at: _State) -> bool:
-        """Take a step; return False if no step lowers the norm."""
+        """Take one step in place; return False if no step lowers the norm."""
         ends = [self._ends(at, k) for k in range(len(at.groups))]
         falls = [-np.inf if e is None else float((e[0] - e[1]) @ at.F) for e in ends]
         chosen = self._chosen(falls)
@@ -168,7 +170,7 @@ class _ReducedHullBaseline(NearestPoint):
 
 @dataclass(frozen=True)
 class GSK(_ReducedHullBaseline):
-    """The GSK method: a class moves its point towards the extreme point of its hull with the least `<W, Z>`.
+    """GSK algorithm: move a class point towards the extreme point of its hull with the least `<W, Z>`.
 
     An extreme point has `1/cap` terms, so a step needs that many rows of the Gram matrix.
 
@@ -199,7 +201,7 @@ class GSK(_ReducedHullBaseline):
 
 @dataclass(frozen=True)
 class MDM(_ReducedHullBaseline):
-    """Weight moves from the support vector with the largest F to the extreme point with the least `<W, Z>`.
+    """MDM algorithm: move weight from the support vector of largest F to the extreme point of least `<W, Z>`.
 
     Terms at the cap cannot take weight and are passed over; if too few are left, or none lowers the
     norm, the method stalls short of the optimum (Figure 1 of the paper), and says so.
@@ -221,7 +223,7 @@ class MDM(_ReducedHullBaseline):
 
 @dataclass(frozen=True)
 class ClipGSK(_ReducedHullBaseline):
-    """The point of one class moves towards one sample below its cap: one row of the Gram matrix a step.
+    """Clipped GSK algorithm: move a class point towards one sample below its cap, one Gram row a step.
 
     The samples that would lower the norm may all be at the cap, far from the optimum (Figure 2 of the
     paper).
@@ -243,7 +245,7 @@ class ClipGSK(_ReducedHullBaseline):
 
 @dataclass(frozen=True)
 class ClipMDM(_ReducedHullBaseline):
-    """The clipped Mitchell-Demyanov-Malozemov method (Lopez, Barbero and Dorronsoro, 2011).
+    """Clipped MDM algorithm: move weight between two samples of a class (Mitchell-Demyanov-Malozemov).
 
     In each class L has the least F among `a < cap` and U the largest among `a > 0`; the class with the larger
     `F_U - F_L` moves weight from U to L, clipped to the bounds: two rows of the Gram matrix for each step.

@@ -1,4 +1,4 @@
-"""Subgradient projection on the unit sphere."""
+"""Projected subgradient method on the unit sphere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 
 @dataclass(frozen=True)
 class Subgradient(UnitSolver):
-    """The subgradient method `w <- R(w - t_k g)` on the sphere.
+    """Minimise f over the unit sphere by projected subgradient steps `w <- R(w - t_k g)`.
 
     g is any subgradient, `t_k = step / (||g|| sqrt(k))`, and R divides by the norm.
 

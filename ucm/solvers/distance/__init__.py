@@ -1,1 +1,1 @@
-"""Nearest points in coordinates: solvers of `MinNorm`."""
+"""Solvers of `MinNorm`, the nearest-point problem in parameter coordinates."""

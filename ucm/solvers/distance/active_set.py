@@ -1,4 +1,4 @@
-"""Nearest point of two hulls, and a point: semismooth Newton over the active samples, level after level.
+"""Active-set semismooth Newton solver for the nearest points of two hulls, coarse samples first.
 
 The method is that of `ucm/native/hulls.c`, its course that of `ucm.solvers.sample_layout`. Zhao, Sun
 and Toh (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
@@ -24,23 +24,23 @@ from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import GramCoordinates
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables, largest
 
-_OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
-_NARROW, _WIDE = 0.5, 1.6  # what that is multiplied by
-_FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps in an outer one that are few, and many; outer ones
+_OFF, _NARROWEST = 0.05, 1e-4  # first and least width of the kinks, relative to the spread of the scores
+_NARROW, _WIDE = 0.5, 1.6  # factors of the width
+_FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps per outer step: few, many; outer steps: many
 _REACH, _FAR = (
     3.0,
     3.0,
-)  # of that width, and of how far scores were off in the mean: the active ones
-_SLACK, _MOST = 4.0, 12  # of that reach; outer steps without a look at all rows
-_ROOM = 1.0 + 1e-12  # of the caps over the mass
+)  # reach of active samples, in widths and in mean errors of predicted scores
+_SLACK, _MOST = 4.0, 12  # score moves, in reaches, before a look at all rows; outer steps until a look
+_ROOM = 1.0 + 1e-12  # least ratio of the sum of the caps to the mass
 _TOGETHER = 1e-12  # relative difference of the changes of two caps that count as one
-_AHEAD = 2.0  # steps, beyond which a line says nothing
+_AHEAD = 2.0  # largest extrapolation, in intervals between the known solutions
 _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
 class ActiveSet(Solver[MinNorm]):
-    """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
+    """Solve for the nearest points of two (reduced) hulls: proximal augmented Lagrangian, active samples.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ActiveSet(Solver[MinNorm]):
             return self._answer(hulls, level, ended)
 
     def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
-        if level.stride > 1:  # the weights of all samples that w stands for
+        if level.stride > 1:  # the weights of all samples from w and theta
             q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
         else:
             q = hulls.blocks(level.weights())
@@ -100,7 +100,7 @@ class ActiveSet(Solver[MinNorm]):
 
 
 def _samples(A: LinearMap) -> tuple[Any, float] | None:
-    """Return the samples behind a map, in rows, and their factor."""
+    """Return the sample matrix of a map and its scalar factor; None for other maps."""
     factor = 1.0
     if isinstance(A, ComposedMap) and A.M is None:
         A, factor = A.inner, A.factor
@@ -108,13 +108,13 @@ def _samples(A: LinearMap) -> tuple[Any, float] | None:
 
 
 class _Sides(SampleTables):
-    """The samples of both hulls."""
+    """Sample tables of two hulls, in coordinates of their span if there are more features than samples."""
 
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.form = form
         caps, totals = [], []
         self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
-        self.declared: list[float] = []  # factors in front of its samples
+        self.declared: list[float] = []  # signed factor of the samples of each hull
         tables = []
         for k, b in enumerate(form.blocks):
             samples = _samples(b.map)
@@ -134,7 +134,7 @@ class _Sides(SampleTables):
         self.center = form.center / self.unit if form.center.any() else None
 
     def _in_span(self, tables: list, monitor: Monitor) -> tuple[list, float]:
-        """Return the samples in coordinates of their span, and the unit of these."""
+        """Return the sample tables in coordinates of their span, and the unit of length of these."""
         unit = max(largest(X) for X in tables) or 1.0
         if 1e-100 < unit < 1e100:
             unit = 1.0
@@ -146,34 +146,34 @@ class _Sides(SampleTables):
         return self.span.tables, unit
 
     def normal(self, w: Vec) -> Vec | None:
-        """Return w in the space of the samples, of norm 1; None for w = 0."""
+        """Return w in feature space, scaled to norm 1; None if w is 0 or its norm underflows."""
         w = w if self.span is None else self.span.outward(w)
         norm = float(np.linalg.norm(w))
         return w / norm if norm > _TINY else None
 
     def inward(self, x: Vec) -> Vec:
-        """Return a point in the space of the samples, in the coordinates worked in."""
+        """Convert a vector of feature space to the coordinates and units of the tables."""
         return (x if self.span is None else self.span.inward(x)) / self.unit
 
     def objective(self, found: float) -> float:
         return -found * self.unit
 
     def begin(self, level: FeatureLevel) -> None:
-        """Start at uniform weights."""
+        """Start a level at equal weights within each class."""
         level.begin(np.repeat(self.masses / level.sizes, level.sizes))
 
     def joined(self, q: Sequence[Vec]) -> Vec:
         return np.concatenate([q[k][rows] for k, rows in self.places])
 
     def projected(self, parts: list[Vec]) -> list[Vec]:
-        """Return the weights by block, projected onto the domains."""
+        """Return the class weights as parameters by block, projected onto the domains."""
         return [
             b.domain.project(v)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
         ]
 
     def blocks(self, parts: list[Vec]) -> list[Vec]:
-        """Return the weights by block."""
+        """Return the class weights as parameters by block of the form."""
         if len(self.form.blocks) == 2:
             return parts
         joint = np.empty(self.form.blocks[0].map.shape[1])
@@ -183,7 +183,7 @@ class _Sides(SampleTables):
 
 
 class HullChain:
-    """The nearest points of two hulls for a sequence of caps, each from the state of the previous solve.
+    """Warm-started nearest points of two hulls for a sequence of proportional caps.
 
     Weights, active samples and sums over the free samples are kept.
 
@@ -206,7 +206,7 @@ class HullChain:
         self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
 
     def first(self, coarse: int) -> Vec:
-        """Solve at the first caps; return w with the length of the nearest point."""
+        """Solve at the first caps; return w, scaled to the norm of the nearest point (0 if that is 0)."""
         hulls = self.hulls
         with blas_threads(0, hulls.entries):
             finer = hulls.levels(coarse)
@@ -218,7 +218,7 @@ class HullChain:
         return self._found(self._scores())
 
     def at(self, caps: Sequence[float] | Vec) -> Vec:
-        """Solve for a common multiple of the first caps, from the last solution.
+        """Solve at caps proportional to the first caps, from the last solution; return w as `first` does.
 
         The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
         Newton steps in one, wider where there were many in one.
@@ -257,7 +257,10 @@ class HullChain:
         return self._found(found)
 
     def _expected(self, c: float) -> tuple[Vec, Vec]:
-        """Return w and the scores at c by linear extrapolation from the nearest two known solutions."""
+        """Predict w and the scores at the multiple c of the caps, from the nearest known solutions.
+
+        Linear extrapolation from two of them; the nearest one itself where c is far from both.
+        """
         nearest = sorted(self.known, key=lambda each: abs(each[0] - c))
         c1, w1, a1 = nearest[0]
         for c0, w0, a0 in nearest[1:2]:
@@ -267,14 +270,14 @@ class HullChain:
         return w1, a1
 
     def _whole(self, scores: Vec) -> None:
-        """Make all samples active, with these scores."""
+        """Make all samples active, and set their scores."""
         level = self.level
         for lo, hi in level.bounds:
             np.take(scores[lo:hi], level.tags[lo:hi] >> 1, out=level.V[2, lo:hi])
         level.look_at_all()
 
     def _scores(self) -> Vec:
-        """Return the scores of w, in the order of the samples."""
+        """Compute the scores of w by a product with all samples, in the order of the samples."""
         level, scores = self.level, np.empty(self.level.V.shape[1])
         for X, (lo, hi), factor in zip(self.hulls.tables, level.bounds, self.hulls.factors):
             scores[lo:hi] = X @ (factor * level.w)
@@ -282,7 +285,7 @@ class HullChain:
         return scores
 
     def _gap(self, scores: Vec) -> float:
-        """Return the relative gap that the scores prove at theta."""
+        """Return the relative duality gap of the scores at the multipliers theta."""
         level, size = self.level, float(np.linalg.norm(self.level.x))
         least = 0.0 if self.hulls.center is None else float(self.hulls.center @ level.w) / self.c
         for (lo, hi), cap, mass, theta in zip(level.bounds, level.caps, level.masses, level.thetas):
@@ -292,7 +295,7 @@ class HullChain:
 
     @property
     def proven(self) -> bool:
-        """True if the compiled loop proved the tolerance for the last point."""
+        """True if the compiled loop proved the tolerance in the last solve."""
         return self.level["status"] == 1.0
 
     def _found(self, scores: Vec) -> Vec:
@@ -303,17 +306,17 @@ class HullChain:
         return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
 
     def weights(self) -> list[Vec]:
-        """Return the weights of both hulls at the last caps."""
+        """Return the weights of both hulls at the last caps, by class."""
         return [self.c * q for q in self.level.weights()]
 
 
 def _caps(form: MinNorm) -> Vec:
-    """Return the cap of each hull, as declared."""
+    """Return the declared cap of each hull, not limited by its mass."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
 
 
 class _CapsInTurn(Session[MinNorm]):
-    """Two hulls for one pair of caps after another, over the same samples, by a `HullChain`."""
+    """Session over two hulls that warm-starts by a `HullChain` while only the caps change in proportion."""
 
     solver: ActiveSet
 
@@ -336,7 +339,7 @@ class _CapsInTurn(Session[MinNorm]):
             chain.monitor = monitor
             w = chain.at(caps)
         if not chain.proven:
-            self.chain = None  # the point says nothing about the next one
+            self.chain = None  # an unproven point is no start for the next solve
         length = float(np.linalg.norm(w))
         message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
         q = chain.hulls.blocks(chain.weights())
@@ -344,7 +347,7 @@ class _CapsInTurn(Session[MinNorm]):
 
 
 def _without_caps(form: MinNorm) -> tuple:
-    """Return what a problem is made of but for its caps: the centre; samples, factor and masses of blocks."""
+    """Return a key of a problem without its caps: centre; samples, factor and masses of each block."""
 
     def of(b: Block) -> tuple:
         X, factor = _samples(b.map) or (None, 0.0)

@@ -1,4 +1,4 @@
-"""The augmented Lagrangian of Ito, Takeda and Toh (2015), section 3.3, for coupled blocks."""
+"""Augmented Lagrangian of Ito, Takeda and Toh (2015), section 3.3, for blocks coupled by equations."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block, Coupling, Projectable
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 
-_GROWTH = 4.0  # of sigma, when the residual did not fall to
-_DECREASE = 0.25  # of that before
+_GROWTH = 4.0  # growth of sigma where the residual ratio exceeds _DECREASE
+_DECREASE = 0.25  # ratio of successive residuals
 _INNER = 2000  # iterations of one subproblem
 
 
 @dataclass(frozen=True)
 class ALM(Solver[MinNorm]):
-    """The augmented Lagrangian method for coupled blocks.
+    """Solve Euclidean nearest points with coupled blocks by the augmented Lagrangian method.
 
     `min f(q) + sum_j sigma/2 ||B_j q + o_j + mu_j / sigma||^2`, then `mu += sigma (B q + o)`.
 
@@ -133,13 +133,13 @@ class ALM(Solver[MinNorm]):
 
 
 def _ball(b: Block) -> Projectable | None:
-    """Return the ball that cuts a simplex, where it has a projection."""
+    """Return the ball that intersects the simplex of a block, if projectable; else None."""
     ball = b.domain.h.ball() if isinstance(b.domain, SimplexSublevelSet) else None
     return ball if isinstance(ball, Projectable) else None
 
 
 def _apart(form: MinNorm) -> MinNorm:
-    """Return the form with each such ball as a further block, coupled to the block of its simplex."""
+    """Return the form with each ball that intersects a simplex as a further, coupled block."""
     blocks, couplings = list(form.blocks), list(form.couplings)
     for k, b in enumerate(form.blocks):
         ball = _ball(b)

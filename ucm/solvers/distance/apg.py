@@ -26,20 +26,21 @@ from ucm.solvers.baselines.projections import project, refuse
 
 _LIMIT = 100_000
 _PATIENCE = 10_000  # iterations in which the gap is not halved
-_STUCK = 3  # times in a row that rounding hides every step
+_STUCK = 3  # successive checks in which rounding hides every step
 _TINY = float(np.finfo(float).tiny)
-_ROUNDING = 1e-15  # of f, that the test of L forgives
-_STEEPEST = 1e12  # growth of L in one step
-_TRIALS = 3000  # of an L: with 1.01, the least factor that is usual, they come to _STEEPEST
+_ROUNDING = 1e-15  # tolerance of the test of L, relative to f
+_STEEPEST = 1e12  # largest growth of L in one step
+_TRIALS = 3000  # largest number of trials of L in one step: 1.01^2777 = _STEEPEST
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class APG(Solver[MinNorm]):
-    """Accelerated proximal gradient: `q <- P(p - grad f(p) / L)` with momentum, `f(q) = ||x(q)||^2 / 2`.
+    """Solve Euclidean nearest points by accelerated proximal gradient: `q <- P(p - grad f(p) / L)`.
 
-    Each of the paper's four strategies (section 3.2) can be switched off.
+    `f(q) = ||x(q)||^2 / 2`, and p is q with momentum. Each of the paper's four strategies (section 3.2) can
+    be switched off.
 
     Parameters
     ----------
@@ -147,7 +148,10 @@ class APG(Solver[MinNorm]):
         return Answer(run.best.q, status="max_iter", message=message)
 
     def first_L(self, form: MinNorm, monitor: Monitor) -> float:
-        """Return the first value of L."""
+        """Return the initial L: the option, the Lipschitz constant, or the largest squared column norm.
+
+        The Lipschitz constant, with a margin of 0.01, is taken without backtracking.
+        """
         if self.L is not None:
             return self.L
         if not self.backtracking:
@@ -157,7 +161,7 @@ class APG(Solver[MinNorm]):
 
 
 class _Iterate(NamedTuple):
-    """A point q, block by block, and its image x."""
+    """Point q, by block, with its image x(q)."""
 
     q: list[Vec]
     x: Vec
@@ -168,12 +172,12 @@ class _Iterate(NamedTuple):
         return _Iterate(q, self.x + beta * (self.x - before.x))
 
     def minus(self, other: _Iterate) -> list[Vec]:
-        """Return the difference of the points."""
+        """Return the difference `q - q_other`, by block."""
         return [a - b for a, b in zip(self.q, other.q, strict=True)]
 
 
 class _Distance:
-    """The function `f(q) = ||x(q)||^2 / 2` over the domains of the blocks.
+    """Objective `f(q) = ||x(q)||^2 / 2` over the domains of the blocks, with counts of its evaluations.
 
     In a traced solve `counts` and `spent` have the number and the seconds of its calls.
     """
@@ -195,16 +199,16 @@ class _Distance:
         return result
 
     def iterate(self, q: list[Vec]) -> _Iterate:
-        """Return a point with its image."""
+        """Return the point q with its image, at the cost of half a pass."""
         self.monitor.passes += self.half
         return _Iterate(q, self._timed("products", lambda: self.form.matvec(q)))
 
     def value(self, at: _Iterate) -> float:
-        """Return f."""
+        """Return `f(q) = ||x(q)||^2 / 2` from the image."""
         return self._timed("evaluations", lambda: 0.5 * float(at.x @ at.x))
 
     def gradient(self, at: _Iterate) -> list[Vec]:
-        """Return the gradient of f in q."""
+        """Return the gradient of f at q, by block, at the cost of half a pass."""
         self.monitor.passes += self.half
         return self._timed("gradients", lambda: self.form.rmatvec(at.x))
 
@@ -223,7 +227,7 @@ class _Distance:
 
 
 class _Run:
-    """The state of one solve.
+    """State of one solve by APG.
 
     f : the problem
     z : the last iterate
@@ -255,8 +259,11 @@ class _Run:
         self.lost = False
 
     def step(self) -> None:
-        """Take the step from p. At every tenth step L grows until f lies below its quadratic model,
-        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`, or it overflows."""
+        """Take a projected gradient step from p; at every tenth step, adapt L by backtracking.
+
+        At every tenth step L grows until f lies below its quadratic model, `f(new) <= f(p) + <grad, new - p>
+        + L/2 ||new - p||^2`, or L overflows.
+        """
         self.since += 1
         test = self.options.backtracking and self.since % 10 == 1
         if test and self.options.decrease_L:
@@ -273,7 +280,7 @@ class _Run:
             trials += 1
             if (
                 trials > _TRIALS or not self.L < _STEEPEST * L or not _inner(self.d, self.d) > 0.0
-            ):  # rounding hides what a step gains, or L hardly grows
+            ):  # rounding hides the decrease of a step, or L hardly grows
                 self.L, self.lost = L, True
                 return
             self.L *= self.eta
@@ -289,11 +296,11 @@ class _Run:
 
     @property
     def moved(self) -> float:
-        """The length `L ||new - p||` of the generalised gradient."""
+        """Norm `L ||new - p||` of the gradient mapping at p."""
         return self.L * math.sqrt(_inner(self.d, self.d))
 
     def due(self) -> bool:
-        """Return True if the certificate is due in this iteration."""
+        """Return True if this iteration has to check the stopping rule."""
         return self.since % 10 == 0 or self.since % 100 == 1 or self.moved < self.eps
 
     def assess(self, at: _Iterate, k: int) -> tuple[float, bool]:
@@ -310,7 +317,7 @@ class _Run:
         return gap / max(norm, 1e-12 * self.largest)
 
     def report_trace(self, k: int, at: _Iterate) -> bool:
-        """Report a point of the trace; return True if the callback asks to stop."""
+        """Report the iterate to the trace; return True if the callback asks to stop."""
         norm = self.form.space.norm(at.x)
         return self._report(k, at, norm, self._gap(at, norm))
 
@@ -334,7 +341,7 @@ class _Run:
         return self.monitor.report(k, -norm, gap, more)
 
     def verdict(self, k: int) -> Answer | None:
-        """Return the answer if the step proves the tolerance or the callback asks to stop; else None."""
+        """Return an answer on convergence, x = 0 to rounding or a stop by the callback; else None."""
         self.monitor.passes += self.f.half
         gap, stop = self.assess(self.new, k)
         norm = self.form.space.norm(self.best.x)
@@ -345,14 +352,14 @@ class _Run:
         return Answer(self.best.q).interrupted() if stop else None
 
     def stalled(self, k: int) -> bool:
-        """Return True if the gap was not halved for long, or the gain of a step is below rounding."""
+        """Return True if the gap has not halved in 10,000 iterations, or rounding hides the steps."""
         if self.gap < 0.5 * self.least:
             self.least, self.halved = self.gap, k
         self.stuck = self.stuck + 1 if self.lost else 0
         return k - self.halved > _PATIENCE or self.stuck > _STUCK
 
     def _still(self) -> bool:
-        """Return True if `||L (q - p)|| < eps`, or each 100 iterations `||L (T_L(q) - q)|| < eps`."""
+        """Return True if `||L (q - p)|| < eps`, or at each 100th iteration `||L (T_L(q) - q)|| < eps`."""
         if self.moved < self.eps:
             return True
         if self.since % 100 != 1:
@@ -360,12 +367,12 @@ class _Run:
         return self._residual(self.best) < self.eps
 
     def _residual(self, at: _Iterate) -> float:
-        """Return the residual `||L (T_L(q) - q)||`."""
+        """Return the norm `||L (T_L(q) - q)||` of the gradient mapping at q."""
         step = _Iterate(self.f.step(at, self.f.gradient(at), self.L), at.x).minus(at)
         return self.L * math.sqrt(_inner(step, step))
 
     def advance(self) -> None:
-        """Accept the step and raise the momentum; restart from the last point if it points uphill."""
+        """Accept the step and update the momentum; restart from z if uphill and `restart` is set."""
         options = self.options
         if not (options.restart and _inner(self.gradient, self.new.minus(self.z)) > 0.0):
             theta = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.theta * self.theta))
@@ -379,12 +386,12 @@ class _Run:
 
 
 def _inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
-    """Return the inner product of vectors given block by block."""
+    """Return the inner product of two vectors given by block."""
     return sum(float(u @ v) for u, v in zip(a, b, strict=True))
 
 
 def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
-    """Return the largest eigenvalue of `sum_k A_k A_k'`, by power iteration from a random vector.
+    """Estimate the largest eigenvalue of `sum_k A_k A_k'` by power iteration from a random vector.
 
     A vector of equal entries could be orthogonal to all columns.
     """

@@ -1,4 +1,4 @@
-"""Level-set Newton: nearest points in a q-norm, by Euclidean distances from a growing ball of that norm.
+"""Level-set Newton: q-norm nearest points from Euclidean distances to U plus a growing q-norm ball.
 
 For the ball B of the q-norm let `phi(t)` be the Euclidean distance of 0 from U + t B, convex and decreasing
 in t; its root is the optimum. The normal w of that distance has the slope `-||w||_p`, 1/p + 1/q = 1, so that
@@ -27,16 +27,16 @@ from ucm.language.domains import NormBall
 from ucm.language.robust import dual_exponent
 
 _LIMIT = 60
-_ZERO = 1e-9  # of the largest norm: distances far below the tolerance tell the radius
+_ZERO = 1e-9  # zero tolerance of the Euclidean solves: the radius needs tiny distances
 _PATIENCE, _GAINED = (
     4,
     0.9,
-)  # so many steps in a row that leave more than this part of the gap have stalled
+)  # successive steps, and the gap ratio above which these count as stalled
 
 
 @dataclass(frozen=True)
 class LevelSetNewton(Solver[MinNorm]):
-    """Newton's method for the radius at which a ball meets the set, a Euclidean problem for each step.
+    """Solve q-norm nearest points by Newton's method in the ball radius, a Euclidean problem each step.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class LevelSetNewton(Solver[MinNorm]):
         answer, ball = Answer(q), np.zeros(form.n)
         for step in range(1, monitor.limit(_LIMIT) + 1):
             problem = _with_ball(form, max(lower, 0.0))
-            # of a distance that is some `best` of the optimum more than tol / best is not asked
+            # the distance is about `best` times the optimum: a relative gap of tol / best is enough
             tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
             inner_monitor = monitor.child(max(tol, 1e-7), self.inner_limit, zero_tol=_ZERO)
             inner_answer = solver.solve(problem, inner_monitor, Answer([*q, ball]))
@@ -80,7 +80,7 @@ class LevelSetNewton(Solver[MinNorm]):
             x = form.matvec(q)
             monitor.passes += form.pass_cost()
             size = form.space.norm(x, form.norm)
-            if size < upper or form.couplings:  # a point that misses them may be nearer than any
+            if size < upper or form.couplings:  # points that violate the couplings may have any norm
                 upper, answer = size, replace(answer, q=q)
             for w, mu in _duals(form, x, inner_answer):
                 bound = form.lower_bound(w, mu)
@@ -105,15 +105,18 @@ class LevelSetNewton(Solver[MinNorm]):
 
 
 def _with_ball(form: MinNorm, t: float) -> MinNorm:
-    """Return the Euclidean problem of U + t B."""
+    """Return the Euclidean nearest-point problem of U + t B, B the unit ball of the q-norm."""
     ball = Block(IdentityMap(form.n), NormBall(t, form.norm))
     return replace(form, norm=2.0, blocks=(*form.blocks, ball))
 
 
 def _duals(form: MinNorm, x: Vec, inner_answer: Answer) -> Iterator[tuple[Vec, list[Vec]]]:
-    """Return dual vectors with `||w||_p = 1`: the normal found, and that of the point itself."""
+    """Yield candidate dual vectors with `||w||_p = 1` and multipliers: the inner normal, then that of x.
+
+    The dual vector of the point x itself is a candidate without couplings only.
+    """
     if len(inner_answer.multipliers) != len(form.couplings):
-        return  # where numbers overflow the inner solver proves nothing
+        return  # after an overflow the inner solver has no multipliers
     if inner_answer.w is not None and inner_answer.w.any():
         length = form.space.norm(inner_answer.w, dual_exponent(form.norm))
         yield inner_answer.w / length, [mu / length for mu in inner_answer.multipliers]

@@ -1,4 +1,4 @@
-"""Semismooth Newton on the dual: a proximal augmented Lagrangian for `MinNorm`, couplings included.
+"""Semismooth Newton proximal augmented Lagrangian (SSNAL) for `MinNorm`, couplings included.
 
 For `min ||x||^2 / 2` over `x = c + sum A_k q_k`, `q_k in D_k`, `B q + o = 0`, stack the dual variables
 `y = (w, mu)` and the maps `G_k = [A_k; B_k]`, `h = (c, o)`. From the point q, one outer step minimises
@@ -34,16 +34,16 @@ from ucm.solvers.coordinates import RangeSpace, range_space_shape
 from ucm.solvers.newton_systems import ConjugateGradients, Formed, Systems
 
 _OUTER = 200  # steps
-_BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
+_BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # passes up to, growth of sigma
 _COUPLED = 2
-_ROUNDED = 1e-12  # of a point: the rounding of its entries
-_CANCELS = 1e-10  # of the columns: what is left of their sum is rounding
+_ROUNDED = 1e-12  # relative rounding of the entries of a point
+_CANCELS = 1e-10  # size of a sum relative to its columns that counts as rounding
 _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
 class SSNAL(Solver[MinNorm]):
-    """Proximal augmented Lagrangian with semismooth Newton steps.
+    """Solve Euclidean nearest points by a proximal augmented Lagrangian with semismooth Newton steps.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class SSNAL(Solver[MinNorm]):
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The name: "ssnal", or "ssnal-cg" with conjugate gradients."""
+        """Name of the solver: "ssnal", or "ssnal-cg" with conjugate gradients."""
         return "ssnal-cg" if self.iterative else "ssnal"
 
     def __post_init__(self) -> None:
@@ -93,13 +93,13 @@ class SSNAL(Solver[MinNorm]):
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         with blas_threads(form.n + form.coupled):
             at = _Iterate(form, form.begin(start), monitor, self)
-            if start is not None:  # one near 0 is no unit of length
+            if start is not None:  # a start near 0 gives no unit of length
                 at.largest = max(at.largest, form.largest)
             return at.answer(at.run())
 
 
 class _Iterate(Lagrangian):
-    """The iterate in scaled units: features in units of `scale`, each coupling in its own.
+    """Iterate of SSNAL in scaled units: features in units of `scale`, each coupling in its own unit.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class _Iterate(Lagrangian):
         self.spent = monitor.passes
 
     def answer(self, status: str) -> Answer:
-        """Return the best point, or the last one if it is solved."""
+        """Return the answer for a status: the current point if "converged", else the best point."""
         q, w, multipliers = self.best_point
         if status == "converged":
             q, w, multipliers = self.q, self.w, self.multipliers
@@ -168,7 +168,7 @@ class _Iterate(Lagrangian):
         return Answer(q, w, multipliers=multipliers).after(status, message)
 
     def run(self) -> str:
-        """Run the outer steps; return the status."""
+        """Run the outer steps of the augmented Lagrangian; return the status."""
         monitor = self.monitor
         return run(self, monitor.limit(_OUTER), self.report, lambda: monitor.timed_out)
 
@@ -176,8 +176,8 @@ class _Iterate(Lagrangian):
         return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
 
     def _first_sigma(self, k: int) -> float:
-        """Return a multiple of (reach of the domain) / (spread of the products), a step from the centre."""
-        sharpness = 3.0 if self.iterative else 30.0  # conjugate gradients like wide kinks
+        """Return the initial sigma of block k: a multiple of (reach of the domain) / (spread of `G_k' y`)."""
+        sharpness = 3.0 if self.iterative else 30.0  # conjugate gradients converge faster with wide kinks
         b = self.form.blocks[k]
         g = self.adjoint[k]
         probe = g if np.ptp(g) > 0.0 else np.ones_like(g)
@@ -189,7 +189,7 @@ class _Iterate(Lagrangian):
             reach = 0.0 if reach <= _ROUNDED * size else reach
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
-            # a block with the gradient 0, or one without bounds
+            # the gradient is 0, the domain unbounded, or the reach 0
             norms = float(self.G[k].column_norms().max(initial=0.0)) / self.scale
             if norms == 0.0 or reach == 0.0:
                 return 1.0
@@ -198,7 +198,7 @@ class _Iterate(Lagrangian):
 
     # --- the inner problem ---------------------------------------------------------------------
     def _arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
-        """Return the arguments of the projections at y + t d, with `move` = G_k' d."""
+        """Return the arguments `q_k - sigma_k G_k' (y + t d)` of the projections, with `move` = G_k' d."""
         products = self.adjoint if not move else [u + t * e for u, e in zip(self.adjoint, move, strict=True)]
         return [q - s * u for q, s, u in zip(self.q, self.sigma, products, strict=True)]
 
@@ -209,7 +209,7 @@ class _Iterate(Lagrangian):
         ]
 
     def _image(self, p: Sequence[Vec]) -> Vec:
-        """Return `h + G p` in scaled units: first the features, then the couplings."""
+        """Return `h + G p` in scaled units, the features before the couplings."""
         return sum((A.matvec(v) for A, v in zip(self.G, p, strict=True)), start=self.h) / self.scale
 
     def _pulled(self, d: Vec) -> list[Vec]:
@@ -217,7 +217,7 @@ class _Iterate(Lagrangian):
         return [A.rmatvec(d) / self.scale for A in self.G]
 
     def _pull_anew(self) -> None:
-        """Recompute `G' y`, which removes the rounding errors of its updates."""
+        """Recompute `G' y` from y, without the rounding errors of its updates."""
         self.adjoint = self._pulled(self.y)
         self.largest_y = float(np.linalg.norm(self.y))
 
@@ -226,13 +226,13 @@ class _Iterate(Lagrangian):
         return self.ridge * (self.y - self.y0) - self._image(self.p)
 
     def good_enough(self, g: Vec) -> bool:
-        """Return True if g is small relative to the proximal step, or the gap is proven."""
+        """Return True if g is small relative to the proximal step, or y proves the gap."""
         move = sum(float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True))
         small = max(accuracy(self.best) * float(np.sqrt(move)), self.floor)
         return float(np.linalg.norm(g)) <= small or self._near(g)
 
     def _near(self, g: Vec) -> bool:
-        """Return True if y and the image of p prove the gap; both are known."""
+        """Return True if y and the image of p, both known without a product, prove the gap."""
         n, tol = self.form.n, self.monitor.tol
         z = self.ridge * (self.y - self.y0) - g
         upper = float(np.linalg.norm(z[:n]))
@@ -277,7 +277,10 @@ class _Iterate(Lagrangian):
         self.y0 = np.concatenate([np.zeros(n), self.y[n:]])
 
     def assess(self) -> tuple[float, float, float]:
-        """Assess the centre with the better of two dual vectors: y, and the point itself."""
+        """Return the objective, the relative gap and the error of q, by the better of two dual vectors.
+
+        They are y, and if y does not prove the tolerance, the point x itself.
+        """
         n, s, tol = self.form.n, self.scale, self.monitor.tol
         z = self._image(self.q)
         x, self.residual = s * z[:n], float(np.linalg.norm(z[n:]))
@@ -304,7 +307,7 @@ class _Iterate(Lagrangian):
         self.best_point = self.q, self.w, self.multipliers
 
     def _bound(self) -> float:
-        """Return the lower bound that y proves, in scaled units."""
+        """Return the lower bound on the norm from the dual vector y, in scaled units."""
         if self.proven[0] is not self.adjoint:
             size = float(np.linalg.norm(self.y[: self.form.n]))
             bound = -np.inf
@@ -324,7 +327,7 @@ class _Iterate(Lagrangian):
         return self.form.proves_empty(self._multipliers(self.scale), self.units)
 
     def solved(self) -> bool:
-        """Return True if the gap is reached, or x is 0 within rounding."""
+        """Return True if the gap and the couplings meet the tolerance, or x is 0 to rounding."""
         tol = self.monitor.tol
         feasible = self.residual * self.scale <= 0.05 * tol * self.upper
         close = feasible and self.monitor.reached(self.gap)
@@ -332,7 +335,7 @@ class _Iterate(Lagrangian):
         return close or (zero and self.residual <= self.monitor.zero)
 
     def grow(self, factor: float) -> None:
-        """Multiply sigma by a factor; with conjugate gradients by less after many passes."""
+        """Multiply sigma and tau by a factor, smaller after many passes of conjugate gradients."""
         if self.iterative and factor > 1.0:
             passes = self.monitor.passes - self.spent
             factor = next((more for most, more in _BY_PASSES if passes <= most), 1.0)

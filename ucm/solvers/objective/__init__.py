@@ -1,1 +1,1 @@
-"""Losses and penalties: solvers of `Composite`, and DCA around them."""
+"""Solvers of `Composite`, convex losses plus penalties, and DCA for differences of convex functions."""

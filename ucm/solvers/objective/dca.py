@@ -1,4 +1,4 @@
-"""The difference-of-convex-functions algorithm, Algorithm 1 of Ong and Le Thi (2013)."""
+"""Difference-of-convex-functions algorithm (DCA), Algorithm 1 of Ong and Le Thi (2013)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Solver, solver_of
 from ucm.language.penalties import ScaledPenalty
 
-_WORTH = 1e-6  # of the objective: what a weight by itself must gain
-_GAIN = 1e-12  # of the objective: a smaller decrease is rounding
-_INNER = 1e-2  # of the tolerance: that of the convex problems, of whose gaps the last one proves the end
+_WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
+_GAIN = 1e-12  # relative decrease of the objective that counts as rounding
+_INNER = 1e-2  # tolerance of the convex problems, relative; the last gap proves the answer
 
 
 @dataclass(frozen=True)
 class DCA(Solver[DifferenceOfConvex]):
-    """The DC algorithm: `z <- argmin G(z) - <gamma, z>`, gamma a subgradient of H at the last z.
+    """Minimise G - H by DCA: `z <- argmin G(z) - <gamma, z>`, gamma a subgradient of H at the last z.
 
     The first z solves the convex problem with the convex part of the loss and L1 (or L2) at the weight
     of the penalty; for ramp losses with one mu < 1 with the hinge loss, a standard SVM, as the paper
@@ -119,7 +119,7 @@ class DCA(Solver[DifferenceOfConvex]):
         return replace(best.answer, **end)
 
     def _descend(self, at: _Iterate, session: _Inner, monitor: Monitor) -> tuple[_Iterate, dict]:
-        """Run DCA from one start to a critical point; return it, and changed fields of its answer."""
+        """Run DCA from one start, with weight moves; return the end point and changed answer fields."""
         point, end = self._critical(at, session, monitor)
         jumps = _separable(point.form) and self.stop == "gap"
         while jumps and "status" not in end and monitor.may_continue and not monitor.timed_out:
@@ -128,7 +128,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 break
             other, other_end = self._critical(ahead, session, monitor)
             if other_end.get("status", "interrupted") != "interrupted":
-                break  # no critical point: the one before is
+                break  # not a critical point: keep the previous point
             point, end = other, other_end
         monitor.end_start(point.height)
         return point, end
@@ -149,7 +149,7 @@ class DCA(Solver[DifferenceOfConvex]):
                 return new if falls else at, {"status": "interrupted"}
             if not falls and answer.status != "converged":
                 return at, {"status": answer.status, "message": answer.message}
-            if not falls:  # the last z solves the last problem, and its dual point proves it
+            if not falls:  # z is optimal in the last problem, by the dual point of its answer
                 return at, {"slopes": answer.slopes}
             drop = (at.height - new.height) / max(abs(at.height), 1e-300)
             change = float(np.abs(new.w - at.w).sum()) + abs(new.b - at.b)
@@ -166,7 +166,7 @@ class DCA(Solver[DifferenceOfConvex]):
 
 
 class _Inner:
-    """The session of the convex problems, whose answers are validated and whose work is counted."""
+    """Session of the convex problems that validates the answers and adds their work to the monitor."""
 
     def __init__(self, session: Solver[Composite], monitor: Monitor) -> None:
         self.session, self.monitor = session, monitor
@@ -179,7 +179,7 @@ class _Inner:
 
 
 class _Iterate:
-    """z = (w, b) with all that is known there.
+    """Point z = (w, b) with its answer, margins, objective and majorant.
 
     answer : what a session said
     margin, height : (m,) margins, and the objective G - H
@@ -197,7 +197,7 @@ class _Iterate:
         return self.form.G.tilted(self.form.subgradient(self.margin, self.w))
 
     def gap(self) -> float:
-        """Return the largest relative gain of the next convex problem; inf without a dual point."""
+        """Return the relative gap of the next convex problem at this point; inf without a dual point."""
         slopes = self.answer.slopes
         if slopes is None:
             return np.inf
@@ -206,7 +206,7 @@ class _Iterate:
         return np.inf if violation > 1e-9 else max(gain, 0.0) / max(abs(self.height), 1e-300)
 
     def apart(self) -> _Iterate | None:
-        """Return a lower point, with some coordinates of w minimised one by one; None if there is none.
+        """Return a point of lower objective by moves of single weights; None if there is none.
 
         A point that separates the samples is not returned, as a bounded penalty may have no minimum there.
         """
@@ -229,7 +229,7 @@ class _Iterate:
 
 
 def _separable(form: DifferenceOfConvex) -> bool:
-    """True if each weight can be moved by itself.
+    """Return True if single weights can be minimised separately.
 
     The losses are smooth, and the penalties are boxes, L2 and at least one folded concave penalty.
     """
@@ -239,7 +239,7 @@ def _separable(form: DifferenceOfConvex) -> bool:
 
 
 def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
-    """Return the gain of moving each weight by itself, its new value, and the slopes of the bias.
+    """Return for each weight the gain of its best single move and its new value, and the bias slopes.
 
     In a quadratic model of the losses with the penalty of the weight, the new value is 0 or the minimiser of
     the losses alone, whichever is lower. The bias falls by the slope for each unit of a weight.
@@ -269,8 +269,10 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
 def _relaxation(
     form: DifferenceOfConvex, session: _Inner, generator: np.random.Generator, tol: float
 ) -> _Iterate:
-    """Return the convex problem to start from, at another weight of the penalty, and with random samples
-    given up where the loss is bounded."""
+    """Solve a randomly reweighted convex problem, and return its solution as a start for DCA.
+
+    The penalty has a random weight, and where the loss is bounded random samples are given up.
+    """
     factor = float(10.0 ** generator.uniform(-3.0, 0.5))
     weights = tuple(ScaledPenalty(factor, penalty) for penalty in form.start)
     lost = generator.random(form.G.m) < generator.choice([0.0, 0.1, 0.3])
@@ -280,7 +282,7 @@ def _relaxation(
 
 
 def _nearby(best: _Iterate, generator: np.random.Generator) -> _Iterate:
-    """Return a random step away from the best point so far, with a sample at the boundary."""
+    """Return a start at a random step from the best point, with a random sample on the decision boundary."""
     G = best.form.G
     step = float(np.exp(generator.uniform(-2.0, 1.0))) * (float(np.abs(best.w).mean()) or 1.0)
     w = G.penalty.project_domain(best.w + step * generator.standard_normal(G.n))

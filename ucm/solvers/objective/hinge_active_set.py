@@ -1,4 +1,4 @@
-"""The hinge loss with the squared l2 norm, by the active-set method for two hulls.
+"""Active-set Newton solver for the hinge loss with the squared l2 norm, via its dual over boxes.
 
 With `u = 2 c w` the dual of `c |w|^2 + sum top_i max(0, o - t_i) - <v, t> - <r, w>` is, times 2 c, the
 problem over two boxes of `ucm/native/hulls.c`, with `x` from `Z'v + r` on. Its course is that of
@@ -15,12 +15,12 @@ from ucm.forms.objective import Composite
 from ucm.solvers.sample_layout import FeatureLevel, SampleTables
 
 _COARSE = 1500  # fewest samples of a coarse level
-_ENOUGH = 0.5  # of the tolerance: the certificate rounds differently
+_ENOUGH = 0.5  # gap to reach, in tolerances: the certificate rounds differently
 _BLUNT = 0.5  # offsets over the width of the first smoothed breakpoints
 
 
 class HingeActiveSet(SampleTables):
-    """The samples of both classes and the boxes `[0, top_i]` of their weights."""
+    """Dual of the hinge loss with squared l2 norm: sample tables by class and boxes `[0, top_i]`."""
 
     c: float
     boxes = True
@@ -39,13 +39,13 @@ class HingeActiveSet(SampleTables):
 
     @classmethod
     def of(cls, form: Composite) -> HingeActiveSet | None:
-        """Return the method for a problem; None for other losses and penalties."""
+        """Return the sample tables of a problem; None if its losses, weights or penalties do not fit."""
         one = len(form.losses) == 1 and form.losses[0].slope() is not None
         weighted = form.single is None or form.single.all()
         return cls(form) if one and weighted and form.penalty.square is not None else None
 
     def _take(self, form: Composite) -> None:
-        """Set the objective: c and o, and the linear function that is subtracted."""
+        """Set the data of the objective: c, the offset o and the linear term."""
         self.c, tilt = form.norms[1], form.linear
         self.offset = 2.0 * self.c * form.losses[0].offset / self.unit / self.unit
         self.excess, self.center = float(self.y @ tilt.margin), None
@@ -60,13 +60,15 @@ class HingeActiveSet(SampleTables):
         return found * self.unit * (self.unit / (2.0 * self.c))
 
     def begin(self, level: FeatureLevel) -> None:
-        """Begin at w = 0, where all samples are on the steep side of their breakpoints."""
+        """Start a level at w = 0, with thetas equal to the offset."""
         level.thetas[:] = self.offset
         level["sigma"] = _BLUNT * float(level.caps.max()) / abs(self.offset)
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None, most: int) -> Answer:
-        """Solve a problem over these samples with these losses, from the answer of a near one or from
-        nothing, in at most so many multiplier steps."""
+        """Solve a problem over these samples and losses in at most `most` outer steps a level.
+
+        The start is an answer with slopes, or a coarse level of the samples.
+        """
         self._take(form)
         unit = self.unit * (self.unit / (2.0 * self.c))
         if start is None or start.slopes is None:
@@ -81,7 +83,7 @@ class HingeActiveSet(SampleTables):
             table.thetas[:] = self.offset - b / unit, self.offset + b / unit
         table, status = self.descend(table, coarser, monitor, _ENOUGH * monitor.tol, most)
         parts = table.weights()
-        if table.stride > 1:  # of all samples, those that w stands for
+        if table.stride > 1:  # the weights of all samples from w and theta
             parts = np.split(table.refined(1).V[0], self.sizes[:1])
         alpha = np.empty(self.sizes.sum())
         for rows, q in zip(self.rows, parts, strict=True):

@@ -1,4 +1,4 @@
-"""Smooth losses with an l1 norm on few samples: the proximal Newton steps that are compiled whole."""
+"""Compiled proximal Newton solver for smooth losses with an l1 norm on few samples."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ucm.native.binding import library, point, structure
 
 Matrix = NDArray[np.float64]
 
-_NEARLY = 0.8  # of the tolerance: what is left is rounding of sums
-_ENTRIES = 200_000  # of the samples: with more, products take longer than calls
-_FEATURES = 100  # more make systems for BLAS
-_STEPS = 50  # for one problem, as in l1_newton.c
+_NEARLY = 0.8  # gap to reach, in tolerances: the difference allows for rounding
+_ENTRIES = 200_000  # largest number of entries: above, products take longer than Python calls
+_FEATURES = 100  # largest number of features: above, BLAS is faster
+_STEPS = 50  # limit of steps for one problem, as in l1_newton.c
 _CHUNK = 64
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
 _UNDERWAY, _PROVEN = 0, 1
 
 
 class L1Newton:
-    """The samples of one problem after another, with the matrix of the last one.
+    """Compiled proximal Newton solver for successive problems over the same few dense samples.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class L1Newton:
 
     @classmethod
     def of(cls, form: Composite) -> L1Newton | None:
-        """Return the solver state of a problem; None if the problem is large, or has other terms."""
+        """Return a solver for a problem; None if too large, sparse, or with other losses or penalties."""
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
             return None
@@ -67,14 +67,16 @@ class L1Newton:
         return cls(form, *loss)
 
     def _take(self, **arrays: Any) -> None:
-        """Let the state point to arrays, which this object or the caller keeps."""
+        """Set pointers of the C state to arrays, which the caller has to keep alive."""
         point(self.state, "l1_t", **arrays)
 
     def solve(
         self, form: Composite, monitor: Monitor, at: tuple[Vec, float]
     ) -> tuple[Vec, float, Vec | None]:
-        """Return the normal, the bias and the dual point that proves the tolerance, from a start; None in
-        place of the dual point if the steps end before."""
+        """Solve from `at`; return the normal, the bias, and the dual point that proves the tolerance.
+
+        The dual point is None if the steps end without proof.
+        """
         box, same_losses = _box(form), self._takes(form)
         if box is None or not same_losses:
             return *at, None
@@ -83,7 +85,7 @@ class L1Newton:
         if not np.array_equal(z, self.z):
             self.t[:] = form.margins(*at)
             monitor.passes += 0.5
-        self.z = np.full(z.size, np.nan)  # the margins are not of this point any more
+        self.z = np.full(z.size, np.nan)  # until the end self.t belongs to no known point
         margin, normal = map(np.ascontiguousarray, (form.linear.margin, form.linear.normal))
         self._take(v=margin, u=normal, lower=lower, upper=upper, z=z, a=slopes)
         state["ridge"], state["tol"], state["begun"], steps = ridge, _NEARLY * monitor.tol, 0, 0
@@ -102,7 +104,7 @@ class L1Newton:
         return z[:-1], float(z[-1]), slopes if state["status"] == _PROVEN else None
 
     def _takes(self, form: Composite) -> bool:
-        """Return True if the steps apply to the losses of a form; take its loss and weights."""
+        """Update the state to the loss and weights of a form; return False if the loss does not fit."""
         if form.losses is self.form.losses and form.weights is self.form.weights:
             return True
         loss = _loss(form)
@@ -122,8 +124,7 @@ class L1Newton:
 
 
 def _loss(form: Composite) -> tuple[bool, Vec] | None:
-    """Return True for a squared hinge or False for a logistic loss, and the sample weights; None for
-    other losses."""
+    """Return (squared, weights): True for the squared hinge, False for the logistic loss; else None."""
     if len(form.losses) > 1:
         return None
     factor, loss = split_scalar(next(iter(form.losses)))
@@ -134,7 +135,7 @@ def _loss(form: Composite) -> tuple[bool, Vec] | None:
 
 
 def _box(form: Composite) -> tuple[Vec, Vec, float] | None:
-    """Return (lower, upper, c) of the penalty `c ||w||_2^2 + max over lower <= s <= upper of s'w`.
+    """Return (lower, upper, c) of a penalty `c ||w||_2^2 + max over lower <= s <= upper of s'w`, or None.
 
     None for another penalty, and for bounds that are 0 or infinite.
     """

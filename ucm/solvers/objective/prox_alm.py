@@ -1,4 +1,4 @@
-"""The proximal augmented Lagrangian for losses without a Lipschitz gradient, with any proximal penalty.
+"""Proximal augmented Lagrangian solver for nonsmooth convex losses plus a penalty with a proximal map.
 
 With multipliers alpha of `u = o - t`, a loss l is replaced by its envelope
 
@@ -34,14 +34,14 @@ _FIRST = 1.0  # the first sigma, in slopes at margin o - 1
 _AGAIN = 10.0  # the first sigma near the solution of another problem, in units of _FIRST
 _AT_ONCE = 9.0  # growth of sigma where no Newton step was needed
 _LARGEST = 1e16  # largest sigma, in slopes
-_INNER = 0.1  # of what the proximal step counts in the objective, the gain at which Newton steps end
+_INNER = 0.1  # predicted gain at which Newton steps end, relative to the proximal term
 _FALLS = 0.25  # ratio of two gains below which slopes improve although rounding hides the gain
-_STILL = 1e-12  # of the objective, a proximal step for which sigma need not grow
+_STILL = 1e-12  # proximal term, relative to the objective, at which sigma stops growing
 
 
 @dataclass(frozen=True)
 class ProxALM(Solver[Composite]):
-    """Proximal augmented Lagrangian around proximal Newton steps, for any convex losses.
+    """Minimise convex losses plus a penalty with a proximal map by a proximal augmented Lagrangian.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class ProxALM(Solver[Composite]):
 
 
 class _Envelopes:
-    """The losses, with each nonsmooth loss replaced by its Moreau envelope.
+    """Losses with each nonsmooth loss replaced by its Moreau envelope.
 
     Attributes
     ----------
@@ -98,13 +98,13 @@ class _Envelopes:
         self.alpha = [np.zeros(form.m) for _ in self.parts]
 
     def _maximiser(self, k: int, margin: Vec) -> tuple[Vec, Vec]:
-        """Return a / c of a loss, and the argument of its proximal map."""
+        """Return the maximiser a / c of the envelope of loss k, and the argument of its proximal map."""
         (loss, c), alpha = self.parts[k], self.alpha[k]
         v = (alpha + self.sigma * (loss.offset - margin)) / c
         return loss.conjugate_prox(v, self.sigma / c), v
 
     def loss(self, margin: Vec) -> float:
-        """Return the sum of the losses and envelopes."""
+        """Return the sum of smooth losses and envelopes at the margins."""
         total = 0.0
         for k, (loss, c) in enumerate(self.parts):
             if not self.kinked[k]:
@@ -117,11 +117,11 @@ class _Envelopes:
         return total
 
     def gradient(self, margin: Vec) -> Vec:
-        """Return minus the slopes."""
+        """Return minus the derivatives of the sum in the margins."""
         return sum(self._slopes(margin), start=np.zeros(margin.size))
 
     def _slopes(self, margin: Vec) -> list[Vec]:
-        """Return minus the slopes of each loss."""
+        """Return minus the derivatives in the margins, one vector for each loss."""
         slopes = []
         for k, (loss, c) in enumerate(self.parts):
             smooth = not self.kinked[k]
@@ -130,7 +130,7 @@ class _Envelopes:
         return slopes
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return the second derivatives."""
+        """Return the (generalised) second derivatives of the sum in the margins."""
         total = np.zeros(margin.size)
         for k, (loss, c) in enumerate(self.parts):
             if not self.kinked[k]:
@@ -142,20 +142,20 @@ class _Envelopes:
         return total
 
     def advance(self, margin: Vec) -> float:
-        """Update the multipliers; return their squared change over 2 sigma."""
+        """Set the multipliers to those at the margins; return `step(margin)`."""
         moved = self.step(margin)
         self.alpha = self._slopes(margin)
         return moved
 
     def step(self, margin: Vec) -> float:
-        """Return the squared change to the multipliers of these margins, over 2 sigma."""
+        """Return `||change of the multipliers||^2 / (2 sigma)` for an update at the margins."""
         changes = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
         moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in changes if kinked)
         return moved / (2.0 * self.sigma)
 
 
 class _Multipliers(Session[Composite]):
-    """The envelopes of the losses, which last from one problem to the next.
+    """Session of ProxALM, whose multipliers last from one problem to the next.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class _Multipliers(Session[Composite]):
         self._take(form)
 
     def _take(self, form: Composite) -> None:
-        """Begin with the losses of a form."""
+        """Reset the envelopes and the active-set method to the losses of a form."""
         self.form = form
         least = np.min([k.offset for k in form.losses])
         self.typical = float(np.mean(form.gradient(least - np.ones(form.m)))) or 1.0
@@ -204,7 +204,7 @@ class _Multipliers(Session[Composite]):
             left = max(abs(gap), missed)
             ends = stalled.after(left)
             if left <= best:
-                # the dual point that the bound is of
+                # the dual point that gives the lower bound
                 best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
                 answer = Answer(w=at.w, b=at.b, slopes=slopes)
             stop = monitor.report(step, value, gap)
@@ -225,7 +225,7 @@ class _Multipliers(Session[Composite]):
         return answer.after(status, f"{step} multiplier steps left a relative gap or violation of {best:.2g}")
 
     def _minimise(self, at: ProximalIterate, monitor: Monitor) -> int:
-        """Take Newton steps on the envelopes; return their number."""
+        """Take Newton steps on the envelopes plus penalty; return their number."""
         for step in range(MOST):
             at.look()
             if at.gain <= _INNER * self.losses.step(at.t) or monitor.timed_out:

@@ -1,4 +1,4 @@
-"""Proximal Newton: smooth losses with any penalty that has a proximal map.
+"""Proximal Newton solver for smooth losses with any penalty that has a proximal map.
 
 The step is that of `ucm.solvers.objective.proximal_step`.
 """
@@ -20,19 +20,19 @@ from ucm.solvers.objective.proximal_step import LARGEST, ProximalIterate, penali
 from ucm.solvers.objective.quadratic_models import NewtonCG
 from ucm.solvers.objective.sessions import in_range_space
 
-_ENOUGH = 0.3  # of the tolerance
-_NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
+_ENOUGH = 0.3  # gap to reach, in tolerances
+_NEARLY = 0.8  # gap to reach with predicted slopes, in tolerances
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _STUCK = 3  # steps in a row that gain nothing
-_WINDOW = 20  # steps, after which they have stalled where they leave half of the gap
-_FALL = 0.01  # and take no larger share off the objective
+_WINDOW = 20  # steps after which a gap above half its value means a stall
+_FALL = 0.01  # if the relative decrease of the objective is no larger either
 _WATCHED = 200_000  # entries; of larger problems features enter over many steps that gain little
-_COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
+_COUNTED = 10.0  # predicted gain, in tolerances, at which the gap is computed
 
 
 @dataclass(frozen=True)
 class ProxNewton(Solver[Composite]):
-    """Proximal Newton steps: smooth losses with any penalty that has a proximal map.
+    """Minimise smooth losses plus any penalty with a proximal map by proximal Newton steps.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ProxNewton(Solver[Composite]):
 
 
 class _Steps(Session[Composite]):
-    """The matrix of compiled steps, or the transpose of the samples, which serve all problems.
+    """Session of ProxNewton, with the compiled solver or transposed samples kept for all problems.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class _Steps(Session[Composite]):
         return Answer(w=step.w, b=step.b, slopes=step.dual).after(status, left)
 
     def _descend(self, at: ProximalIterate, monitor: Monitor) -> tuple[str, str]:
-        """Iterate; return the status and a description of the remaining error."""
+        """Run the Newton steps in place; return the status and a description of the remaining gap."""
         step, stuck, previous, tol = 0, 0, (np.inf, np.inf), monitor.tol
         limit = monitor.limit(self.max_iter)
         for step in range(1, limit + 1):

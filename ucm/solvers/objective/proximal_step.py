@@ -1,4 +1,4 @@
-"""A proximal Newton step on the primal, for smooth losses and penalties with a proximal map.
+"""Primal proximal Newton step for smooth losses plus a penalty with a proximal map.
 
 At (w, b), with the slopes beta and the curvatures h of the losses at the margins, a step minimises
 
@@ -39,24 +39,24 @@ from ucm.language.terms import Bound
 from ucm.solvers.augmented_lagrangian import ridge_solve
 from ucm.solvers.objective.quadratic_models import NewtonCG, ProximalQuadratic, boxed_columns, boxed_quadratic
 
-LARGEST = 1000  # features, where a penalty joins them
-_SUFFICIENT = 1e-4  # of the decrease that the model foretells
-_EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
+LARGEST = 1000  # largest number of features where a penalty joins features
+_SUFFICIENT = 1e-4  # least decrease relative to the predicted decrease
+_EXACT = 1e-2  # accuracy of a quadratic program, relative to the largest violation
 _ORDER = 2000  # features of a quadratic program, above which its matrix is not formed
-_FEASIBLE = 1e-7  # of the bounds, where the slopes foretold are to be a dual point
-_ROUNDS = 50  # of a quadratic program
+_FEASIBLE = 1e-7  # accuracy relative to the bounds where predicted slopes are to be a dual point
+_ROUNDS = 50  # limit of rounds of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
-_PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
+_PROXIMAL = 1e-7  # ridge relative to the mean diagonal entry, as features may be dependent
 _HALVINGS = 40
-_SHORT, _SHORTS = 0.25, 2  # so many steps in a row that are so short add
-_SHIFT = 1e-2  # of the mean diagonal entry to the next matrix, as where few samples have a curvature
+_SHORT, _SHORTS = 0.25, 2  # a short step length, and the number of successive short steps that add
+_SHIFT = 1e-2  # this ridge, relative to the mean diagonal entry, to the next matrix
 _ROUNDING = 1e-14  # of the objective
-_WIDE = 200  # features, below which they give the systems even of fewer samples
-_NEW = 32  # features that may enter at once, beside as many as are not 0
-_SHARE = 0.2  # of the largest violation, with which one of very many features enters
-_FEW = 64  # features that enter without choice
-_MOST = 0.7  # share of the features from which on all enter
-_SECOND = 1e-2  # of the objective, the gain of a step whose second order is looked at
+_WIDE = 200  # number of features up to which systems are of the order of the features
+_NEW = 32  # features that may enter at once, plus the number of nonzero weights
+_SHARE = 0.2  # least relative violation of an entering feature, with more than LARGEST
+_FEW = 64  # number of features up to which all enter
+_MOST = 0.7  # fraction of the features in use, above which all enter
+_SECOND = 1e-2  # predicted relative gain below which models are solved more exactly
 _NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
 
 Matrix = NDArray[np.float64]
@@ -64,7 +64,7 @@ _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 
 def penalised(form: Composite, most: int = LARGEST) -> str | None:
-    """Return the reason why the steps do not take a penalty; None if they do."""
+    """Return the reason why the Newton steps cannot handle the penalty of a form; None if they can."""
     B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
@@ -75,30 +75,30 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
 
 
 def _through_rows(form: Composite) -> bool:
-    """Return True if quadratic problems with a penalty that joins features are solved in the samples."""
+    """Return True if the quadratic models are solved in sample space, for a penalty that joins features."""
     B, R = form.penalty.without_forms
     return R.boxed is None and B is None and form.n > max(form.m, _WIDE)
 
 
 class Losses(Protocol):
-    """A sum of smooth functions of the margins."""
+    """Protocol of a sum of smooth losses as a function of the margins."""
 
     def loss(self, margin: Vec) -> float:
-        """Return the sum."""
+        """Return the sum of the losses."""
         ...
 
     def gradient(self, margin: Vec) -> Vec:
-        """Return minus the slopes."""
+        """Return minus the derivatives of the losses in the margins."""
         ...
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return the second derivatives."""
+        """Return the second derivatives of the losses in the margins."""
         ...
 
 
 @dataclass
 class _Model:
-    """The quadratic part of a step.
+    """Quadratic model of the losses for one Newton step, in a subset of the features.
 
     Attributes
     ----------
@@ -119,12 +119,12 @@ class _Model:
     columns: Any = None
 
     def of(self, v: Vec) -> Vec:
-        """Return the entries of the features of the model."""
+        """Return the entries of v at the features of the model."""
         return v if self.features is None else v[self.features]
 
 
 class ProximalIterate:
-    """The iterate of one tilted problem.
+    """Iterate of proximal Newton steps on one problem, with its linear tilt.
 
     Attributes
     ----------
@@ -171,18 +171,18 @@ class ProximalIterate:
 
     @property
     def lost(self) -> bool:
-        """True if the quadratic problems are too hard, or have too many features."""
+        """True if three quadratic models in a row were not solved, or a model has too many features."""
         return self.large or (self.joint is not None and self.joint.failed >= _LOST)
 
     def restart(self) -> None:
-        """Recompute the objective, after a change of the losses."""
+        """Recompute the objective after a change of the losses or margins."""
         self.smooth = self._smooth(self.t) + self._form(self.w, self.B)
         fixed = self.R.value(self.w) - float(self.tilt.normal @ self.w)
         self.value = self.smooth + fixed
         self.gain = self.before = np.inf
 
     def look(self) -> None:
-        """Compute the slopes and the gradient at the point."""
+        """Compute the slopes of the losses and the gradient at the current point."""
         self.dual = self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         if self.pulled is None or not np.array_equal(self.pulled[0], beta):
@@ -201,14 +201,14 @@ class ProximalIterate:
             )  # fmt: skip
 
     def measure(self, dual: Vec | None = None) -> None:
-        """Compute the gap with the slopes, or a given vector, as the dual point."""
+        """Compute the relative gap with `dual`, by default the slopes, as the dual point."""
         self.dual = self.slopes if dual is None else dual
         bound, self.missed = self.form.lower_bound(self.dual, self.t, self.w)
         self.gap = (self.value - bound) / max(abs(self.value), 1e-300)
         self.monitor.passes += 0.5 * self.cost
 
     def ends(self, tol: float) -> bool:
-        """Return True if the predicted slopes of the last model prove a gap of tol.
+        """Return True if the slopes predicted by the last model prove a relative gap of `tol`.
 
         They lie in the domain of the conjugate of R, so the gap by Fenchel's inequality is of second order in
         the step. The slopes at the margins must be moved into this domain: a gap of first order.
@@ -220,7 +220,7 @@ class ProximalIterate:
         return self.monitor.reached(self.gap, tol)
 
     def _features(self) -> NDArray[np.intp] | None:
-        """Return the working set: the features in use, and the others with the largest violations."""
+        """Return the working set: features with w != 0 and those of largest violation; None for all."""
         if not self.boxed or self.form.n <= _FEW:
             return None
         used = self.w != 0.0
@@ -234,7 +234,7 @@ class ProximalIterate:
         return None if features.size > _MOST * used.size else features
 
     def _formed(self, features: NDArray[np.intp] | None) -> _Model:
-        """Return the model at the point."""
+        """Form the quadratic model at the current point over the given features, and keep it."""
         last, form = self.model, self.form
         if features is None:
             X = form.X
@@ -277,7 +277,7 @@ class ProximalIterate:
         return self.model
 
     def advance(self) -> bool:
-        """Return a step; whether it gained anything."""
+        """Take one proximal Newton step with backtracking; return True if the objective fell."""
         features = self._features()
         order = self.form.n if features is None else features.size
         many = order > _ORDER and not self._by_columns(order)
@@ -291,7 +291,7 @@ class ProximalIterate:
         e = -self.bend / model.mass - float(model.mean @ d)
         penalty, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
         self.gain = penalty - self._penalty(w + d, model) - float(g @ d) - self.bend * e
-        slack = _ROUNDING * abs(self.value)  # below it a step still makes the slopes better
+        slack = _ROUNDING * abs(self.value)  # a step of less gain still improves the slopes
         if not self.gain > -slack:
             return False
         move = self.form.y * (model.X @ d + e)
@@ -328,7 +328,7 @@ class ProximalIterate:
         return gained
 
     def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
-        """Return the first step along a direction: 1, or where R is smooth that of a line search."""
+        """Return the initial step length along d: by line search where R is smooth, else 1."""
         if self.boxed or self.joint is not None:  # whole steps keep the zeros of d
             return 1.0
         curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
@@ -342,7 +342,7 @@ class ProximalIterate:
         return line_search(slope, move, start) if start < 0.0 else 1.0
 
     def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
-        """Return the direction d of the step, after elimination of the bias."""
+        """Return the minimiser d of the model plus penalty, after elimination of the bias."""
         ridge, H = 2.0 * self.c, model.H
         if self.boxed:
             new = w.copy()
@@ -351,7 +351,7 @@ class ProximalIterate:
                 H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             accurate = self.before <= _SECOND * abs(self.value)
-            if accurate and model.columns is None:  # else so exact a step costs more than another one
+            if accurate and model.columns is None:  # otherwise another step is cheaper than such an accuracy
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
             bounds, ends = (model.of(self.lower), model.of(self.upper)), (tol, _ROUNDS, self._late)
             if model.columns is None:
@@ -367,7 +367,7 @@ class ProximalIterate:
         if self.joint is not None:
             B = H if self.rows else _root(H)
             top = float(np.einsum("ij,ij->j", B, B).max()) or 1.0
-            if not np.isfinite(top):  # the squares overflow, and no step is known
+            if not np.isfinite(top):  # the squares overflow: no step exists
                 return np.full(w.size, np.nan)
             away = w - self.R.prox(w - r / top, 1.0 / top)
             return self.joint.solve(B, r, w, _EXACT * top * float(np.abs(away).max())) - w
@@ -379,20 +379,20 @@ class ProximalIterate:
         return self.monitor.timed_out
 
     def _by_columns(self, order: int) -> bool:
-        """Return True if the model has too many features to form its matrix."""
+        """Return True if a model of `order` features is solved by columns, without its matrix."""
         return self.boxed and self.Q is None and order > _ORDER
 
     def _smooth(self, t: Vec) -> float:
-        """Return the sum of the losses and of the linear term."""
+        """Return the sum of the losses minus the linear term, at the margins t."""
         return self.losses.loss(t) - float(self.tilt.margin @ t)
 
     @staticmethod
     def _form(w: Vec, B: Matrix | None) -> float:
-        """Return `||B w||^2`, which rounding cannot make negative."""
+        """Return `||B w||^2`, or 0 without B."""
         return 0.0 if B is None else float(np.square(B @ w).sum())
 
     def _penalty(self, w: Vec, model: _Model) -> float:
-        """Return R(w) for the features of the model; other entries of w are 0."""
+        """Return R(w), w given at the features of the model and 0 elsewhere."""
         if self.joint is not None:
             return self.R.value(w)
         height = self.c * float(w @ w)
@@ -403,15 +403,15 @@ class ProximalIterate:
 
 
 def _root(H: Matrix) -> Matrix:
-    """Return B with `B'B = H + ridge I`, a ridge that makes H positive definite beyond rounding."""
+    """Return B with `B'B = H + ridge I`, for a ridge small relative to the diagonal of H."""
     ridge = _PROXIMAL * (float(np.mean(np.abs(np.diagonal(H)))) or 1.0)
     try:
         return np.linalg.cholesky(H + ridge * np.eye(H.shape[0])).T.astype(np.float64, copy=False)
-    except np.linalg.LinAlgError:  # H is rounding, as where all samples that count are one point
+    except np.linalg.LinAlgError:  # H is 0 up to rounding, as where all weighted samples coincide
         values, V = np.linalg.eigh(H)
         return np.sqrt(np.maximum(values, 0.0) + ridge)[:, None] * V.T
 
 
 def _spread(bound: Bound, n: int) -> Vec:
-    """Return a bound for every feature."""
+    """Return a scalar or vector bound as a vector of n entries."""
     return np.ascontiguousarray(np.broadcast_to(bound, n), dtype=np.float64)

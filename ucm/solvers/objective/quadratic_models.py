@@ -1,4 +1,4 @@
-"""Quadratic models of a proximal Newton step with a penalty, minimised in three ways.
+"""Solvers of the quadratic models in proximal Newton steps: coordinates, conjugate gradients, dual.
 
 A box of slopes (an l1 norm, weighted or of one sign): coordinate descent and Newton steps on the support, in
 C. The squared l2 norm with many features: conjugate gradients. Another penalty that has a proximal map: a
@@ -24,11 +24,11 @@ from ucm.solvers.newton_systems import conjugate_gradients
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
 _CG_RESIDUAL = 0.1  # relative residual
 _CG_STEPS = 200  # iterations
-_ALL = 0.7  # share of the samples in use from which on the others stay
+_ALL = 0.7  # fraction of samples with h_i > 0 above which all samples are used
 _OUTER = 40  # proximal centres of one quadratic function
 _SYSTEMS = 120  # Newton systems of one quadratic function
-_INNER = 0.3  # of the tolerance, the accuracy of the Newton steps about one centre
-_BESIDE = 0.1  # of the largest slope of R: the largest tolerance, as R may be far from its minimum
+_INNER = 0.3  # accuracy of the Newton steps about one centre, in tolerances
+_BESIDE = 0.1  # largest tolerance relative to the largest slope of R
 _AT_ONCE = 9.0  # factor of mu where no Newton step was needed
 
 Matrix = NDArray[np.float64]
@@ -45,7 +45,7 @@ def boxed_quadratic(
     most: int,
     timed_out: Callable[[], bool],
 ) -> None:
-    """Minimise `x'Hx / 2 + <r0, x> + ridge |x|^2 / 2 + sup of <x, s> over lower <= s <= upper` from x on.
+    """Minimise `x'Hx / 2 + <r0, x> + ridge |x|^2 / 2 + sup of <x, s> over lower <= s <= upper`, in place.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def boxed_columns(
     most: int,
     timed_out: Callable[[], bool],
 ) -> None:
-    """Minimise as `boxed_quadratic`, with `H = (X - 1 mean')' diag(h) (X - 1 mean')`, which is not formed.
+    """Minimise as `boxed_quadratic`, in place, without forming `H = (X - 1 mean')' diag(h) (X - 1 mean')`.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def boxed_columns(
 
 
 def _run(arrays: dict, numbers: dict[str, float], timed_out: Callable[[], bool]) -> None:
-    """Call the compiled function until it is done or the time is over."""
+    """Call the compiled quadratic solver until convergence, its limit of rounds, or a time-out."""
     state: Any = np.zeros((), structure("quadratic_t"))
     for name, number in numbers.items():
         state[name] = number
@@ -113,7 +113,7 @@ def _run(arrays: dict, numbers: dict[str, float], timed_out: Callable[[], bool])
 
 
 class NewtonCG:
-    """Newton systems of smooth losses with L2, by conjugate gradients without a preconditioner.
+    """Solver of the Newton systems of smooth losses with squared l2 norm, by plain conjugate gradients.
 
     `(ridge I + (X - 1 s')' diag(h) (X - 1 s')) d = g`, s the mean of the samples by the weights h. Products
     take the samples with h_i > 0 only. A preconditioner costs more here than the products that it saves, as
@@ -133,7 +133,7 @@ class NewtonCG:
     def solve(
         self, h: Vec, mean: Vec, ridge: float, g: Vec, timed_out: Callable[[], bool]
     ) -> tuple[Vec, float]:
-        """Return d, and the work of the products of X and of its transpose in passes over all samples.
+        """Return the direction d, and the cost of the products in passes over all samples.
 
         `timed_out` is called before each product.
         """
@@ -152,12 +152,12 @@ class NewtonCG:
 
 
 def _transposed(X: Any) -> Any:
-    """Return the transpose, by rows."""
+    """Return the transpose of X, as CSR if X is sparse, else as a view."""
     return sparse.csr_matrix(X.T) if sparse.issparse(X) else X.T
 
 
 class ProximalQuadratic:
-    """A sequence of quadratic functions with one penalty, each solved in the dual.
+    """Solver of successive quadratic functions plus one penalty, by an augmented Lagrangian in the dual.
 
     The problem is `min over x of |B(x - w)|^2 / 2 + r'(x - w) + R(x)`. About a proximal centre c, the
     minimum of
@@ -183,8 +183,10 @@ class ProximalQuadratic:
         self.R, self.timed_out, self.mu, self.failed = R, timed_out, 0.0, 0
 
     def solve(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
-        """Return a minimiser with a subgradient of at most tol in each coordinate, or the last iterate where
-        the limits or the time end."""
+        """Return a minimiser x with a subgradient of at most tol in each entry, or the last iterate.
+
+        The last iterate is returned where the limits or the time end.
+        """
         R, c, u, x, systems = self.R, w, np.zeros(B.shape[0]), w, 0
         mu = self.mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
         solved, first = False, mu

@@ -1,4 +1,4 @@
-"""Sessions of convex problems: in coordinates of the span of the samples, and with a fallback."""
+"""Sessions of convex problems that wrap others: in range-space coordinates, or with a fallback."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _UNPROVEN = ("max_iter", "stalled")
 def in_range_space(
     solver: Solver[Composite], form: Composite, begin: Callable[[Composite], Session[Composite]]
 ) -> Session[Composite]:
-    """Return a session of a solver, over coordinates of the span of the samples if they are fewer."""
+    """Return a session, over the span of the samples if m < n and the penalty is the squared l2 norm.
+
+    The penalty has to be the squared l2 norm.
+    """
     if form.n <= form.m or form.penalty.square is None:
         return begin(form)
     return _RangeSpace(solver, form, begin)
 
 
 class _RangeSpace(Session[Composite]):
-    """A session over samples in coordinates of their span.
+    """Session that solves in coordinates of the span of the samples, for the squared l2 norm.
 
     The margins depend on the part of w in the span of the samples only. Outside of it `c ||w||_2^2 - <u, w>`
     is least at `u / 2c`, for a linear function u of the normal.
@@ -70,7 +73,7 @@ class _RangeSpace(Session[Composite]):
 
 @dataclass(frozen=True)
 class WithFallback(Solver[Composite]):
-    """A solver of convex problems with a fallback.
+    """Solver that runs `first`, and continues by `second` where `first` ends without proof.
 
     Where the first solver ends without proof, the second continues from its answer, and solves all further
     problems of the session if its objective is no worse.
@@ -96,7 +99,7 @@ class WithFallback(Solver[Composite]):
         return self.first.refuse(form)
 
     def applies(self, form: Composite) -> bool:
-        """True if the second solver takes the form, and solves a series of such problems in seconds."""
+        """Return True if the second solver accepts the form and m n is at most `most`."""
         return form.m * form.n <= self.most and self.second.refuse(form) is None
 
     def session(self, form: Composite) -> Solver[Composite]:
@@ -108,7 +111,7 @@ class WithFallback(Solver[Composite]):
 
 
 class _FallbackSession(Session[Composite]):
-    """The session of the first solver, or that of the second after it continued once."""
+    """Session of the first solver until the second has continued once with success, then of the second."""
 
     def __init__(self, both: WithFallback, first: Solver[Composite]) -> None:
         super().__init__(both)

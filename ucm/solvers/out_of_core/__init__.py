@@ -1,1 +1,1 @@
-"""Methods for samples that are read block by block: a round asks every block, and few numbers come back."""
+"""Out-of-core solvers: data are read block by block, and each pass returns small sums or few rows."""

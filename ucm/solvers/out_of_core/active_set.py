@@ -1,4 +1,4 @@
-"""The active set of an out-of-core method: the rows near their threshold, which are kept in memory.
+"""Common parts of the out-of-core active-set solvers: screening passes, rows in memory, rounds.
 
 A row is held at weight 0 above its threshold, and at its cap below. The rows near the threshold, or on the
 wrong side of it, join the active set. The block of a row stores one byte of state for it.
@@ -35,7 +35,7 @@ Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
 class PassSums(NamedTuple):
-    """The sums of a pass.
+    """Sums over all rows that one screening pass returns.
 
     Attributes
     ----------
@@ -56,7 +56,10 @@ class PassSums(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """The rows of a block that join, class +1 first: labels times weights, last states, places."""
+    """Rows of a block that join the active set: rows, labels times weights, states before, places.
+
+    Class +1 comes first.
+    """
 
     X: Any
     y: Vec
@@ -65,13 +68,13 @@ class NewRows(NamedTuple):
 
 
 def margins(X: Any, y: Any, plane: Plane) -> Vec:
-    """Return `y_i (w'x_i + b)`; y may hold labels times weights."""
+    """Return the margins `sign(y_i) (w'x_i + b)` of rows; y may hold labels times weights."""
     w, b = plane
     return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
 
 
 def shortfalls(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> Vec:
-    """Return the sums of `c_i max(0, -d_i)` over class +1 and over class -1."""
+    """Return the sums of `c_i max(0, -d_i)` over class +1 and over class -1, c_i = 1 by default."""
     negative_parts = np.minimum(d, 0.0)
     if weights is not None:
         negative_parts *= weights
@@ -90,7 +93,7 @@ def screen(
     end: float,
     planes: Sequence[Plane],
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
-    """Return the states and sums of a block, and the rows that join the active set.
+    """Classify the rows of a block by their threshold; return states, sums and rows that join the active set.
 
     A row joins if `d = f_c w'x - theta_c` is at most `reach_c`, or on the wrong side.
     """
@@ -129,7 +132,7 @@ def screen(
 def _sums(
     X: Any, side: NDArray[np.intp], weights: Vec | None, rows: NDArray[np.intp]
 ) -> tuple[Vec, NDArray[np.float64]]:
-    """Return by class the weights of rows, and their weighted sums."""
+    """Return by class the sum of the sample weights c_i of some rows, and the sum of `c_i x_i`."""
     by_class = np.zeros((2, rows.size))
     by_class[side[rows], np.arange(rows.size)] = 1.0 if weights is None else weights[rows]
     return by_class.sum(axis=1), np.asarray((X[rows].T @ by_class.T).T)
@@ -143,7 +146,7 @@ def _total(parts: list[PassSums]) -> PassSums:
 def _held(
     X: Any, y: Any, state: Any, caps: NDArray[np.float64], plane: Plane | None, end: float
 ) -> tuple[Any, Vec]:
-    """Return the weights of the rows held at the cap, 0 for other rows."""
+    """Return the weights in the answer of the rows of a block: those held at the cap, else 0."""
     y = np.asarray(y)
     under = 0 if plane is None else (margins(X, y, plane) < end).astype(np.intp)
     cap = caps[(y <= 0.0).astype(np.intp), under]
@@ -151,8 +154,10 @@ def _held(
 
 
 class ActiveSet:
-    """The rows that joined, by class: tables, weights in the answer, weights of the samples, and their
-    places (block, row)."""
+    """Rows of the active set, in memory by class.
+
+    X are the tables, p the weights in the answer, c the weights of the samples, places their (block, row).
+    """
 
     def __init__(self) -> None:
         self.X: list = [None, None]
@@ -161,7 +166,7 @@ class ActiveSet:
         self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
 
     def add(self, blocks: Sequence[NewRows], caps: Vec) -> int:
-        """Add the rows of a pass and return their number."""
+        """Add the rows that joined in a pass; return their number."""
         p, weights = list(self.p), list(self.c)
         for c, sign in enumerate((1.0, -1.0)):
             tables, class_p, class_c = [], [p[c]], [weights[c]]
@@ -179,7 +184,7 @@ class ActiveSet:
         return sum(part.y.size for part in blocks)
 
     def put(self, blocks: list[Vec], values: Sequence[Vec]) -> None:
-        """Write a value for each row of the active set into the vectors of the blocks."""
+        """Write one value for each row of the active set into the vectors of the blocks, in place."""
         for places, class_values in zip(self.places, values, strict=True):
             start = 0
             for block, rows in places:
@@ -188,7 +193,7 @@ class ActiveSet:
 
     @property
     def size(self) -> int:
-        """The number of rows."""
+        """Number of rows in both classes."""
         return sum(p.size for p in self.p)
 
     @property
@@ -196,13 +201,13 @@ class ActiveSet:
         return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
 
     def table(self) -> tuple[Any, Vec]:
-        """Return the rows and their labels times their weights, class +1 first."""
+        """Return the rows of both classes and their labels times sample weights, class +1 first."""
         classes = zip(self.X, (1.0, -1.0), self.c, strict=True)
         return gathered([(T, sign * c) for T, sign, c in classes if T is not None])
 
 
 def stacked(tables: list) -> Any:
-    """Return the rows in double precision, C-contiguous or CSR."""
+    """Return tables stacked by rows in double precision, C-contiguous or CSR."""
     if sparse.issparse(tables[0]):
         return as_double(sparse.csr_matrix(sparse.vstack(tables, format="csr")))
     return np.ascontiguousarray(np.concatenate(tables, dtype=np.float64))
@@ -210,7 +215,7 @@ def stacked(tables: list) -> Any:
 
 @dataclass(frozen=True)
 class ActiveSetWeights:
-    """The weights of all rows: a state of one byte for each row, and the weights of the active set.
+    """Weights of all rows in an answer: one state byte for each row, and weights of the active set.
 
     Attributes
     ----------
@@ -227,7 +232,7 @@ class ActiveSetWeights:
     end: float = -np.inf
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
-        """Return the (m,) weights, those of a class times the absolute value of its factor."""
+        """Return the (m,) weights, multiplied by the absolute value of the factor of each class."""
         size = np.abs(factors)
         message = size[:, None] * self.caps, self.plane, self.end
         blocks = self.source.map_reduce(_held, *message, states=self.states)
@@ -235,12 +240,12 @@ class ActiveSetWeights:
         return np.concatenate(blocks)
 
     def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
-        """Return the rows, the labels times weights, and the weights for the reference problem."""
+        """Return rows, labels times sample weights, and weights for a reference problem: the active set."""
         return *self.active.table(), np.concatenate(self.p)
 
 
 class ActiveSetRun(ABC, Generic[Form]):
-    """The state of one solve by an active set.
+    """Base class of the state of one out-of-core solve by an active set.
 
     Attributes
     ----------
@@ -265,30 +270,30 @@ class ActiveSetRun(ABC, Generic[Form]):
 
     @abstractmethod
     def run(self) -> Answer:
-        """Solve a sample, then alternate passes over all rows and problems over the active set."""
+        """Run the whole solve and return its answer: a sample first, then `rounds`."""
 
     @abstractmethod
     def screened(self) -> tuple[int, PassSums]:
-        """Screen all rows; return the number of rows that joined the active set, and the sums."""
+        """Screen all rows in a pass; return the number of rows that joined, and the sums."""
 
     @abstractmethod
     def verified(self, new: int, sums: PassSums) -> tuple[Answer, float, float]:
-        """Return the answer that a pass proves, its objective and its relative gap."""
+        """Return the answer proved by the sums of a pass, its objective and its relative gap."""
 
     @abstractmethod
     def solve(self, sums: PassSums) -> Answer | None:
-        """Solve the problem over the active set; return an answer to end with it."""
+        """Solve the problem over the active set in memory; return an answer only to end the run."""
 
     def moved(self, sums: PassSums) -> PassSums | None:
-        """Return the sums of the next convex problem if the objective has decreased; None without one."""
+        """Return sums for the next convex problem if the objective fell; by default None."""
         return None
 
     def restarted(self) -> bool:
-        """Begin again with a smaller active set; False if there is none."""
+        """Start again with a smaller active set; return False if impossible, as by default."""
         return False
 
     def rounds(self, limit: int) -> Answer:
-        """Alternate passes over all rows and problems over the active set."""
+        """Alternate passes over all rows and solves over the active set; `limit` such rounds at most."""
         monitor, answer, gap = self.monitor, Answer(), np.inf
         for k in range(limit + 1):
             new, sums = self.screened()
@@ -324,12 +329,12 @@ class ActiveSetRun(ABC, Generic[Form]):
 
     # --- parts of a round --------------------------------------------------------------------------
     def clear(self) -> None:
-        """Begin a new active set."""
+        """Start with an empty active set, and with no row states."""
         self.states: dict[int, Any] = {}
         self.active = ActiveSet()
 
     def screened_by(self, *message: Any) -> tuple[int, PassSums]:
-        """Call `screen` on all rows, and add the rows that join."""
+        """Call `screen` on all blocks, add the rows that join, and return their number and the sums."""
         blocks = self.form.data.source.map_reduce(screen, *message, states=self.states)
         self.monitor.count_read()
         new = self.active.add([rows for _, rows in blocks], self.caps)
@@ -338,7 +343,7 @@ class ActiveSetRun(ABC, Generic[Form]):
     def weighted(
         self, counts: NDArray[np.float64], points: NDArray[np.float64], slopes: NDArray[np.float64]
     ) -> tuple[Vec, NDArray[np.float64]]:
-        """Return by class the sums of all weights q_i and of `q_i x_i`.
+        """Return by class the sums of q_i and of `q_i x_i` over all rows, q_i the weights in the answer.
 
         Parameters
         ----------
@@ -353,11 +358,11 @@ class ActiveSetRun(ABC, Generic[Form]):
         return totals, sums
 
     def accuracy(self) -> float:
-        """Return the relative gap for the problem over the active set."""
+        """Return the relative gap to ask of the problem over the active set."""
         return max(self.exact, _LEAST)
 
     def reach_of(self, X: Any, distances: Sequence[Vec]) -> Vec:
-        """Return a reach for the distances of the rows of a sample from their threshold, by class."""
+        """Return by class the reach of the active set, a quantile of the distances of sampled rows."""
         rows, n = sum(d.size for d in distances), self.form.n
         row = X.nnz * 12 / rows if sparse.issparse(X) else 8 * n
         fewest = max(1, min(d.size for d in distances))
@@ -366,18 +371,21 @@ class ActiveSetRun(ABC, Generic[Form]):
         return np.array([_quantile(d, fraction, 2 * n) for d in distances])
 
     def narrow(self) -> None:
-        """Reduce the reach of the next pass."""
+        """Multiply the finite reaches of the next pass by 0.1."""
         self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
 
 
 def _quantile(distances: Vec, fraction: float, more: int) -> float:
-    """Return the distance of the nearest fraction of rows, and `more`; inf for all."""
+    """Return the quantile of the distances at `fraction` plus `more` rows; inf if those are all rows."""
     k = int(np.ceil(fraction * distances.size)) + more
     return float(np.partition(distances, k)[k]) if k < distances.size - 1 else np.inf
 
 
 def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
-    """Return the answer of `run()`, after a first pass; on Ctrl-C the latest answer, `monitor.latest`."""
+    """Return the answer of `run()`; on Ctrl-C the latest proven answer if there is one, else re-raise.
+
+    The monitor starts at one pass, the first pass over the data.
+    """
     monitor.passes, monitor.reads = 1.0, 1
     try:
         with blas_threads(0, stored):  # blocks have threads of their own

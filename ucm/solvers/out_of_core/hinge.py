@@ -1,4 +1,4 @@
-"""Out-of-core active set for the hinge and the ramp loss with any penalty: sample, screen, solve, verify.
+"""Out-of-core active-set solver for the hinge and the ramp loss with any penalty.
 
 Margins far above the kink cost nothing. Margins far below it cost a linear function of (w, b): all rows of a
 class together cost as much as one sample at their mean, with their weight. The active set between is solved
@@ -48,7 +48,7 @@ _SIGNS = (1.0, -1.0)
 
 
 def refuse_losses(inner: Solver, form: RowLosses) -> str | None:
-    """Return the reason for which the losses of a form have no active set, or None."""
+    """Return the reason why the active set does not apply to the losses of a form; None if it applies."""
     if not form.kinked:
         return "it takes the hinge or the ramp loss"
     if Composite not in inner.takes:
@@ -61,7 +61,7 @@ def refuse_losses(inner: Solver, form: RowLosses) -> str | None:
 
 
 class HingeRun(ActiveSetRun[RowLosses]):
-    """The state of one solve.
+    """State of one out-of-core solve of the hinge or ramp loss.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return self._descend(form, _FINER, _OUTER)
 
     def _descend(self, problem: RowLosses, fraction: float, limit: int) -> Answer:
-        """Solve a problem from the current plane.
+        """Minimise a problem from the current plane, by rounds over an active set.
 
         Without a subtracted term every problem is the same but for its active set. With one, the tangent
         moves to where the objective has decreased.
@@ -143,7 +143,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
 
     # --- a pass ------------------------------------------------------------------------------------
     def _new_active_set(self) -> None:
-        """Begin a new active set around the kink at the current plane."""
+        """Start a new active set, with a reach around the kink at the current plane."""
         self.clear()
         self.slopes, self.initial_size = None, 0
         X, y = self.form.data.sample
@@ -158,8 +158,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return new, sums
 
     def _proof(self, sums: PassSums) -> LossProof:
-        """Return the proof of the current plane: by the slopes of the rows, and by the tangent of the
-        subtracted term."""
+        """Return the proof of the current plane from the slopes of the rows, and from the tangent."""
         (w, b), active = self.at, self.active
         proof = LossProof(w, b, float(self.caps @ sums.shortfalls))
         if sums.under_counts.size:
@@ -176,7 +175,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return replace(proof, slopes=totals, gains=gains, points=points, rows=rows)
 
     def _held(self, sums: PassSums) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return weights and sums of the held rows, by class and side of the tail at the plane."""
+        """Return weight sums and weighted row sums of the held rows, by class and side of the tail."""
         count, points = 0.0 * sums.counts, 0.0 * sums.points
         if sums.under_counts.size:
             count, points = sums.under_counts[0], sums.under_points[0]
@@ -185,7 +184,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return np.stack([above, count], axis=1), np.stack([sums.points - points, points], axis=1)
 
     def _tangent(self, plane: Plane, sums: PassSums, k: int) -> tuple[Vec, NDArray[np.float64]]:
-        """Return by class the slopes of the subtracted term at plane k, and their sums times the rows."""
+        """Return by class the slope sums of the subtracted term at plane k, and its weighted row sums."""
         counts, points = sums.under_counts[k].copy(), sums.under_points[k].copy()
         for c, weights in enumerate(self._under(plane)):
             if weights.size:
@@ -194,14 +193,14 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return self.less * counts, self.less[:, None] * points
 
     def _under(self, plane: Plane) -> list[Vec]:
-        """Return by class the weights of the rows of the active set below the tail at a plane, else 0."""
+        """Return by class the sample weights of the active rows, set to 0 for margins of at least `end`."""
         return [
             np.where(margins(X, sign * c, plane) < self.end, c, 0.0) if c.size else c
             for X, c, sign in zip(self.active.X, self.active.c, _SIGNS, strict=True)
         ]
 
     def _again(self, earlier: LossProof, proof: LossProof, sums: PassSums) -> LossProof:
-        """Return the proof of an earlier plane by the slopes of the problem with its tangent."""
+        """Return the proof of an earlier plane with the slopes of the current proof and its own tangent."""
         tangent = None
         if sums.under_counts.size:
             tangent = self._tangent((earlier.w, earlier.b), sums, 0)
@@ -211,7 +210,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         )  # fmt: skip
 
     def _less(self, rows: ActiveSetWeights, plane: Plane) -> ActiveSetWeights:
-        """Return the slopes less the slopes of the subtracted term."""
+        """Return row weights with the slopes of the subtracted term at a plane deducted."""
         caps = rows.caps - np.stack([np.zeros(2), self.less], axis=1)
         parts = zip(rows.p, self._under(plane), self.less, strict=True)
         p = [a - d * under for a, under, d in parts]
@@ -219,13 +218,13 @@ class HingeRun(ActiveSetRun[RowLosses]):
 
     # --- in memory ---------------------------------------------------------------------------------
     def _sample(self, form: RowLosses) -> Plane:
-        """Return the plane of the sample."""
+        """Solve over the scaled sample in memory, and return the plane."""
         X, y = form.data.scaled_sample
         problem = self._composite(form, X, np.sign(y), np.abs(y))
         return self._inside(problem, None, max(_COARSE, self.monitor.tol)).plane
 
     def _composite(self, form: RowLosses, X: Any, y: Vec, weights: Vec) -> Composite:
-        """Return the convex part over samples in memory."""
+        """Return the convex part of the problem over rows in memory."""
         weights = weights * np.where(y > 0.0, *self.caps) / (self.loss.slope() or 1.0)
         return Composite(X, y, (self.loss,), form.penalties, (weights,))
 
@@ -237,7 +236,7 @@ class HingeRun(ActiveSetRun[RowLosses]):
         return answer
 
     def solve(self, sums: PassSums) -> Answer | None:
-        """Solve the problem over the active set: the plane, the slopes of the held rows and of its rows."""
+        """Solve over the active set, with held rows as class means; set the plane and all slopes."""
         form, active = self.problem, self.active
         weights, points = self._held(sums)
         under = [0.0 * c for c in active.c] if self.plane is None else self._under(self.plane)

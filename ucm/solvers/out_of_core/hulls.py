@@ -1,4 +1,4 @@
-"""Out-of-core active set for two reduced hulls of rows: sample, screen, solve, verify.
+"""Out-of-core active-set solver for the nearest points of two reduced hulls of rows.
 
 A sample of the rows gives an estimate of w and of the thresholds theta. In one pass the rows far from their
 threshold are held, at 0 above it and at the cap below. The other rows are the active set, over which the
@@ -34,17 +34,17 @@ from ucm.solvers.out_of_core.newton import ClassLoss, RowFunction, RowSums, newt
 _TINY = float(np.finfo(float).tiny)
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # passes
-_RESTARTS = 3  # of an active set over its budget
+_RESTARTS = 3  # largest number of restarts of an active set over its budget
 _FALL = 0.2  # ratio of successive widths of the smoothed problem
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
 _WIDTHS = 20  # the largest number of widths
-_GAIN = 1e-3  # of F, the least gain of a step at one width
-_STEPS = 60  # at one width
-_SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
+_GAIN = 1e-3  # predicted relative decrease of F below which the width shrinks
+_STEPS = 60  # largest number of steps at one width
+_SMALLER = 6  # solves of sample hulls, each with half the caps of the previous solve
 
 
 def refuse_hulls(inner: Solver, form: RowHulls) -> str | None:
-    """Return the reason for which the hulls of a form have no active set, or None."""
+    """Return the reason why the active set does not apply to the hulls of a form; None if it applies."""
     if not form.capped:
         return "it takes weights of rows below caps"
     if MinNorm not in inner.takes:
@@ -64,7 +64,7 @@ def _problem(
     center: Vec,
     stored: int,
 ) -> MinNorm:
-    """Return the problem of two hulls of rows in memory and a point, with weights relative to their sums."""
+    """Return the nearest-point problem of two reduced hulls in memory and a centre, with masses 1."""
     blocks = []
     for X, c, factor, cap, weight_sum in zip(tables, weights, factors, caps, weight_sums, strict=True):
         sample_weights = None if (c == 1.0).all() else c
@@ -74,7 +74,7 @@ def _problem(
 
 
 class HullsRun(ActiveSetRun[RowHulls]):
-    """The state of one solve.
+    """State of one out-of-core solve of two reduced hulls.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     # --- the sample --------------------------------------------------------------------------------
     def _sample(self) -> None:
-        """Set w, theta and reach from a sample."""
+        """Set w, theta and the reach from a solve over a sample."""
         form, sizes = self.form, self.form.data.class_sizes
         X, y = form.data.sample
         least = 4 * form.n + 10
@@ -144,8 +144,10 @@ class HullsRun(ActiveSetRun[RowHulls]):
         self.widest = self.reach.copy()
 
     def _direction(self, tables: list, weights: list[Vec], caps: Vec) -> Vec:
-        """Return w of the hulls of the sample, of smaller hulls if 0 lies in these, and the first axis if 0
-        lies in the smallest."""
+        """Return w of the hulls of a sample, with caps halved until the hulls are separated.
+
+        It is the first axis if the smallest hulls tried are not separated.
+        """
         form = self.form
         if np.dot(form.factors, form.weight_sums) == 0.0 and not sparse.issparse(tables[0]):
             origin = 0.5 * sum(T.mean(axis=0) for T in tables)  # a translation changes no difference
@@ -192,7 +194,9 @@ class HullsRun(ActiveSetRun[RowHulls]):
         )
 
     def restarted(self) -> bool:
-        """Begin again from Newton's method over all rows, at half the budget, then a quarter, ...
+        """Start again from a smoothed Newton solve over all rows, for a smaller active set.
+
+        The sizes are half the budget, then a quarter, ...
 
         False if no reach has so few rows.
         """
@@ -213,7 +217,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         return True
 
     def _solve(self, held: Vec, left: Vec) -> None:
-        """Solve the problem over the active set, from the point of the held rows: w, theta, the weights."""
+        """Solve over the active set from the point of the held rows; set w, theta and the weights."""
         form, active = self.form, self.active
         problem = _problem(active.X, active.c, form.factors, self.caps, left, held, form.data.stored)
         q = problem.begin(Answer([p / weight_sum for p, weight_sum in zip(active.p, left, strict=True)]))
@@ -233,7 +237,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
 
 def _threshold(a: Vec, weights: Vec, weight_sum: float, cap: float) -> float:
-    """Return the theta of `min <a, p>` over `0 <= p <= cap weights` of this sum."""
+    """Return the multiplier of the sum in `min <a, p>`, `0 <= p <= cap weights`, `sum p = weight_sum`."""
     plain = (weights == 1.0).all()
     low, high = native.fill_to_mass(-a, cap if plain else cap * weights, weight_sum)[2]
     return -high if np.isinf(low) else -0.5 * (low + high)
@@ -248,7 +252,7 @@ def smoothed_newton(
     evaluate: Callable[..., RowSums],
     timed_out: Callable[[], bool],
 ) -> tuple[Vec, Vec, Vec] | None:
-    """Return w of length 1, thresholds and a reach with at most so many rows within, or None.
+    """Return w of length 1, thresholds and a reach with few rows, by smoothed Newton steps; or None.
 
     The method is Newton's in w and both thresholds, with dual multipliers of the weight sums, so that the
     domain of the weights is a box: for a width delta > 0
@@ -312,7 +316,7 @@ def smoothed_newton(
 
 
 def _smoothed(form: RowHulls, delta: float) -> RowFunction:
-    """Return F for a width."""
+    """Return the function F of `smoothed_newton` for the width delta."""
     fixed, slopes = np.array([0.0, delta]), np.eye(2)
     parts = tuple(
         ClassLoss(HuberHinge(1.0), c, f, scale, fixed, np.stack([slopes[c], np.zeros(2)]))

@@ -1,4 +1,4 @@
-"""Newton's method for a convex function whose value and derivatives are sums over rows: one pass a step.
+"""Newton's method for convex functions whose value and derivatives are sums over rows, one pass a step.
 
 A part p is a loss over the rows of one class. Its value is `t_p scale_p sum_i c_i l_p(v_i)`, with
 `v_i = (-f_p w'x_i - mu_p) / t_p` and c_i the weight of sample i. Its weights are
@@ -31,12 +31,12 @@ from ucm.solvers.augmented_lagrangian import ridge_solve
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known
 _SHORTEST = 0.1  # least such factor
-_SMALL = 1e-12  # of z: the least step
+_SMALL = 1e-12  # least step, relative to z
 _FLAT = 1e-14  # relative increase that counts as rounding
 
 
 class ClassLoss(NamedTuple):
-    """A loss over the rows of one class.
+    """Loss over the rows of one class, with its affine parameters mu and t.
 
     Attributes
     ----------
@@ -53,13 +53,13 @@ class ClassLoss(NamedTuple):
     slopes: NDArray[np.float64]
 
     def points(self, scores: Vec, u: Vec) -> Vec:
-        """Return v for the scores w'x."""
+        """Return the arguments v of the loss for scores w'x and variables u."""
         mu, t = self.fixed + self.slopes @ u
         return (-self.factor * scores - mu) / t
 
 
 class RowSums(NamedTuple):
-    """The sums of one pass, by part unless stated otherwise.
+    """Sums of one pass: values, conjugates, weights and the Hessian, by part unless stated otherwise.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class RowSums(NamedTuple):
 
 
 def row_sums(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> RowSums:
-    """Return the sums over a block; y holds labels times weights."""
+    """Return the `RowSums` of a block of rows; y holds labels times weights."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     count, n, k = len(parts), w.size, u.size
     scores = np.asarray(X @ w).ravel()
@@ -123,7 +123,7 @@ def added(a: RowSums, b: RowSums) -> RowSums:
 
 
 def _weights(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> tuple[Vec, NDArray[np.intp], Vec]:
-    """Return the weights of the rows of a block, their classes, and the weights of the samples."""
+    """Return the weights q_i of the rows of a block, their class indices, and the sample weights c_i."""
     y = np.asarray(y, dtype=np.float64)
     side, scores = np.where(y > 0.0, 0, 1), np.asarray(as_double(X) @ w).ravel()
     q, c = np.zeros(y.size), np.abs(y)
@@ -135,7 +135,7 @@ def _weights(X: Any, y: Any, w: Vec, u: Vec, parts: Sequence[ClassLoss]) -> tupl
 
 @dataclass(frozen=True)
 class RowWeights:
-    """The weights of all rows, computed in one pass: `scale q_i + shift c_i` in each class."""
+    """Weights `scale q_i + shift c_i` of all rows by class, computed in one pass on request."""
 
     source: RowSource
     message: tuple[Vec, Vec, tuple[ClassLoss, ...]]
@@ -143,13 +143,13 @@ class RowWeights:
     shift: Vec = field(default_factory=lambda: np.zeros(2))
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
-        """Return the (m,) weights, those of a class times the absolute value of its factor."""
+        """Return the (m,) weights, multiplied by the absolute value of the factor of each class."""
         blocks = self.source.map_reduce(_weights, *self.message)
         size = np.abs(factors)
         return np.concatenate([size[side] * self._of(q, side, c) for q, side, c in blocks])
 
     def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
-        """Return the rows that a reference problem holds, labels times weights, and their weights."""
+        """Return rows, labels times sample weights, and weights for a reference problem: the sample."""
         return *sample, self._of(*_weights(*sample, *self.message))
 
     def _of(self, q: Vec, side: NDArray[np.intp], c: Vec) -> Vec:
@@ -160,7 +160,7 @@ Evaluate = Callable[..., RowSums]
 
 
 def over_rows(form: OutOfCoreForm, monitor: Monitor) -> Evaluate:
-    """Return `row_sums` over all rows, one counted pass for each call."""
+    """Return a function that evaluates `row_sums` over all rows, and counts a pass for each call."""
 
     def evaluate(*message: Any) -> RowSums:
         monitor.count_read()
@@ -170,7 +170,7 @@ def over_rows(form: OutOfCoreForm, monitor: Monitor) -> Evaluate:
 
 
 def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Evaluate:
-    """Return `row_sums` over rows in memory, counted as a fraction of a pass."""
+    """Return a function that evaluates `row_sums` over rows in memory, and counts a fraction of a pass."""
 
     def evaluate(*message: Any) -> RowSums:
         monitor.passes += y.size / form.data.m
@@ -180,7 +180,7 @@ def over_sample(form: OutOfCoreForm, X: Any, y: Vec, monitor: Monitor) -> Evalua
 
 
 def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
-    """Return `H^-1 g`, computed in units in which the diagonal of H is 1."""
+    """Return `H^-1 g`, computed with H scaled to unit diagonal."""
     diagonal = np.diagonal(H)
     d = np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-250)))
     return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d
@@ -188,7 +188,7 @@ def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
 
 @dataclass(frozen=True)
 class RowFunction:
-    """The convex function of z = (w, u): `ridge ||w||_2^2 / 2 + linear'(w, u)` plus losses of the rows."""
+    """Convex function of z = (w, u): `ridge ||w||_2^2 / 2 + linear'(w, u)` plus losses of the rows."""
 
     n: int
     parts: tuple[ClassLoss, ...]
@@ -196,7 +196,7 @@ class RowFunction:
     ridge: float
 
     def message(self, z: Vec) -> tuple[Vec, Vec, tuple[ClassLoss, ...]]:
-        """Return w, u and the parts, the message of `row_sums`."""
+        """Return w, u and the parts, the arguments of `row_sums` after X and y."""
         return z[: self.n], z[self.n :], self.parts
 
     def value(self, z: Vec, sums: RowSums) -> float:
@@ -204,7 +204,7 @@ class RowFunction:
         return float(0.5 * self.ridge * (z[: self.n] @ z[: self.n]) + self.linear @ z + t @ sums.losses)
 
     def derivatives(self, z: Vec, sums: RowSums) -> tuple[Vec, NDArray[np.float64]]:
-        """Return the gradient and the Hessian in (w, u)."""
+        """Return the gradient and the Hessian in z = (w, u)."""
         n, g, H = self.n, self.linear.copy(), sums.hessian.copy()
         g[:n] += self.ridge * z[:n]
         H[np.arange(n), np.arange(n)] += self.ridge
@@ -214,29 +214,29 @@ class RowFunction:
         return g, H
 
     def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
-        """Return Newton's step."""
+        """Return the Newton step `-H^-1 g`."""
         g, H = self.derivatives(z, sums)
         return -scaled_solve(H, g)
 
     def slope(self, z: Vec, sums: RowSums, step: Vec) -> float:
-        """Return the derivative of the value along a step; 0 if it is unknown."""
+        """Return the derivative of the value along a step; an override may return 0 for unknown."""
         return float(self.derivatives(z, sums)[0] @ step)
 
     def scaled(self, z: Vec, sums: RowSums, value: float) -> tuple[Vec, RowSums, float]:
-        """Return the best multiple of z with its sums and its value; by default z itself."""
+        """Return the best multiple of z, its sums and its value; by default z unchanged."""
         return z, sums, value
 
     def corrected(self, z: Vec, sums: RowSums) -> Vec | None:
-        """Return another z if Newton's method cannot start at z; by default None."""
+        """Return a replacement of z where Newton's method cannot start at z; by default None."""
         return None
 
 
 class ProvenFunction(RowFunction, ABC):
-    """A function of rows whose sums prove how near its minimum is."""
+    """Row function whose sums give an answer with a proven gap."""
 
     @abstractmethod
     def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
-        """Return the answer with the sums that prove it, the objective and the relative gap."""
+        """Return the answer proved by the sums at z, its objective and its relative gap."""
 
 
 def newton_steps(
@@ -247,7 +247,7 @@ def newton_steps(
     initial_sums: RowSums | None = None,
     previous: tuple[Vec, float] | None = None,
 ) -> Iterator[tuple[int, Vec, RowSums | None, float]]:
-    """Yield the number of the pass, z, its sums and its value after each pass.
+    """Run damped Newton steps; yield (number of the pass, z, sums, value) after each pass.
 
     After a step that does not lower the function z is the point before it, and the sums are None.
 
@@ -294,7 +294,7 @@ def minimise(
     initial_sums: RowSums | None = None,
     previous: tuple[Vec, float] | None = None,
 ) -> tuple[Vec, Answer]:
-    """Take Newton steps to the tolerance of the monitor; return the last point and its answer.
+    """Run Newton steps to the tolerance of the monitor; return the last point and its answer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Newton's method for hulls whose weights lie in balls of conjugates of losses.
+"""Newton's method over rows for hulls whose weights lie in balls of conjugates of losses.
 
 With `v_i = (-f_c w'x_i - mu_c) / t_k` the nearest point is w of the least
 
@@ -34,18 +34,18 @@ from ucm.solvers.out_of_core.newton import (
     scaled_solve,
 )
 
-_SHRINK = 0.5  # of t in one step, at most; below it w does not follow where t falls to 0
+_SHRINK = 0.5  # least ratio of t after a step to t before; w lags where t falls faster
 _FAR = 1e150  # the largest v that is tried
-_NEAR = 1e-9  # relative to v: rounding
-_FLOOR = 0.1  # of the tolerance: the cost of t that are held above 0
+_NEAR = 1e-9  # rounding of v, relative
+_FLOOR = 0.1  # largest cost, in tolerances, of each t held above 0
 _LARGE = 10.0  # a weight sum that indicates rows far beyond the rows of the sample
-_MOST = 100  # of these rows from a block
+_MOST = 100  # largest number of these rows from a block
 _FETCHES = 4
-_LITTLE = 1e-2  # of the support
+_LITTLE = 1e-2  # predicted decrease, relative to the support, that counts as little
 
 
 def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
-    """Solve over a sample, add outlying rows to it, then solve over all rows.
+    """Solve hulls with balls of weights: over a sample, extended by outlying rows, then over all rows.
 
     A larger sample begins anew: where the weights of the new rows overflow, no step leads back.
     """
@@ -79,7 +79,7 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
 
 
 def _argument(loss: ConvexLoss, slope: float) -> float:
-    """Return the least v at which the loss has a slope."""
+    """Return the least v at which the derivative of a loss is at least `slope`, by bisection."""
 
     def above(v: float) -> bool:
         return float(loss.gradient(np.array([v]))[0]) >= slope
@@ -96,7 +96,7 @@ def _argument(loss: ConvexLoss, slope: float) -> float:
 
 
 class Balls(ProvenFunction):
-    """The function `||w||^2 / 2 + S(w, mu, t)` with the bound S of `max over the set of -w'x`.
+    """Function `||w||^2 / 2 + S(w, mu, t)`, S an upper bound of the support `max over the set of -w'x`.
 
     While S is not negative, S itself falls, the sum of t staying as it is: it ends at weights of the point 0
     within the balls, or becomes negative, and w separates the set from 0. Then w, mu and t have the length at
@@ -121,13 +121,13 @@ class Balls(ProvenFunction):
 
     @functools.cached_property
     def low(self) -> Vec:
-        """The v of each class for which equal weights have the weight sum of the class."""
+        """Argument v of each class at which equal weights sum to the weight sum of the class."""
         sizes = zip(self.form.weight_sums, self.form.scales, self.counts, strict=True)
         means = [weight_sum / (scale * count) for weight_sum, scale, count in sizes]
         return np.array([_argument(p.loss, s) for p, s in zip(self.parts, means, strict=True)])
 
     def value(self, z: Vec, sums: RowSums) -> float:
-        """Return S; at w = 0 it is not negative, and less is rounding."""
+        """Return S at z, clipped to at least 0 at w = 0."""
         support = super().value(z, sums)
         return support if z[: self.n].any() else max(support, 0.0)
 
@@ -140,7 +140,10 @@ class Balls(ProvenFunction):
         return size * z, sums, 0.5 * size * value
 
     def corrected(self, z: Vec, sums: RowSums) -> Vec | None:
-        """Return z with each mu lowered until the largest weight of its class is at least the mean."""
+        """Return z with each mu lowered until the largest weight of its class is at least the mean.
+
+        None if no mu has to be lowered.
+        """
         n = self.form.n
         t, below = z[n + 2 :][list(self.form.of)], sums.top - self.low
         shift = t * np.where(below < -_NEAR * (1.0 + np.abs(self.low)), below, 0.0)
@@ -161,7 +164,10 @@ class Balls(ProvenFunction):
         return answer, -form.bounds(proof)[1], form.gap(proof)
 
     def step(self, z: Vec, sums: RowSums, value: float) -> Vec:
-        """Return Newton's step, no t below where it costs more than a part of the support."""
+        """Return the Newton step, with decreases of each t limited.
+
+        No t falls below half its value, or below a floor whose cost is a small part of the support.
+        """
         form, n, separated = self.form, self.form.n, value < 0.0
         (g, H), t = self.derivatives(z, sums), z[n + 2 :]
         if not separated:
@@ -186,7 +192,7 @@ class Balls(ProvenFunction):
         return 0.0  # z is rescaled after each step
 
     def _step_within(self, g: Vec, H: NDArray[np.float64], t: Vec, support: float) -> Vec:
-        """Return the Newton step with t fixed; if it gains little, the step with the sum of t fixed."""
+        """Return the Newton step with t fixed; if its gain is small, the step with the sum of t fixed."""
         first_t = g.size - t.size
         step = np.zeros(g.size)
         step[:first_t] = -scaled_solve(H[:first_t, :first_t], g[:first_t])

@@ -1,4 +1,4 @@
-"""Newton's method for smooth losses with the squared l2 norm, and for balls of weights, over rows.
+"""Newton solver over rows for smooth losses with the squared l2 norm, and for balls of weights.
 
 For losses the Hessian is `2 lam I + sum_i d_i z_i z_i'`, z_i a sample and a 1, with the curvature
 `d_i = sum_k C_k l_k''(o_k - t_i)` at its margin t_i. It is a sum over rows, as are the gradient, the value
@@ -38,7 +38,7 @@ _BIAS = 1e-12  # of the curvature in b
 
 @dataclass(frozen=True)
 class NewtonRows(Solver[RowHulls | RowLosses]):
-    """Newton's method from sums over all rows of out-of-core data.
+    """Solve out-of-core problems of differentiable losses, or balls of weights, by Newton's method over rows.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class NewtonRows(Solver[RowHulls | RowLosses]):
 
 
 def _is_power(loss: ConvexLoss) -> bool:
-    """True if the loss has slopes, and curvature except at its kink."""
+    """Return True if the loss is a power p > 1 of the hinge loss."""
     return isinstance(loss, Hinge) and loss.p > 1.0
 
 
@@ -87,7 +87,7 @@ def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
 
 
 class SmoothLosses(ProvenFunction):
-    """The objective `lam ||w||_2^2` plus smooth losses, as a function of (w, b)."""
+    """Objective `lam ||w||_2^2` plus smooth losses, as a function of z = (w, b)."""
 
     def __init__(self, form: RowLosses) -> None:
         self.form = form
@@ -105,12 +105,12 @@ class SmoothLosses(ProvenFunction):
         return -scaled_solve(H, g)
 
     def by_class(self, values: Vec) -> Vec:
-        """Return by class the sums of values of the parts."""
+        """Return the sums by class of values given by part."""
         masks = np.array([[part.side == c for part in self.parts] for c in (0, 1)])
         return masks.astype(np.float64) @ values
 
     def gains(self, sums: RowSums) -> Vec:
-        """Return by class the terms of the lower bound that the slopes add."""
+        """Return by class the terms `offset total - conjugate` of the dual lower bound."""
         offsets = np.array([part.loss.offset for part in self.parts])
         return self.by_class(offsets * sums.totals - sums.heights)
 

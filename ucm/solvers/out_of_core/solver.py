@@ -1,4 +1,4 @@
-"""The out-of-core active set method, for hulls and for losses."""
+"""Out-of-core active-set solver, for two reduced hulls and for hinge or ramp losses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _INNER = OptionSpec(
 
 @dataclass(frozen=True)
 class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
-    """An out-of-core active set method: sample, screen, solve, verify.
+    """Solve out-of-core reduced hulls, or hinge and ramp losses, by an active set of rows in memory.
+
+    The steps are: sample, screen, solve, verify.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Quadratic programs over groups of bounded variables whose sums are fixed, for pair updates."""
+"""Quadratic programs over bounded variables with fixed group sums, the problems of SMO."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.nearest import KernelHulls
 from ucm.forms.objective import balance
 
-_WIDER = 1.5  # free variables that a level begins with, against those of the coarser one
-_FEW = 20  # more of them
-_HALVINGS = 100  # of an interval for a threshold, at most
+_WIDER = 1.5  # ratio of free variables in a warm start to those of the part
+_FEW = 20  # additional free variables in a warm start
+_HALVINGS = 100  # halvings of the interval of a root
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The quadratic program of pair updates, over bounded variables with a fixed sum in each group.
+    """Quadratic program of SMO, over bounded variables with a fixed sum in each group.
 
     `min u'Q u / 2 + b'u + sum_i phi_i(u_i)` over `lo <= u <= hi`.
 
@@ -55,7 +55,7 @@ class Pairs:
 
     @classmethod
     def of_hulls(cls, hulls: KernelHulls) -> tuple[Pairs, NDArray[np.intp]]:
-        """Return the problem of hulls, and the index of each variable in the hulls."""
+        """Return the program of reduced hulls, and the index in the hulls of each of its variables."""
         order = np.argsort(hulls.group, kind="stable")
         ends = np.searchsorted(hulls.group[order], np.arange(hulls.mass.size + 1))
         top = hulls.cap[order]
@@ -67,7 +67,7 @@ class Pairs:
 
     @classmethod
     def of_hinge(cls, form: HingeDual) -> Pairs:
-        """Return the dual problem of a hinge loss."""
+        """Return the program of the dual of a hinge loss, with variables `u = y a`."""
         positive = form.y > 0.0
         top = form.C if form.p == 1.0 else np.full(form.m, np.inf)
         return cls(
@@ -77,12 +77,12 @@ class Pairs:
 
     @property
     def n(self) -> int:
-        """The number of variables."""
+        """Number of variables."""
         return self.index.size
 
     @property
     def hinge(self) -> bool:
-        """True for the dual of a hinge loss, False for hulls."""
+        """True for the dual of a hinge loss, False for reduced hulls."""
         return self.C.size > 0
 
     @property
@@ -90,7 +90,7 @@ class Pairs:
         return [slice(a, b) for a, b in zip(self.ends[:-1], self.ends[1:], strict=True)]
 
     def every(self, stride: int) -> NDArray[np.intp]:
-        """Return the indices of every stride-th variable of each group, or of each class for a loss."""
+        """Return the sorted indices of every stride-th variable of each group, by class for a loss."""
         parts: list[NDArray[np.intp]] = []
         for g in self.groups:
             members = np.arange(g.start, g.stop)
@@ -99,7 +99,7 @@ class Pairs:
         return np.sort(np.concatenate(parts))
 
     def part(self, members: NDArray[np.intp]) -> Pairs:
-        """Return the problem over some variables, with bounds scaled up by the number of samples left out."""
+        """Return the program over a subset of variables, with bounds scaled up for those left out."""
         lo, hi = self.lo[members], self.hi[members]
         C = self.C[members] if self.hinge else self.C
         ends = np.searchsorted(members, self.ends)
@@ -121,7 +121,7 @@ class Pairs:
         )
 
     def center(self) -> Vec:
-        """Return the start: equal weights in every group, or 0 for a loss."""
+        """Return the cold start: weights in proportion to the caps in every group, or 0 for a loss."""
         u = np.zeros(self.n)
         if not self.hinge:
             for g, total in zip(self.groups, self.sums, strict=True):
@@ -129,7 +129,7 @@ class Pairs:
         return u
 
     def feasible(self, u: Vec) -> Vec:
-        """Return a point near u that satisfies the bounds and the sums."""
+        """Return a feasible point near u: within the bounds, with the sums of the groups."""
         u = np.clip(u, self.lo, self.hi)
         for g, total in zip(self.groups, self.sums, strict=True):
             if self.hinge:
@@ -140,26 +140,26 @@ class Pairs:
 
     # --- the gradient, the gap -----------------------------------------------------------------------
     def slacks(self, u: Vec) -> Vec:
-        """Return xi of each variable."""
+        """Return the slack xi of each variable in a hinge loss; 0 for hulls."""
         return slacks(np.abs(u), self.C, self.p) if self.hinge else np.zeros(u.size)
 
     def signs(self) -> Vec:
-        """Return the sign that each variable may have: +1, or -1 if its upper bound is 0."""
+        """Return the label sign of each variable: +1 if its upper bound is positive, else -1."""
         return np.where(self.hi > 0.0, 1.0, -1.0)
 
     def gradient(self, u: Vec, products: Vec) -> Vec:
-        """Return the gradient F from the products `sum_j s_j u_j k(x_j, x)` with all samples."""
+        """Return the gradient F at u from the products `sum_j s_j u_j k(x_j, x)` at all samples."""
         F = self.b + self.s * products[self.index]
         return F if self.p == 1.0 else F + self.signs() * self.slacks(u)
 
     def coefficients(self, u: Vec) -> Vec:
-        """Return the coefficients of the samples, (m,)."""
+        """Return the (m,) coefficients of the samples: the sums of `s u` of their variables."""
         c = np.zeros(self.gram.m)
         np.add.at(c, self.index, self.s * u)
         return c
 
     def thresholds(self, u: Vec, F: Vec) -> Vec:
-        """Return the multiplier theta of the sum of each group with the least gap."""
+        """Return for each group the multiplier theta of its sum with the least duality gap."""
         thresholds = np.zeros(self.sums.size)
         for k, g in enumerate(self.groups):
             if self.p == 1.0:
@@ -172,7 +172,7 @@ class Pairs:
         return thresholds
 
     def _zero_of_slopes(self, linear: Vec, g: slice) -> float:
-        """Return the theta of a group at which the slopes of the losses sum to 0, for p > 1."""
+        """Return the theta of group g at which the slopes of the losses sum to 0, for p > 1."""
         y, p, C, values = self.signs()[g], self.p, self.C[g], linear[g]
         reach = 1.0 + float(np.abs(values).max())
 
@@ -182,7 +182,7 @@ class Pairs:
         return _root(excess, -reach, reach, 0.0)
 
     def gap(self, u: Vec, F: Vec) -> tuple[float, float, float]:
-        """Return the reported objective, the duality gap, and the unit of the relative gap."""
+        """Return the reported objective, the duality gap, and the divisor for the relative gap."""
         theta = np.repeat(self.thresholds(u, F), np.diff(self.ends))
         r = F - theta
         if self.p == 1.0:
@@ -202,7 +202,7 @@ class Pairs:
         return dual + gap, gap, abs(dual + gap)
 
     def lifted(self, free: int, products: Vec) -> Vec:
-        """Return a start from the products of a solution over fewer samples.
+        """Return a warm start from the kernel products of a solution over fewer samples.
 
         `free` of the variables of that solution are between their bounds; of the start about `_WIDER` times
         as many are.
@@ -227,7 +227,7 @@ class Pairs:
 
 
 def _shifted(v: Vec, lo: Vec, hi: Vec, total: float, weight: Vec | None = None) -> Vec:
-    """Return `clip(v - t weight, lo, hi)` with the sum `total`; the default weight is 1."""
+    """Return `clip(v - t weight, lo, hi)` with t such that the sum is `total`; weight 1 by default."""
     width = hi - lo
     if weight is None and float(width.max()) == float(width.min()):
         ref, shift = native.threshold(v - lo, float(width[0]), total - float(lo.sum()))
@@ -247,7 +247,7 @@ def _shifted(v: Vec, lo: Vec, hi: Vec, total: float, weight: Vec | None = None) 
 
 
 def _root(f: Callable[[float], float], lo: float, hi: float, target: float) -> float:
-    """Find the root of `f - target` for an increasing f, to the last bit."""
+    """Return the root of `f - target` for an increasing f, by 100 halvings of the interval."""
     for _ in range(_HALVINGS):
         t = 0.5 * (lo + hi)
         lo, hi = (t, hi) if f(t) < target else (lo, t)

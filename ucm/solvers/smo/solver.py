@@ -1,4 +1,4 @@
-"""Sequential minimal optimisation (SMO) for reduced convex hulls and hinge losses, mostly with a kernel.
+"""Sequential minimal optimisation (SMO) for reduced convex hulls and hinge losses, with or without kernels.
 
 Pairs of variables move in compiled code on float32 rows of the Gram matrix (`ucm/native/smo.c`). Then the
 gradient is brought up to date in float64 by the variables that moved; where the gap is still too large, the
@@ -30,25 +30,25 @@ from ucm.native.binding import library, point, structure
 from ucm.solvers.smo.problem import Pairs
 
 _DONE, _LIMIT, _INDEFINITE_KERNEL, _MISSING = range(4)
-_SECONDS = 0.03  # of one call: Ctrl-C, the time limit and callbacks wait for no more
+_SECONDS = 0.03  # target time of one compiled call, the delay of Ctrl-C, time limit and callbacks
 _FIRST = 64  # pair updates of the first call
 _BATCH = 32  # rows that Python computes at a time
-_FLAT = 1e-14  # of the largest derivative: violations below are rounding
+_FLAT = 1e-14  # violation, relative to the largest derivative, that counts as rounding
 
-_COARSE_GAP = 1e-2  # of a level of some of the samples
-_INNER = 0.7  # of the tolerance: the gap of the pair updates, on rows that are rounded
-_REACHED = 0.9  # of the tolerance: the exact gap
+_COARSE_GAP = 1e-2  # relative gap of a solve over a part of the samples
+_INNER = 0.7  # gap of the pair updates on float32 rows, in tolerances
+_REACHED = 0.9  # exact gap to reach, in tolerances
 _STALLS = 3  # rounds that do not halve the gap
-_NEGATIVE = -1e-6  # a relative gap below it is no rounding: the kernel is indefinite
+_NEGATIVE = -1e-6  # relative gap below which the kernel is indefinite, not rounding
 _INDEFINITE = (
     "the kernel is indefinite: samples have a negative squared distance; use a positive semidefinite "
     "kernel such as rbf"
 )
-_UPDATES = 10_000_000  # at most, and 100 for each variable
+_UPDATES = 10_000_000  # limit of pair updates, plus 100 for each variable
 
 
 class PairUpdates:
-    """The state of the compiled pair updates: the arrays that C compacts, and a cache of float32 rows.
+    """State of the compiled SMO pair updates, with a cache of float32 rows of the Gram matrix.
 
     They start from the variables u with their derivatives F.
 
@@ -93,12 +93,14 @@ class PairUpdates:
 
     @property
     def updates(self) -> int:
-        """The number of updates."""
+        """Number of pair updates so far."""
         return int(self.fields["updates"])
 
     def run(self, gap: float, limit: int, monitor: Monitor) -> int:
-        """Run pair updates to a relative gap of `gap`, or `limit` updates; return the exit code: that of the
-        limit after a time-out too."""
+        """Run pair updates to relative gap `gap`, `limit` updates or a time-out; return the exit code.
+
+        The code after a time-out is that of the limit.
+        """
         eps = _FLAT * float(np.abs(self.arrays["F"]).max(initial=0.0))
         batch = _FIRST
         while True:
@@ -116,7 +118,7 @@ class PairUpdates:
                 return _LIMIT
 
     def _fetch(self) -> None:
-        """Put the missing row into the cache, and rows of free variables if there is room."""
+        """Compute the missing row into the cache, with rows of free variables as far as slots are left."""
         n, filled, slots = (int(self.fields[name]) for name in ("n", "filled", "slots"))
         a = self.arrays
         free = (a["where"][:n] < 0) & (a["grows"][:n] == 0.0) & (a["falls"][:n] == 0.0)
@@ -131,7 +133,7 @@ class PairUpdates:
             a["store"][slot * n : (slot + 1) * n] = row
 
     def variables(self) -> Vec:
-        """Return all u after the updates."""
+        """Return the updated variables u, also those that the compiled code has removed."""
         self.problem.gram.computed += int(self.fields["entries"])
         self.fields["entries"] = 0
         n = int(self.fields["n"])
@@ -164,7 +166,9 @@ def descend(
     record: Record,
     exact: bool = True,
 ) -> tuple[Vec, Vec, Answer]:
-    """Return the variables, the derivatives and the answer of pair updates to the monitor's tolerance.
+    """Solve by rounds of pair updates to the tolerance of the monitor; return u, F and an answer.
+
+    F is the gradient at u.
 
     Parameters
     ----------
@@ -216,7 +220,9 @@ def descend(
 
 @dataclass(frozen=True)
 class SMO(NearestPoint):
-    """Reduced convex hulls, and hinge losses with the squared l2 norm, by inner products only.
+    """Solve reduced convex hulls, and hinge losses with squared l2 norm, from inner products (kernels) only.
+
+    It takes inner products only.
 
     Pairs within each hull exchange weight, or pairs of multipliers move: the pair of the largest decrease by
     second order (Fan, Chen and Lin 2005), the step for hinge losses by Algorithm 1 of Sun (2024): closed
@@ -279,7 +285,7 @@ class SMO(NearestPoint):
         return answer
 
     def _first(self, problem: Pairs, tol: float, monitor: Monitor) -> Vec:
-        """Return a start from the solution over a part of the samples."""
+        """Return a warm start from a solve over every stride-th sample; the cold start if samples are few."""
         members = problem.every(self.stride)
         if problem.n < self.coarse or members.size == problem.n or monitor.timed_out:
             return problem.center()

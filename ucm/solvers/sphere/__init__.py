@@ -1,1 +1,1 @@
-"""0 in U: solvers of `UnitNorm`."""
+"""Solvers of `UnitNorm`, the minimum over the unit sphere for 0 in U."""

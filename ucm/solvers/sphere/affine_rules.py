@@ -1,4 +1,4 @@
-"""Affine decision rules: points of U that answer every direction, and so bound f over the sphere from below.
+"""Affine decision rules, whose ellipsoid inside U proves a lower bound of f over the unit sphere.
 
 A rule `q(u) = q0 + V u` that stays in the domains for all `||u||_2 <= 1` gives an ellipsoid in U,
 `x0 + M u` with `x0 = x(q0)` and `M = A V`, A the linear part of x: f is at least the distance from 0 to its
@@ -33,21 +33,21 @@ from ucm.solvers.programs import accuracy, attempt
 Mat = NDArray[np.float64]
 
 _QUICK = 1e8  # multiplications, of one set of moments
-_STAGES = 5  # of the smoothing
-_ROUNDS = 4  # of moments in each stage
-_SHRINK = 0.2  # of the smoothing, from stage to stage
+_STAGES = 5  # stages of the smoothing
+_ROUNDS = 4  # updates of the moments in each stage
+_SHRINK = 0.2  # factor of the smoothing, from stage to stage
 _TRIMMED = 3  # rounds of shortening the rows of V to their slack, and moving their sums to 0
 _INSIDE = 1.0 - 1e-12
 _LONG = 5e6  # multiplications, of one set of moments; the program then takes 1.5 GB
 _ACCURACY = 1e-6  # relative to the bound of the quick rule
-_INWARD = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # of the way to the centre: room for rounding
-_STEPS = 5000  # of SCS
-_BALANCED = 0.7  # of the room of a weight, used to make x0 = 0
+_INWARD = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps towards the centre to try, as fractions: slack for rounding
+_STEPS = 5000  # iterations of SCS
+_BALANCED = 0.7  # largest fraction of the slack of a weight used to make x0 = 0
 
 
 @dataclass(frozen=True)
 class AffineRule:
-    """An affine rule `q0 + V u` of the weights of `Hulls`, and the lower bound that it proves."""
+    """Affine rule `q0 + V u` for the weights of `Hulls`, with the lower bound proved by the rule."""
 
     q: Vec
     V: Mat
@@ -56,7 +56,7 @@ class AffineRule:
 
 @dataclass
 class Hulls:
-    """A sum of reduced hulls, in units of the largest coordinate of the points.
+    """Sum of reduced hulls plus a fixed ellipsoid, in units of the largest absolute entry of its data.
 
     `center + sum_i q_i z_i` with `0 <= q <= caps` and the sum `masses[g]` in group g; `fixed` is the matrix M
     of the other blocks.
@@ -80,20 +80,20 @@ class Hulls:
 
     @functools.cached_property
     def group(self) -> NDArray[np.intp]:
-        """The group of each point, (N,)."""
+        """Group index of each point, (N,)."""
         return np.repeat(np.arange(self.masses.size), np.diff(self.bounds))
 
     @functools.cached_property
     def member(self) -> Mat:
-        """The indicator matrix of the groups, (N, G)."""
+        """Indicator matrix of the groups, (N, G)."""
         return np.equal.outer(self.group, np.arange(self.masses.size)).astype(float)
 
     def sums(self, rows: Mat) -> Mat:
-        """Return the sums of rows over every group."""
+        """Return the sums of the rows of a matrix, or entries of a vector, by group."""
         return np.add.reduceat(rows, self.bounds[:-1])
 
     def rule(self, q: Vec, V: Mat) -> AffineRule:
-        """Return the feasible rule near (q, V), with x0 as near to 0 as possible, and its bound."""
+        """Return a feasible rule near (q, V) with its bound, with q moved to bring x0 near 0."""
         slack = q * (self.caps - q)
         total = self.sums(slack)
         if not (total > 0.0).all():
@@ -126,7 +126,10 @@ class Hulls:
 
 
 def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
-    """Maximise `slope p + mu log(p (cap - p) / cap^2)` over p; return p, its derivative and the total."""
+    """Maximise `slope p + mu log(p (cap - p) / cap^2)` over each p.
+
+    Return p, its derivative in the slope, and the sum of the maxima.
+    """
     x = slope * caps / mu
     root, size = np.sqrt(4.0 + x * x), np.abs(x)
     small = (2.0 + 4.0 / (root + size)) / (2.0 * (root + 2.0))
@@ -138,7 +141,7 @@ def _smoothed(slope: Vec, caps: Vec, mu: float) -> tuple[Vec, Vec, float]:
 
 @dataclass
 class PointsAndBalls:
-    """A form as points and balls, and the way back to its blocks.
+    """Decomposition of a form into points of hulls and balls, with the map back to its blocks.
 
     A ball of parameters, `c + F u` for `||u||_2 <= radius`, has the rule of its own ellipsoid.
 
@@ -156,7 +159,7 @@ class PointsAndBalls:
 
     @classmethod
     def of(cls, form: UnitNorm) -> PointsAndBalls:
-        """Return the parts; couplings are left out."""
+        """Return the decomposition of a form without its couplings."""
         r, image = form.rank, form.image
         center, centers = form.lower(image.center), image.centers()
         owner, points, caps, totals = [], [np.zeros((0, r))], [], []
@@ -187,7 +190,7 @@ class PointsAndBalls:
         return cls(hulls, owner, centers, slopes)
 
     def completed(self, rule: AffineRule | None) -> LowerBoundProof:
-        """Return the rule of the hulls beside those of the balls, block by block."""
+        """Return the proof by the rule of the hulls, if given, and those of the balls, by block."""
         q, V = [v.copy() for v in self.q], [S.copy() for S in self.V]
         if rule is not None:
             for k, at, rows in self.owner:
@@ -196,8 +199,10 @@ class PointsAndBalls:
 
 
 def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
-    """Why no rule is looked for; empty when one is. `most` is the largest number of multiplications for one
-    set of moments."""
+    """Return the reason to compute no rule, or "".
+
+    `most` is the largest number of multiplications for one set of moments.
+    """
     if form.image.couplings:
         return "the operands of an intersection are coupled"
     entries = sum(b.map.shape[1] for b in form.image.blocks)
@@ -207,7 +212,9 @@ def refused(form: UnitNorm, monitor: Monitor, most: float) -> str:
 
 
 def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
-    """Return a rule in some twenty passes over the moments, or why there is none.
+    """Return a lower-bound proof by an approximately best affine rule, or the reason for none.
+
+    It takes some twenty passes over the moments.
 
     For fixed moments of the second order the best q0 is that of a smooth problem in (E[u], the multipliers
     of the masses), for which a few Newton steps are taken. With its weights k_i on `|W z_i - tau|` the
@@ -223,7 +230,10 @@ def quick_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
 
 
 def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
-    """Return the rule of `quick_rule` for hulls; None where their points do not move."""
+    """Return the rule of `quick_rule` over hulls; None if no stage of the smoothing ended.
+
+    That is so if the points of each group coincide, or time runs out early.
+    """
     z, caps, r = hulls.points, hulls.caps, hulls.center.size
     rows = np.hstack([z, -hulls.member])
     line = np.concatenate([hulls.center, hulls.masses])
@@ -259,7 +269,7 @@ def majorised(hulls: Hulls, monitor: Monitor) -> AffineRule | None:
 
 
 def _inverse(K: Mat) -> Mat:
-    """Return `K^-1 / tr K^-1`."""
+    """Return the pseudo-inverse of K, scaled to trace 1."""
     inverse = np.asarray(np.linalg.pinv(K, hermitian=True), dtype=np.float64)
     return inverse / max(float(np.trace(inverse)), 1e-300)
 
@@ -270,7 +280,7 @@ def _centred(
     """Minimise `<line, y> + sum of the smoothed values at (s_i +- rho_i) / 2`, `s = rows y`, by Newton."""
 
     def at(y: Vec) -> tuple[float, tuple[Vec, Vec, float], tuple[Vec, Vec, float]]:
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # too far: not taken
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # points too far are rejected
             s = rows @ y
             up, down = _smoothed(0.5 * (s + rho), caps, mu), _smoothed(0.5 * (s - rho), caps, mu)
             return float(line @ y) + up[2] + down[2], up, down
@@ -298,7 +308,10 @@ def _centred(
 
 
 def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
-    """Return the best rule of hulls, beside rules of balls; or why there is none."""
+    """Return a lower-bound proof by the best affine rule over the hulls, or the reason for none.
+
+    The program of the rule is semidefinite; the rules of balls stand beside it.
+    """
     why = refused(form, monitor, _LONG)
     if why:
         return why
@@ -312,7 +325,7 @@ def long_rule(form: UnitNorm, monitor: Monitor) -> LowerBoundProof | str:
 
 
 def best_rule(hulls: Hulls, quick: AffineRule | None, monitor: Monitor) -> AffineRule | None:
-    """Return the best rule over hulls, to the accuracy of SCS; None if the time is over before there is one.
+    """Return the best rule over hulls by a semidefinite program in SCS; None if SCS has no solution.
 
     The dual of `max r` over the rules of `Hulls` is
 

@@ -1,4 +1,4 @@
-"""p = inf and p = 1: one convex program for each vertex of the ball of the dual norm, 2n and 2^n, is global.
+"""Global minimum over the unit sphere for p = inf or p = 1, by one convex program per face.
 
 Cutting planes serve any set whose support is at hand. Every point x of U is a lower bound `f(w) >= -w'x`.
 Over the face of a vertex g of the ball of the dual norm the best of these bounds is a linear program in w,
@@ -26,16 +26,16 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.programs import LinearProgram
 from ucm.solvers.sphere.ray_shooting import RayPoint, Reach, radial
 
-_INWARD = 0.2  # of the way from the best w of a face to that of its program: takes fewer points
-_OUTWARD = 10  # steps of which one goes all the way
+_INWARD = 0.2  # usual step from the best w of a face towards the program's w, as a fraction
+_OUTWARD = 10  # period of full steps to the program's w
 _KEPT = 5  # points kept from face to face, in units of the dimension
 _MOST = 100  # points found for one face, in the same units
-_FLAT = 1e-10  # of the size of U: closer bounds are rounding
+_FLAT = 1e-10  # difference of bounds, relative to the size of U, that counts as rounding
 
 
 @dataclass(frozen=True)
 class Faces(UnitSolver):
-    """The global minimum over `||w||_inf = 1` by 2 n programs, over `||w||_1 = 1` by 2^n.
+    """Minimise f globally by a convex program per face: 2 n for `||w||_inf = 1`, 2^n for `||w||_1 = 1`.
 
     `||w||_p = max <g, w>` over the vertices g of the ball of the dual norm, one for each face of the unit
     ball. Minimising f on `<g, w> = 1` for each of them, without the other bounds of the face, gives no less
@@ -75,7 +75,7 @@ class Faces(UnitSolver):
         return self._search(form, monitor, radial(form, monitor), answer)
 
     def _search(self, form: UnitNorm, monitor: Monitor, reach: Reach, answer: Answer) -> Answer:
-        """Return the least over all faces."""
+        """Search all faces by `reach`; return the answer of the least f, with its proof."""
         points: list[list[Vec]] = []
         best = np.inf
         for g in form.vertices():
@@ -99,7 +99,7 @@ class Faces(UnitSolver):
 
 
 class Cuts:
-    """Lower bounds of f on the faces of the unit ball, by cutting planes.
+    """Cutting-plane lower bounds of f on the faces of the unit ball.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Cuts:
         self.flat = _FLAT * float(np.linalg.norm(size))
 
     def _support(self, v: Vec) -> float:
-        """Return f(v), and add its point of U to the points."""
+        """Return f(v), and record its point of U as a cut; inf once a support was infinite."""
         form = self.form
         height, q = form.highest(v)
         self.passes += 1
@@ -138,7 +138,7 @@ class Cuts:
         return height
 
     def reach(self, g: Vec) -> RayPoint | None:
-        """Return a lower bound of f on the face of g, the best v on it, and the blocks of the proof.
+        """Return a lower bound of f on the face of g as a `RayPoint`, with the best v and the proof's blocks.
 
         None if the program failed, or the time is over.
         """
@@ -169,7 +169,7 @@ class Cuts:
                 cut = (low, best, shares)
             program.cut(self.points[-1][None])
             if way == 1.0 and above <= low + self.flat:
-                break  # the program is f itself there
+                break  # the bound of the program is exact at its solution
         if cut is None or not self.bounded:
             return None
         low, best, shares = cut
@@ -182,7 +182,7 @@ class Cuts:
         return RayPoint(low, best, q, [])
 
     def _program(self) -> _Program:
-        """Return the program of the points; a new one if the points are too many, or far larger than f."""
+        """Return the face program, rebuilt from the last points if too large or badly scaled."""
         limit = _KEPT * (self.box.size + 1)
         scale = max(self.best, self.flat)
         if self.last is None or len(self.points) > 2 * limit or self.last.scale > 100.0 * scale:
@@ -192,7 +192,7 @@ class Cuts:
         return self.last
 
     def _begin(self, g: Vec) -> Vec:
-        """Return the best v so far, where it lies on this face; else the vector along g."""
+        """Return the best v so far, scaled to `<g, v> = 1`, if on the face of g; else the multiple of g."""
         length = float(self.v @ g)
         if length > 0.0:
             v = self.v / length
@@ -202,7 +202,7 @@ class Cuts:
 
 
 class _Program:
-    """The program of a face, in HiGHS: columns u and t with `v = scale u / unit`, the objective `scale t`.
+    """Linear program of a face in HiGHS: columns u and t, `v = scale u / unit`, objective `scale t`.
 
     Parameters
     ----------
@@ -222,19 +222,19 @@ class _Program:
         self.program.rows([(u, np.ones((1, unit.size)))], 1.0, 1.0)
 
     def face(self, g: Vec) -> None:
-        """Set the equation `<g, v> = 1`."""
+        """Set the face equation to `<g, v> = 1`."""
         row = g * (self.scale / self.unit)
         length = float(np.abs(row).max())
         self.program.row(0, row / length, 1.0 / length)
 
     def cut(self, points: NDArray[np.float64]) -> None:
-        """Add the inequalities `t + <x_k, v> >= 0`."""
+        """Add a cut `t + <x_k, v> >= 0` for each row x_k of `points`."""
         rows = np.column_stack([points / self.unit, np.ones(points.shape[0])])
         none = np.zeros(rows.shape[0])
         self.program.rows([(self.columns, rows)], none, none + np.inf)
 
     def solve(self) -> tuple[float, Vec, Vec] | None:
-        """Return the bound, v and the multipliers of the points; None if HiGHS has no optimum."""
+        """Return the lower bound, v and the multipliers of the cuts; None if HiGHS finds no optimum."""
         solution = self.program.solve()
         if solution.status != "optimal":
             return None

@@ -1,4 +1,4 @@
-"""The global minimum in a few dimensions, from a polytope inside of U."""
+"""Global minimum over the unit sphere in a few dimensions, from a growing polytope inside U."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 
 _ROUNDS = 500
-_SAME = 1e-12  # of a distance
-_FLAT = 1e-9  # of the width of the polytope
+_SAME = 1e-12  # relative difference of distances that counts as rounding
+_FLAT = 1e-9  # relative width below which the points are flat
 _TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
 _PARALLEL = 0.95  # cosine of normals, above which one of them is pushed out in a round
-_SEVERAL = 1000  # nearest facets, several of which may be parts of one
-_FARTHEST = 500  # points that may carry the one nearest to 0
+_SEVERAL = 1000  # nearest facets, among which duplicates are removed
+_FARTHEST = 500  # largest number of points in the hull of the nearest point
 
 
 @dataclass(frozen=True)
 class Facets(UnitSolver):
-    """f over the facets of a polytope P inside of U, every norm, up to `most` dimensions.
+    """Minimise f globally over a sphere of any norm in at most `most` dimensions, by facets of a polytope P.
 
     f is linear over the directions that pick one vertex of P, so the unit vector with the least f is the
     normal of a facet: the distance from 0 to the boundary of P is a lower bound of the one to the
@@ -98,7 +98,7 @@ class Facets(UnitSolver):
 
 
 def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
-    """Return the indices of at most `most` normals, no two of them nearly parallel, the first ones first.
+    """Return indices of at most `most` normals, first ones first, without nearly parallel pairs.
 
     Facets with nearly parallel normals lead to the same point of U, or to near ones.
     """
@@ -111,7 +111,7 @@ def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
 
 
 class _Polytope:
-    """P, and the best w so far.
+    """Polytope P of points of U, with the best w so far.
 
     points, blocks : of U, in the coordinates of the form, and their parameters
     hull, joined : their hull, and how many of them are in it
@@ -130,7 +130,7 @@ class _Polytope:
         for e in np.vstack([np.eye(form.rank), generator.standard_normal((2, form.rank))]):
             self.push(e)
             self.push(-e)
-        for _ in range(form.rank - 1):  # a thin U may show few of its points: across them, too
+        for _ in range(form.rank - 1):  # push along flat directions: a thin U may have shown few points
             points = np.array(self.points)
             s, axes = np.linalg.svd(points - points.mean(axis=0))[1:]
             flat = axes[s <= _FLAT * s[0]]
@@ -142,13 +142,16 @@ class _Polytope:
         self.scale = float(np.abs(np.array(self.points)).max())
 
     def begin(self, v: Vec) -> None:
-        """Compare a direction with the best one. Its point is left out: with ties it is no vertex of U."""
+        """Take v as the best direction if f is lower there; add no point of U.
+
+        With ties the point of U is no vertex.
+        """
         height = self.form.height(v)
         if height < self.best:
             self.best, self.v = height, v
 
     def push(self, direction: Vec) -> float:
-        """Find the last point of U along a direction, which joins the polytope."""
+        """Add the extreme point of U along a direction to P; return the support there."""
         form = self.form
         height, q = form.highest(-direction)
         self.monitor.passes += 1.0
@@ -160,11 +163,11 @@ class _Polytope:
         return height
 
     def facets(self) -> tuple[NDArray[np.float64], Vec]:
-        """Return the outer unit normals of the facets, and the distances of 0 from the facets."""
+        """Return the outer normals of the facets of P, and the distances of 0 from the facets."""
         try:
             if self.hull is not None and len(self.points) > self.joined:
                 self.hull.add_points(np.array(self.points[self.joined :]))
-        except QhullError:  # points in the plane of a facet; in one go they are merged
+        except QhullError:  # points in the plane of a facet; a new hull merges coplanar facets
             self.hull = None
         if self.hull is None:
             self.hull = ConvexHull(np.array(self.points), incremental=True)
@@ -181,16 +184,22 @@ class _Polytope:
         return equations[few[first], :-1], far[few[first]]
 
     def pushed(self, normals: NDArray[np.float64], far: Vec) -> bool:
-        """Push out facets; return True if any of them moved."""
+        """Add the extreme points of U along facet normals; return True if any facet moved.
+
+        True also if the time limit passes first.
+        """
         moved = False
         for a, distance in zip(normals, far, strict=True):
             if self.monitor.timed_out:
-                return True  # not known
+                return True  # unknown, as the time is over
             moved |= self.push(a) > distance * self.form.length(a) + 1e-13 * self.scale
         return moved
 
     def answer(self) -> Answer:
-        """Return the best w, and the point of U or of P that it leads to."""
+        """Return the best w, the blocks of its point, and the vertices of P as proof.
+
+        The point is one of U, or of P where U is no sum of reduced hulls.
+        """
         form, v = self.form, self.v
         if form.hulls is not None:
             q = form.hulls.blocks(form.residual(v)[1])
@@ -201,8 +210,10 @@ class _Polytope:
 
 
 def _nearest(form: UnitNorm, v: Vec, f: float, points: np.ndarray, blocks: list[list[Vec]]) -> list[Vec]:
-    """Blocks of the point of the polytope nearest to `-f n`, n the normal of the unit ball at v, among
-    the points that reach farthest along -v: a stationary point lies in their face."""
+    """Return the blocks of the point nearest to `-f n` in the hull of the points farthest along -v.
+
+    n is the normal of the unit ball at v. A stationary point lies in the face of these points.
+    """
     far = np.argsort(points @ v)[:_FARTHEST]
     shares, _ = min_norm_point(
         f * form.normal(v), points[far], np.ones(far.size), np.zeros(far.size, dtype=np.int64), np.ones(1)

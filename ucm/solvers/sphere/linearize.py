@@ -1,4 +1,4 @@
-"""Successive linearisation of the unit sphere: a convex program for every step, any set."""
+"""Successive linearisation of the unit sphere: one convex program per step, for any set U."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROGRAMS = 500  # at most
 
 @dataclass(frozen=True)
 class Linearize(UnitSolver):
-    """Successive linearisation of the norm.
+    """Minimise f over the unit sphere locally, by successive linearisation of the norm.
 
     `min f(w)` over `<g_k, w> = 1`, g_k a subgradient of `||.||_p` at w_k; then `w / ||w||_p`.
 

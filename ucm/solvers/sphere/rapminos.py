@@ -1,4 +1,4 @@
-"""RAPMINOS: radially projected minimum-norm subgradients, for sums of reduced hulls."""
+"""RAPMINOS: radially projected minimum-norm subgradients for sums of reduced hulls, in any norm."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.native.functions import blas_threads
 from ucm.solvers.sphere.ray_shooting import PolyhedralRay
 
-_STILL = 1e-12  # of the subgradient: no direction of descent is left
-_SAME = 1e-13  # of the objective
-_SLOW = 1e-9  # of the objective, gained in as many steps as there are ties to find
-_WINDOW = 100  # steps
-_STEPS = 5000  # at most
+_STILL = 1e-12  # relative norm of a direction that counts as stationary
+_SAME = 1e-13  # relative change of the objective that counts as rounding
+_SLOW = 1e-9  # least relative decrease of the objective in a window of steps
+_WINDOW = 100  # least number of steps in a window
+_STEPS = 5000  # largest number of steps
 
 
 class _State(NamedTuple):
-    """w in the coordinates of the form, `-w'z_i`, and the face of U that these choose."""
+    """Iterate w in the coordinates of the form, with the scores `-w'z_i` and the face of U along -w."""
 
     v: Vec
     scores: Vec
@@ -40,7 +40,9 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class Rapminos(UnitSolver):
-    """RAPMINOS, Algorithm 2 of Barbero, Takeda and Lopez (2015), for every norm.
+    """Find a local minimum of f over the unit sphere by RAPMINOS, by default with linear-program steps.
+
+    Algorithm 2 of Barbero, Takeda and Lopez (2015), for every norm.
 
     From w go along `-N g`, g the subgradient of f with the least norm after the part along the normal n of
     the unit ball is taken out (`N = I - n n' / n'n`), then back to `||w||_p = 1` along the ray. The sets S
@@ -131,7 +133,7 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
 
 
 def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Return the step along the steepest direction to the first kink; None if there is no descent."""
+    """Take the steepest descent direction to the first kink; None if no direction descends."""
     d, size = max(
         (_direction(hulls, at.face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1]
     )
@@ -139,7 +141,7 @@ def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
-    """Return the steepest descent direction of the face, and its norm relative to the subgradients.
+    """Return the steepest descent direction orthogonal to n, and its norm relative to the data.
 
     The direction is the vector `-N g` of the least norm, with the projection N orthogonal to n.
 
@@ -163,7 +165,7 @@ def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple
 def _linearised(
     form: UnitNorm, hulls: SumOfHulls, at: _State, program: PolyhedralRay, monitor: Monitor
 ) -> _State | None:
-    """Return a step towards the minimum on `<n, w> = 1`; None if w is the minimum for every n."""
+    """Return a better state from a program on `<n, w> = 1`; None if no normal n gives one."""
     for n in form.corners(at.v):
         point = None if monitor.timed_out else program.reach(n)
         if point is None or not point[0] < at.value * (1.0 - _SAME):
@@ -176,7 +178,7 @@ def _linearised(
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
-    """Return rows that span the directions orthogonal to the ties and to the normal."""
+    """Return orthonormal rows that span the directions orthogonal to all ties and to the normal."""
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
@@ -184,7 +186,7 @@ def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
 
 
 def _orthogonal(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return orthonormal rows that span the complement of rows of norm 1.
+    """Return orthonormal rows that span the orthogonal complement of rows of norm 1.
 
     Many rows are reduced to their QR factor first: samples in whole numbers have thousands of ties.
     """
@@ -194,8 +196,11 @@ def _orthogonal(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Return the better state at the next kinks along `+d` and `-d`, d orthogonal to the ties; None if the
-    ties determine w, or neither is better. Along d, f is constant and the norm does not fall."""
+    """Return the best state at the next kinks along directions orthogonal to the ties; None if not better.
+
+    A state of equal f is better if its ties leave fewer directions. Along such a direction d or -d, f is
+    constant and the norm does not fall. None also if the ties determine w.
+    """
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):
@@ -212,7 +217,7 @@ def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> 
 
 
 def _pinned(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Vec:
-    """Return w recomputed from its ties, without the rounding errors of the steps, if they determine it."""
+    """Return w recomputed from its ties, free of rounding of the steps; w itself if not determined."""
     rows = hulls.differences(at.face)
     if rows.shape[0] < form.rank - 1 or form.rank < 2:
         return at.v

@@ -1,4 +1,4 @@
-"""The radial function of U: a convex program, warm from direction to direction.
+"""Radial function `max {s : -s g in U}` of the set U, by convex programs with warm starts.
 
 For a normal g the program linearised at `<g, w> = 1`,
 
@@ -31,7 +31,7 @@ from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_s
 
 
 class PolyhedralRay:
-    """The linear program of a ray into a sum of reduced hulls, in HiGHS.
+    """Linear program `max {s : -s g in U}` for a sum of reduced hulls U, in HiGHS.
 
     Parameters
     ----------
@@ -56,7 +56,10 @@ class PolyhedralRay:
         self.program.rows([(q, member)], totals, totals)
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
-        """Return (s, w, q) for the largest s with `-s g` in the set; None if no multiple of g is in it."""
+        """Return (s, w, q) for the largest s with `-s g` in the set; None if there is no optimum.
+
+        That is so if no multiple of g is in the set.
+        """
         column = g / self.unit
         scale = 1.0 / float(np.abs(column).max())  # s is no larger than this: columns of size one
         self.program.column(self.s, scale * column)
@@ -69,8 +72,10 @@ class PolyhedralRay:
 
 
 class RayPoint(NamedTuple):
-    """The largest s with `-s g` in U, its dual vector v with `<g, v> = 1`, the blocks there, and the
-    multipliers of the couplings, scaled to v."""
+    """Largest s with `-s g` in U, its dual vector v with `<g, v> = 1`, blocks and multipliers.
+
+    The multipliers of the couplings are scaled to v. Cutting planes give a lower bound of s instead.
+    """
 
     s: float
     v: Vec
@@ -78,16 +83,16 @@ class RayPoint(NamedTuple):
     multipliers: list[Vec]
 
     def answer(self, form: UnitNorm) -> Answer:
-        """Return the answer at `w = v / ||v||_p`."""
+        """Return the answer at `w = v / ||v||_p`, with multipliers scaled to w."""
         length = form.length(self.v)
         multipliers = [mu / length for mu in self.multipliers]
         return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
 
 
 _LARGE = 100_000  # numbers in a conic program
-_GAP, _SHARPER = 1e-2, 1e-4  # of a nearest point; where it brings nothing
+_GAP, _SHARPER = 1e-2, 1e-4  # relative gap of a nearest point, and the gap after a step without progress
 _STEPS, _INNER = 30, 20
-_SAME = 1e-7  # of a reach
+_SAME = 1e-7  # relative change of s at which the search ends
 _ZERO = 1e-10  # norm of a nearest point that is 0, relative
 
 Reach = Callable[[Vec], RayPoint | None]
@@ -95,8 +100,11 @@ Reach = Callable[[Vec], RayPoint | None]
 
 
 def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = None) -> Reach:
-    """Return the radial function of U: a linear program over hulls, a conic one over other sets; for a large
-    set that contains 0 by nearest points, if a solver takes them."""
+    """Return the radial function of U as a callable: by a linear program, conic program or nearest points.
+
+    Linear over sums of reduced hulls; nearest points over large sets without couplings, if the solver
+    `nearest` takes the form; else conic.
+    """
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
     large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
