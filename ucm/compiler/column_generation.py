@@ -1,4 +1,4 @@
-"""Sets of means, covariances and whole hulls over rows: few rows are vertices, the others lie between them.
+"""Column generation for sets of means, covariances and whole hulls of out-of-core samples.
 
 The problem over the means and covariances of all rows, and the hulls of some rows, is solved in memory. Its
 point lies in the hulls of all rows too. A pass looks along the directions in which the certificate asks for
@@ -42,7 +42,7 @@ _COARSE = 0.3  # of the tolerance: the gap over the rows in memory
 
 
 def of_vertices(U: Node) -> bool:
-    """Return True if a set uses its samples in means, covariances and whole hulls only, without groups."""
+    """True if the samples of a set enter only through means, covariances and whole hulls, without groups."""
     if isinstance(U, Hull) and U.weights not in (None, Simplex()):
         return False
     if isinstance(U, Mean | Covariance | Hull):
@@ -51,7 +51,7 @@ def of_vertices(U: Node) -> bool:
 
 
 class _Recorded(SampleMap):
-    """Samples that record the directions in which a certificate asks for them."""
+    """Sample map that records the directions of its transposed products."""
 
     def __init__(self, samples: Any) -> None:
         signs: Any = samples.s
@@ -64,7 +64,7 @@ class _Recorded(SampleMap):
 
 
 class ColumnGenerationLowering(DistanceLowering):
-    """The lowering of a set with means, covariances and whole hulls of out-of-core samples.
+    """The lowering of means, covariances and whole hulls of out-of-core samples, by column generation.
 
     `min ||x||_q`, by generation of the rows of the hulls.
 
@@ -90,7 +90,7 @@ class ColumnGenerationLowering(DistanceLowering):
         self.uncounted += 1
 
     def _add(self, parts: list) -> None:
-        """Add the rows of a pass to the rows in memory."""
+        """Add the new rows of a pass to the rows in memory, and lower the set again."""
         starts = np.cumsum([0, *(part[3] for part in parts)])
         places = np.concatenate([s + p[2] for s, p in zip(starts, parts, strict=False)])
         X, y = gathered([part[:2] for part in parts])
@@ -105,7 +105,7 @@ class ColumnGenerationLowering(DistanceLowering):
         super().__init__(self.model, data, self.requested, None)
 
     def _bound(self, X: Any, y: Vec) -> Data:
-        """Return bound data of rows, with the means and covariances of all rows."""
+        """Return the given rows as bound data, with the means and covariances of all rows of the source."""
         moments = self.moments
         data = Data(X, np.sign(y), moments.weighing, source=moments.source, moments=moments.moments)
         data.scale, data.counts, data.approx = moments.scale, moments.counts, moments.approx
@@ -164,14 +164,16 @@ class ColumnGenerationLowering(DistanceLowering):
         return answer.ended("max_iter", f"{limit} passes did not reach the tolerance")
 
     def _padded(self, answer: Answer) -> Answer:
-        """Return the answer with weight 0 for rows that joined later."""
+        """Return the answer, its weights padded with zeros for rows added after the solve."""
         sizes = [b.map.shape[1] for b in self.form.blocks]
         padded = [np.append(v, np.zeros(k - v.size)) for v, k in zip(answer.q, sizes, strict=False)]
         return replace(answer, q=padded)
 
     def _directions(self, answer: Answer) -> tuple[Any, Vec, Vec]:
-        """Return the directions in which the certificate asks for hulls, their classes, and the largest
-        products of the rows in memory."""
+        """Return the directions in which the certificate evaluates hulls, their classes and thresholds.
+
+        A threshold is the largest product of the direction with a row of the class in memory.
+        """
         data = self._bound(self.X, self.y)
         maps = {kind: _Recorded(self.data.samples(kind)) for kind in ("pos", "neg", "signed")}
         for kind, recorded in maps.items():

@@ -1,4 +1,4 @@
-"""`compile` and `solve`: from a declaration and data to a plan."""
+"""`compile` and `solve`: from a declaration and data to a plan or a solution."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def compile(
     pos_label: Any = None,
     **kernel_params: Any,
 ) -> Plan:
-    """Bind a declaration to data and choose its solver.
+    """Bind a declaration to data, lower it to a standard form and choose a solver: return the `Plan`.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _compile_within(
     of_samples: dict,
     of_kernel: dict,
 ) -> Plan:
-    """Compile a model; the intervals of its relative sizes have a time limit."""
+    """Compile a model as `compile` does, with a time limit for the intervals of its relative sizes."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     check_asked(solver)
     began = time.perf_counter()
@@ -169,7 +169,7 @@ def bound(
     of_samples: dict,
     of_kernel: dict,
 ) -> tuple[Data, Gram | None]:
-    """Return the bound samples, in memory or block by block, and the Gram matrix of a kernel or None.
+    """Return the samples, bound in memory or out of core, and the Gram matrix; None without an exact kernel.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def bound(
 
 
 def row_features(model: str, rows: RowSource, kernel: Any, options: dict) -> KernelFeatures:
-    """Return the approximate kernel features of rows, drawn from some of the rows.
+    """Return the approximate kernel features for out-of-core rows: as given, or fitted to some rows.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def bound_rows(
     kernel: Any,
     options: dict,
 ) -> Data:
-    """Return the statistics of one pass over rows: means and covariances, or counts and a sample.
+    """Return out-of-core rows as bound data: means and covariances, or counts and a sample, of one pass.
 
     An approximate kernel takes one more pass, which draws samples.
 
@@ -239,7 +239,7 @@ def bound_rows(
 
 
 def with_kernel(kernel: Any, data: Data, options: dict) -> tuple[Data, Gram | None]:
-    """Return the samples, and the Gram matrix of the kernel or None.
+    """Return the samples, or their approximate kernel features, and the Gram matrix of an exact kernel.
 
     There is no Gram matrix without a kernel; its entries are computed on demand. Approximate kernel features
     replace the samples.
@@ -255,7 +255,7 @@ def with_kernel(kernel: Any, data: Data, options: dict) -> tuple[Data, Gram | No
 
 
 def check_no_options(options: dict) -> None:
-    """Raise `ParameterError` for options of a kernel if there is no kernel, and for unknown options."""
+    """Raise `ParameterError` if an option of a kernel, or an unknown option, is given without a kernel."""
     if options:
         of_kernel = ", ".join(word for word in options if word in KERNEL_OPTIONS)
         if of_kernel:
@@ -267,7 +267,7 @@ def check_no_options(options: dict) -> None:
 
 
 def _kernel(kernel: Any, X: Any, weights: Vec | None, options: dict) -> tuple[Kernel, int]:
-    """Return the kernel and the memory limit of the options.
+    """Return the kernel of the options, validated on X, and the memory limit of its Gram matrix.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def _kernel(kernel: Any, X: Any, weights: Vec | None, options: dict) -> tuple[Ke
 
 
 def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict) -> KernelFeatures:
-    """Return the approximate kernel features of the option `kernel_approx` for the samples X.
+    """Return the approximate kernel features that the option `kernel_approx` defines for the samples X.
 
     Raises as `with_kernel` and `ucm.data.kernel_features.approximation`.
     """
@@ -295,7 +295,7 @@ def features_of(kernel: Any, X: Any, weights: Vec | None, options: dict) -> Kern
 
 
 def check_features(declared: UncertaintySet | Objective) -> None:
-    """Raise `CompositionError` for a declared vector or matrix of features, which no kernel has."""
+    """Raise `CompositionError` if a declaration uses feature coordinates, which a kernel hides."""
     node = declared.in_features()
     if node is not None:
         raise CompositionError(
@@ -307,7 +307,7 @@ def check_features(declared: UncertaintySet | Objective) -> None:
 
 
 def in_span(model: RobustMargin, data: Data) -> Gram | None:
-    """Return the linear kernel for a set over wide sparse features, or None.
+    """Return the linear Gram matrix for a set to solve in the span of wide sparse samples; else None.
 
     The set has a covariance or an intersection, whose dense vectors dominate the cost.
     """
@@ -319,7 +319,7 @@ def in_span(model: RobustMargin, data: Data) -> Gram | None:
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver) -> bool:
-    """True if a solver takes rows of the Gram matrix on demand, in place of coordinates.
+    """True if a kernel model is solved from rows of the Gram matrix, without coordinates from a factor.
 
     Under "auto" a kernel that is positive semidefinite by its formula has this solver; any other kernel needs
     the factor of the Gram matrix as a proof, unless the factor costs too much.
@@ -337,7 +337,7 @@ def by_rows(model: RobustMargin, data: Data, gram: Gram, requested: str | Solver
 
 
 def in_its_space(data: Data, gram: Gram | None) -> Data:
-    """Return the samples in the feature space of a kernel, if the space has coordinates; else unchanged."""
+    """Return the samples in coordinates of the feature space of a nonlinear kernel; otherwise unchanged."""
     return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
 
 
@@ -349,7 +349,10 @@ def plan_of(
     time_limit: float = math.inf,
     began: float | None = None,
 ) -> Plan:
-    """Return the plan of a model for bound data; `began` is the start of the compilation, None for now."""
+    """Return the plan of a model for bound data: choose its lowering and its solver.
+
+    `began` is the start of the compilation by `time.perf_counter`; None for now.
+    """
     check_asked(solver)
     began = time.perf_counter() if began is None else began
     if data.source is not None:
@@ -380,7 +383,7 @@ def plan_of(
 def _lower_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver
 ) -> tuple[Lowering, ...]:
-    """Return the lowerings of a loss and a penalty: the dual problem of a pSVM, then a problem in w.
+    """Return the lowerings of `loss + penalty`: the dual if the model is a pSVM, and the problem in w.
 
     With a kernel, w has the coordinates of the span of the samples.
     """
@@ -406,7 +409,7 @@ def _lower_objective(
 
 
 def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
-    """Return (p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None of another model.
+    """Return (p, C, lam, sample weights) of `C * Hinge(p) + lam * L2()`; None for another model, or weight 0.
 
     Two such losses, one for each class, count as one.
     """
@@ -422,7 +425,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
 
 
 def _lower_set(model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver) -> DistanceLowering:
-    """Return the lowering of a set, over features, coordinates of the span, or inner products."""
+    """Return the lowering of a set over features, coordinates of the samples' span, or inner products."""
     if data.approx is not None:
         check_features(model.set)
     model.set.dimension(data.n)
@@ -456,7 +459,7 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile a model and solve it.
+    """Compile a model for data and solve the plan: return the `Solution`.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         return None
 
     def answer(self, solver: Solver[Composite], monitor: Monitor, start: Answer | None) -> Answer:
-        """Return the answer of a solver, which starts from the normal found with the radius."""
+        """Return the answer of a solver, started by default from the normal found with the radius."""
         if start is None and self.known is not None:
             start = self.problem.start(self.known)
         return super().answer(solver, monitor, start)

@@ -1,4 +1,4 @@
-"""The parameters that a path or a search moves, their values, and the order in which they are solved."""
+"""Parameter grids of paths and searches: the parameters, their values and the order of the solves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def chosen_names(
     model: RobustMargin | Objective, data: Data, param: Any = None, where: str = "ClassifierCV",
     remedy: str = 'name it, as param_name="{}"',
 ) -> list[str]:  # fmt: skip
-    """Return the names of the parameters that move together.
+    """Return the names of the parameters to vary: one parameter, or all relative parameters together.
 
     The given name; else all relative parameters, the only parameter, the only parameter with a lam_max, or
     the only factor of a term.
@@ -65,7 +65,7 @@ def _multiples(model: Objective) -> list[TermMultiple]:
 
 
 def numbers_in(values: Any) -> list[float]:
-    """Return the numbers of a sequence; none if it is no sequence of numbers."""
+    """Return the numbers of a sequence as floats; an empty list for any other argument."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         return []
     try:
@@ -77,7 +77,7 @@ def numbers_in(values: Any) -> list[float]:
 def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
 ) -> Vec:
-    """Return the candidate values of a parameter: the given values, or that many values of a `spread`.
+    """Return the candidate values of a parameter: the given sequence, or a number of values by `spread`.
 
     Raises
     ------
@@ -102,7 +102,9 @@ def spread(
     model: RobustMargin | Objective, datas: Sequence[Data], name: str, count: int, where: str,
     option: str, closed: bool = False,
 ) -> Vec:  # fmt: skip
-    """Return values over the intersection of the admissible intervals; fractions for a relative parameter.
+    """Return a grid over the admissible interval of a set, or up to lam_max for an objective.
+
+    The interval is the intersection over all `datas`. A relative parameter has fractions as values.
 
     Of a set the middles of equal parts, with `closed` the closed end and values at equal distances up to the
     open end. Of an objective values at equal ratios from a thousandth of lam_max to lam_max, with `closed`
@@ -144,7 +146,7 @@ def spread(
 
 
 def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:
-    """Return the indices of the values, the most regular classifier first.
+    """Return the indices of the values, ordered from the most to the least regularised classifier.
 
     Of a set, the smallest set first, for which w is nearest to the difference of the class centres; of an
     objective, the largest weight on the penalty.

@@ -1,4 +1,4 @@
-"""Solutions of two reduced hulls over an interval of their size, with proofs between the solved values."""
+"""Paths of two reduced hulls over an interval of their cap parameter, with proofs between solved values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LEAST = 0.05  # of the distance of the smallest set: the path ends there, befor
 
 @dataclass(frozen=True)
 class InterpolatedPoint:
-    """The solution and bounds at one value between solved ones.
+    """The interpolated (w, b), point of U and bounds at a parameter value between two solved values.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class InterpolatedPoint:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """The error on further samples as a function of a parameter, which is a step function.
+    """The fraction of errors on further samples, as a step function of a parameter.
 
     Attributes
     ----------
@@ -75,13 +75,13 @@ class ErrorCurve:
     errors: Vec
 
     def at(self, value: Any) -> Any:
-        """Return the error at one or several values of the interval."""
+        """Return the fraction of errors at a parameter value, or at each value of an array."""
         place = np.searchsorted(self.edges, value, side="right") - 1
         return self.errors[np.clip(place, 0, self.errors.size - 1)]
 
     @property
     def best(self) -> tuple[float, float, float]:
-        """The least error, with the ends of the widest interval that has this error."""
+        """The least fraction of errors, and both ends of the widest interval with this fraction."""
         least = float(self.errors.min())
         inside = np.concatenate([[False], self.errors == least, [False]])
         first, last = self.edges[np.flatnonzero(np.diff(inside))].reshape(-1, 2).T
@@ -97,7 +97,7 @@ class ErrorCurve:
 
 
 class IntervalPath(Sequence[Solution]):
-    """The solutions of the solved values, with proofs between neighbours, the smallest set first.
+    """The solutions at the solved parameter values, the smallest set first, with gap bounds in between.
 
     Attributes
     ----------
@@ -123,18 +123,18 @@ class IntervalPath(Sequence[Solution]):
         return self.solution(places) if isinstance(places, int) else tuple(map(self.solution, places))
 
     def solution(self, k: int) -> Solution:
-        """Return the k-th solution, which is certified and recovered at the first access."""
+        """Return the k-th solution, certified and recovered at the first access."""
         if k not in self._solutions:
             self._solutions[k] = self._hulls.solution(self.breaks[k], self.eps)
         return self._solutions[k]
 
     @property
     def values(self) -> Vec:
-        """The solved values."""
+        """The solved parameter values, the smallest set first."""
         return np.array([self._hulls.value(each.c) for each in self.breaks])
 
     def at(self, value: float) -> InterpolatedPoint:
-        """Return the solution and bounds at a value of the interval."""
+        """Return the interpolated solution and its bounds at a parameter value of the interval."""
         hulls = self._hulls
         if isinstance(value, bool) or not isinstance(value, Real):
             raise ParameterError(
@@ -158,12 +158,12 @@ class IntervalPath(Sequence[Solution]):
         return InterpolatedPoint(value, w / length, b, x, -norm, -least, (norm - least) / norm)
 
     def _bias(self, k: int) -> float | None:
-        """Return the bias of a solved value in the scale of its w."""
+        """Return the bias of the k-th solved value in the scale of its unnormalised w, if any."""
         b = self.solution(k).b
         return None if b is None else b * float(np.linalg.norm(self.breaks[k].w))
 
     def validation(self, X: Any, y: Vec) -> ErrorCurve:
-        """Return the exact error of (w, b) on further samples at every value.
+        """Return the exact error curve of the interpolated (w, b) on further samples.
 
         Between two solved values w, as long as x, and b in its scale are linear in t, so that each sample
         changes sides at most once.
@@ -194,7 +194,7 @@ class IntervalPath(Sequence[Solution]):
 
 
 class _MovingCaps:
-    """A model of two reduced hulls whose caps move with one parameter.
+    """A model of two reduced hulls whose caps depend on one parameter.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class _MovingCaps:
         self.most = max(h.total / h.factor for h in self.members)
 
     def value(self, c: float) -> float:
-        """Return the parameter at a c."""
+        """Return the parameter value for a cap factor c."""
         return float(self.size.inverse(c))
 
     def at(self, c: float) -> RobustMargin:
@@ -243,7 +243,7 @@ class _MovingCaps:
         return DistanceLowering(self.at(c), self.data).form
 
     def solved(self, c: float, q: list[Vec], w: Vec) -> CapSolution:
-        """Return the solution at one c, with its proof computed from the samples and the weights."""
+        """Return the `CapSolution` at a cap factor c for the weights q and the dual vector w."""
         for h, part in zip(self.members, q, strict=True):
             cap, total = h.factor * c, float(part.sum())
             off = max(-float(part.min()), float(part.max()) - cap) / cap
@@ -257,7 +257,7 @@ class _MovingCaps:
         return CapSolution.of(c, q, x, w, scores)
 
     def blocks(self, q: Sequence[Vec]) -> list[Vec]:
-        """Return the weights of the blocks for the weights of the hulls."""
+        """Return the weights of both hulls, arranged as the blocks of the form."""
         if len(self.form.blocks) == 2:
             return list(q)
         joint = np.empty(sum(part.size for part in q))
@@ -266,7 +266,7 @@ class _MovingCaps:
         return [joint]
 
     def solution(self, point: CapSolution, tol: float) -> Solution:
-        """Return the solution at a solved value, certified and recovered as by `Plan.solve`."""
+        """Return a `CapSolution` as a `Solution`, certified and recovered as by `Plan.solve`."""
         lowering = DistanceLowering(self.at(point.c), self.data)
         answer = Answer(self.blocks(point.q), point.w)
         return Plan(lowering, ActiveSet()).certified(answer, tol)
@@ -276,8 +276,10 @@ def path_over_interval(
     model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
     progress: Callable[[int, Any], object] | None, time_limit: TimeLimit | None,
 ) -> IntervalPath:  # fmt: skip
-    """Solve from the smallest set to the largest, with steps so short that the relative gap between two
-    values is proven to be at most `eps`."""
+    """Solve two reduced hulls over an interval, with a relative gap of at most `eps` at every value.
+
+    The solves go from the smallest set to the largest, in steps that keep this gap.
+    """
     hulls = _MovingCaps(model, data, name)
     low, high = hulls.least, hulls.most
     if between is not None:
@@ -286,7 +288,7 @@ def path_over_interval(
     chain = HullChain(hulls.form_at(low), monitor)
 
     def from_normal(c: float, w: Vec) -> CapSolution | None:
-        """Return the solution at c; None if 0 lies in U."""
+        """Return the solution at c for the dual vector w; None if w is 0, as 0 then lies in U."""
         return hulls.solved(c, chain.weights(), w) if w.any() else None
 
     def solved(c: float) -> CapSolution | None:

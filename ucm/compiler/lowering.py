@@ -42,7 +42,7 @@ Form = TypeVar("Form", bound=StandardForm)
 
 @dataclass(frozen=True)
 class Regime:
-    """Convexity of a model for its data, with the reason.
+    """Whether a model is convex for its data, with the reason.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class Proof:
-    """An answer with its certificate.
+    """An answer with its certificate, its objective and w, b and x.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Proof:
 
 
 class Verdict(NamedTuple):
-    """A status with its message; `warns` if the user gets a warning."""
+    """The status of a solution with its message; `warns` asks for a warning to the user."""
 
     status: str
     message: str
@@ -86,7 +86,7 @@ class Verdict(NamedTuple):
 
 
 def warm_start_error(same: str) -> ParameterError:
-    """Return the error for a warm start of another shape; `same` is the required common part."""
+    """Return the `ParameterError` for a warm start of another shape; `same` describes a valid start."""
     return ParameterError(f"solve: warm_start is the solution of a model of another shape; give one {same}")
 
 
@@ -106,12 +106,12 @@ class Recovered:
     normal: Vec | None = None
 
     def by_kernel(self, gram: Gram, c: Vec) -> Recovered:
-        """Return the result with `w = sum_i c_i phi(x_i)` in place of its hidden coordinates."""
+        """Return the parts with w as the kernel expansion `sum_i c_i phi(x_i)`, without coordinates."""
         expansion = Expansion.of(gram.kernel, gram.X, c)
         return replace(self, w=None, x=None, coefficients=c, expansion=expansion)
 
     def over(self, weighing: EffectiveWeights) -> Recovered:
-        """Return the result over all given samples, with samples of weight 0."""
+        """Return the parts with vectors over all given samples, 0 for samples of weight 0."""
         if weighing.nonzero is None:
             return self
         expansion = self.expansion
@@ -124,7 +124,7 @@ class Recovered:
 
 @dataclass(frozen=True)
 class ExternalAnswer:
-    """An answer of an external solver, as for `Plan.certify`."""
+    """The answer of an external solver: the arguments of `Plan.certify`."""
 
     w: Any = None
     b: Any = None
@@ -133,7 +133,7 @@ class ExternalAnswer:
     coefficients: Any = None
 
     def vector(self, name: str, size: int) -> Vec | None:
-        """Return an entry of the answer as a vector of finite numbers, or None.
+        """Return the named entry as a vector of finite numbers; None if the entry is not given.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class ExternalAnswer:
         return None if v is None else vector_of(v, size, f"certify: {name}")
 
     def per_sample(self, name: str, data: Data) -> Vec | None:
-        """Return an entry of the answer with one number for each sample of positive weight, or None.
+        """Return the named entry at the samples of positive weight; None if the entry is not given.
 
         Raises
         ------
@@ -163,14 +163,14 @@ class ExternalAnswer:
         return v[nonzero]
 
     def refuse(self, why: str, *names: str) -> None:
-        """Raise `ParameterError` if an entry of one of these names is given."""
+        """Raise `ParameterError` with the reason `why` if any of the named entries is given."""
         for name in names:
             if getattr(self, name) is not None:
                 raise ParameterError(f"certify: unexpected {name}: {why}")
 
 
 class Lowering(ABC, Generic[Form]):
-    """A model, bound to data, as a standard form.
+    """A model bound to data and translated to a standard form, with the way back to a classifier.
 
     Attributes
     ----------
@@ -194,37 +194,37 @@ class Lowering(ABC, Generic[Form]):
 
     @property
     def kernel(self) -> str:
-        """The name of the kernel or of its approximate features, for the certificate; "" without."""
+        """The name of the kernel or of its approximate features, for the certificate; "" without a kernel."""
         return self.data.kernel if self.gram is None else self.gram.description
 
     @property
     def regime(self) -> Regime:
-        """The convexity of the model; the default leaves the decision to the solve."""
+        """The convexity of the model with the reason; by default convex, until the solve decides."""
         return Regime(True, "the solve decides")
 
     @abstractmethod
     def describe(self) -> dict[str, str]:
-        """Return the facts of `explain()` about data and form, by name."""
+        """Return the lines of `explain()` about the data and the form, as a dict from name to text."""
 
     def describe_data(self, how: str = "features spanning it") -> str:
-        """Return the number of samples, features and entries; `how` describes the space of a kernel."""
+        """Return the numbers of samples, features and entries as text; `how` describes a kernel's space."""
         data = self.data
         kernel = "" if data.gram is None else f"; {data.gram.kernel}, {how}"
         return f"{data.m} samples, {data.n} features, {data.stored} entries{kernel}"
 
     def describe_other(self, solver: str, verbose: bool) -> list[str]:
-        """Return the lines of `explain(verbose)` about the other form; none by default."""
+        """Return the lines of `explain()` about a form that may replace this form; none by default."""
         return []
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
-        """Return the lowering that replaces this lowering, or None, the default.
+        """Return the lowering that replaces this lowering; None, the default, to keep this lowering.
 
         A plan asks before a solve, with the proof None, and after a solve.
         """
         return None
 
     def warm_start(self, warm: Solution) -> Answer | None:
-        """Return the start for a solution; None by default.
+        """Return the start of a solver from an earlier solution; None, the default, for no start.
 
         Raises
         ------
@@ -234,20 +234,20 @@ class Lowering(ABC, Generic[Form]):
         return None
 
     def run(self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int) -> list[Answer]:
-        """Return the answers of a solver, one for each start that the form can use; by default one."""
+        """Return the answers of a solver, one for each start; by default one answer, from `start`."""
         return [self.answer(solver, monitor, start)]
 
     def answer(self, solver: Solver[Form], monitor: Monitor, start: Answer | None) -> Answer:
-        """Return the answer of a solver from one start, after validation."""
+        """Return the validated answer of a solver from one start."""
         return checked(solver.solve(self.form, monitor, start), self.form.expected, solver.name)
 
     @abstractmethod
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Certify an answer from the declaration; a relative gap of `tol` is enough."""
+        """Return the proof of an answer by the declaration; `tol` is a sufficient relative gap."""
 
     @abstractmethod
     def certify_external(self, external: ExternalAnswer) -> Certificate:
-        """Certify the answer of an external solver.
+        """Return the certificate of an external solver's answer.
 
         Raises
         ------
@@ -256,12 +256,12 @@ class Lowering(ABC, Generic[Form]):
         """
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        """Return a status that does not follow from the gap; None by default."""
+        """Return the verdict if the lowering decides the status; None, the default, to judge by the gap."""
         return None
 
     @abstractmethod
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        """Return the classifier and its weights.
+        """Return w, b and the sample weights of a certified answer.
 
         Raises
         ------
@@ -271,10 +271,10 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """Return the CVXPY reference problem; of a non-convex model the convex problem around a solution."""
+        """Return the CVXPY reference problem; of a non-convex model its convex problem at a solution."""
 
     def dual_reference(self) -> cp.Problem | None:
-        """Return the dual of the reference problem; None by default."""
+        """Return the dual of the reference problem in CVXPY; None by default."""
         return None
 
     @abstractmethod
@@ -283,7 +283,7 @@ class Lowering(ABC, Generic[Form]):
 
 
 def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Verdict:
-    """Return the status of an answer: the verdict of the lowering, or else by the gap.
+    """Return the verdict on an answer: by the lowering if `verdict` returns one, else by the certified gap.
 
     Raises
     ------
@@ -321,7 +321,7 @@ def judge(lowering: Lowering, proof: Proof, solver: str, monitor: Monitor) -> Ve
 
 
 def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
-    """Return the answer with the reason for which the monitor stopped the solver, if it did."""
+    """Return the answer; if the monitor interrupted the solver, with the status and reason of the stop."""
     if answer.status != "interrupted":
         return answer
     if monitor.timed_out:
@@ -332,7 +332,7 @@ def stopped_by(answer: Answer, monitor: Monitor) -> Answer:
 
 
 def starts_summary(ends: Sequence[float]) -> str:
-    """Return a sentence that compares the final objectives of several starts; "" for one start."""
+    """Return a clause that compares the final objectives of several starts; "" for fewer than two."""
     if len(ends) < 2:
         return ""
     best = min(ends)

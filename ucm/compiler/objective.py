@@ -1,4 +1,4 @@
-"""Lowerings of `loss + penalty`: to a composite problem, a difference of two, or the dual of a hinge loss."""
+"""Lowerings of `loss + penalty`: composite, difference of convex functions, and dual of a hinge loss."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ if TYPE_CHECKING:
 
 
 class _PenalizedLowering(Lowering[Form]):
-    """The base class of the lowerings of `loss + penalty`: references and external answers."""
+    """Base class of the lowerings of `loss + penalty`: reference problems and external certificates."""
 
     model: Objective
 
     @property
     def hidden(self) -> Gram | None:
-        """The Gram matrix of a kernel that hides the features, or None."""
+        """The Gram matrix of a kernel that hides the features; None if the features are known."""
         return self.data.gram
 
     def normal_by_kernel(self, c: Vec) -> Normal:
-        """Return the normal of the coefficients of the samples."""
+        """Return the normal `sum_i c_i phi(x_i)` with the sample coefficients c."""
         return FeatureNormal(self.data.X, self.data.X.T @ c)
 
     def dual_point(self, weights: Vec, normal: Normal, b: float) -> Vec:
-        """Return minus the slopes of the convex losses for the weights of the samples."""
+        """Return the dual point of the convex losses, minus their slopes, for given sample weights."""
         return weights
 
     def certify_external(self, external: ExternalAnswer) -> Certificate:
@@ -81,12 +81,12 @@ class _PenalizedLowering(Lowering[Form]):
 
     @property
     def _root(self) -> Vec | None:
-        """The root of the Gram matrix, the samples of a reference problem with a kernel."""
+        """The root of the Gram matrix, which replaces X in a reference problem; None without a kernel."""
         gram = self.data.gram if self.gram is None else self.gram
         return None if gram is None else gram.spectral()
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """Return the twin; of a difference of convex functions the majorant at a solution, or at 0."""
+        """Return the CVXPY problem; of a non-convex objective its convex majorant at `at`, or at w = 0."""
         w, b = (None, None) if at is None or self.model.convex else (at.w, at.b)
         return majorant(self.model, self.data, w, b or 0.0, self._root, scaled)
 
@@ -98,7 +98,7 @@ class _PenalizedLowering(Lowering[Form]):
 
 
 class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
-    """The lowering of `loss + penalty` to `min G - H`, a composite problem if H is 0."""
+    """The lowering of `loss + penalty` to `min G - H`; to `min G` if H is 0 and DCA is not requested."""
 
     def __init__(
         self,
@@ -146,7 +146,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Certify the answer, or w = 0 with the best b if a convex solver ended above its objective.
+        """Return the proof of an answer, or of w = 0 with the best b.
+
+        The proof of w = 0 replaces that of an unproven answer to a convex problem with a larger objective.
 
         `judge` handles an objective that is NaN.
         """
@@ -205,7 +207,7 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
 
 
 def normal_of(external: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
-    """Return the normal, or its coefficients with a kernel, and the bias of an external answer.
+    """Return the entry `name`, w or its sample coefficients, and the bias b of an external answer.
 
     Raises
     ------
@@ -224,7 +226,7 @@ def normal_of(external: ExternalAnswer, data: Data, name: str = "w") -> tuple[Ve
 
 
 class HingeDualLowering(_PenalizedLowering[HingeDual]):
-    """The dual of `C * Hinge(p) + lam * L2()`, the pSVM of Sun (2024), linear or with a kernel.
+    """The lowering of the pSVM of Sun (2024), `C * Hinge(p) + lam * L2()`, to its dual, kernel or linear.
 
     Problem (17) in units of lam = 1/2, in multipliers of the samples that change in pairs.
 
@@ -299,7 +301,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
         return KernelNormal(self.form.gram, c)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        """Return the verdict "indefinite" if the kernel is, because a gap then proves nothing."""
+        """Return the verdict "indefinite" for a kernel found indefinite, as no gap is a proof; else None."""
         why = self._indefinite(proof, monitor.tol)
         if why is None:
             return None
@@ -326,7 +328,7 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
 
 def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
-    """Return candidates for b from the multipliers, which agree at the optimum.
+    """Return candidates for the bias b, computed from the multipliers; all are equal at the optimum.
 
     With `xi_k = (a_k / (C p))^(1/(p-1))` every a_k > 0 (p = 1: below C) gives
     `b = y_k (1 - xi_k) - f_k`, which is exact for every p, where equation (21) of Sun (2024) is so
@@ -347,7 +349,7 @@ def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
 
 
 def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:
-    """Return a proof that the kernel is not positive semidefinite over the support vectors, or None.
+    """Return a message if the kernel is proven indefinite over the support vectors; else None.
 
     More support vectors than the limit are not tested.
     """

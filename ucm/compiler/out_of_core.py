@@ -1,4 +1,4 @@
-"""The choice of the statistics and of the lowering of a model over samples that are read block by block."""
+"""Choice of the statistics and of the lowering of a model over out-of-core samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONG = 1000  # least number of samples per feature, of samples in memory that a
 
 
 def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
-    """True if reading samples in memory block by block is faster: for two hulls of many dense samples."""
+    """True if a model is two hulls of many dense in-memory samples, solved faster by blocks of rows."""
     return (
         data.source is None
         and data.m >= _LONG * data.n
@@ -45,14 +45,14 @@ def in_blocks(model: RobustMargin | Objective, data: Data) -> bool:
 
 
 def of_statistics(U: Node) -> bool:
-    """Return True if a set uses its samples in means and covariances only."""
+    """True if the samples of a set enter only through means and covariances."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples)
     return not isinstance(U, SampleNode) and all(map(of_statistics, U.children()))
 
 
 def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
-    """Return the factors of rows in hulls of groups, one of each class; None if a class has several."""
+    """Return the row factors for hulls of at most one group per class; None if a class has more groups."""
     sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
     for c, kind in enumerate(("pos", "neg")):
         labels = [label for k, label in named if k in (kind, "signed")]
@@ -82,7 +82,7 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
 
 
 def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
-    """Return the factors of the rows in a model; None without weights and groups.
+    """Return the row factors of a model; None for rows without sample weights and groups.
 
     Raises
     ------
@@ -106,12 +106,12 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
 
 
 def _has_hulls_and_moments(model: RobustMargin) -> bool:
-    """Return True if a set has whole hulls and means or covariances of out-of-core samples."""
+    """True if a set combines whole hulls with means or covariances."""
     return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
 def lower_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver) -> Lowering | None:
-    """Return the lowering of a model over rows, after the pass of `statistics_of_rows`.
+    """Return the out-of-core lowering of a model, from the statistics of `statistics_of_rows`.
 
     None if the means and covariances of all rows are all that it needs.
 

@@ -1,4 +1,4 @@
-"""Two hulls of samples that are read block by block, their weights below caps or in balls."""
+"""Lowerings of two hulls of samples read block by block, with weights below caps or in balls."""
 
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ _RULES = ("auto", "multipliers", "midpoint", "min_error", "zero")
 
 
 def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
-    """True if a set is a sum of multiples of hulls of samples, with weights below one cap or, if `curved`, in
-    a ball."""
+    """True if a set is a sum of multiples of hulls of samples, whole or with one cap.
+
+    With `curved`, hulls with weights in a ball count too.
+    """
     if isinstance(U, Combination):
         return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
     if not isinstance(U, Hull) or not isinstance(U.samples, Samples):
@@ -59,7 +61,7 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
-    """Return the two hulls of rows of a declared set, their weights below caps or in balls of conjugates.
+    """Return the form of a declared set of two hulls of rows, with weights below caps or in balls.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
 
 
 def _below_caps(form: RowHulls) -> RowHulls | None:
-    """Return the form with caps, if each ball holds all weights below the steepest slope of its loss."""
+    """Return the form with caps in place of balls if the caps imply every ball; else None."""
     slack, caps = form.radii.copy(), []
     for k, weight_sum, scale, m in zip(form.of, form.weight_sums, form.scales, form.data.counts, strict=True):
         loss = form.balls[k][0]
@@ -130,7 +132,7 @@ def _below_caps(form: RowHulls) -> RowHulls | None:
 
 
 def _kind(A: LinearMap) -> tuple[str, float]:
-    """Return the kind of the samples of a map and its factor; "" if it is not a multiple of samples."""
+    """Return the kind and the factor of a map that is a multiple of samples; kind "" for other maps."""
     factor = 1.0
     while isinstance(A, ComposedMap) and A.M is None:
         A, factor = A.inner, factor * A.factor
@@ -138,7 +140,7 @@ def _kind(A: LinearMap) -> tuple[str, float]:
 
 
 class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
-    """The lowering of two hulls of out-of-core samples, to `min ||x||_2`."""
+    """The lowering of two hulls of out-of-core samples to `min ||x||_2`."""
 
     bias_rules = _RULES
     bias_refusal = "over rows that are read block by block it is not known"
@@ -202,7 +204,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts, rho=rho)
 
     def _thresholds(self, row_proof: Any, points: Any, w: Vec) -> tuple[float, float]:
-        """Return the scores at which the weights of each class leave their bounds.
+        """Return for class +1 and class -1 the score at which weights leave their bounds.
 
         If all weights of a class are equal, it is the score of the point of the class.
         """
@@ -215,7 +217,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return alpha, beta
 
     def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
-        """Return the bias, as `recover.bias`: midway between thresholds or points, or by error."""
+        """Return the bias and its rule: 0, of least training error, or midway between the class points."""
         form = self.form
         if rule == "zero":
             return 0.0, "zero"
@@ -228,7 +230,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return -0.5 * float(sum(w @ point for point in points)), "midpoint"
 
     def _parts(self, points: Any) -> tuple[Vec, ...]:
-        """Return the points of the summands, in the order in which they are written."""
+        """Return the point of every summand, in the order of the declaration."""
         place = {"pos": 0, "neg": 1}
         signed = points[0] - points[1]
         return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
@@ -242,7 +244,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         return verify(model, data, replace(solution, weights=None), tol, **options)
 
     def _reference(self, row_proof: Any) -> tuple[RobustMargin, Data]:
-        """Return the set over the rows that are written out, and their data.
+        """Return the set over the rows of the reference problem, and these rows as data.
 
         The other rows keep their weights, so that a part of the weight sums and of the radii is left.
         """
@@ -271,7 +273,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
 
 class InMemoryHullsLowering(OutOfCoreHullsLowering):
-    """The lowering of two reduced hulls of many samples in memory, read block by block.
+    """The lowering of two hulls of many in-memory samples, read block by block.
 
     The lowering of the same samples in memory takes over where 0 lies in U, where a solve is observed, and
     for certificates and references.
@@ -285,7 +287,7 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
 
     @functools.cached_property
     def memory(self) -> DistanceLowering:
-        """The lowering over samples in memory."""
+        """The `DistanceLowering` of the same model, for solvers that take all samples at once."""
         return DistanceLowering(self.model, self.data)
 
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:

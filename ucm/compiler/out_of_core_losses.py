@@ -1,4 +1,4 @@
-"""Convex losses with the squared l2 norm over row sources."""
+"""Lowering of `loss + penalty` over out-of-core samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AT_KINK = 1e-9  # of a margin, or a weight
 
 
 class Terms(NamedTuple):
-    """The terms of an objective for out-of-core samples.
+    """The added and the subtracted terms of an objective for out-of-core samples.
 
     Convex and subtracted losses, convex and subtracted penalties, and the penalties of the convex problem of
     the start.
@@ -50,7 +50,7 @@ class Terms(NamedTuple):
 
 
 def loss_terms(model: Objective) -> Terms | None:
-    """Return the terms of an objective that can be solved over out-of-core samples; None for others.
+    """Return the terms of an objective that an out-of-core solver takes; None for other objectives.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
     losses are of one kind.
@@ -71,13 +71,13 @@ def loss_terms(model: Objective) -> Terms | None:
 
 
 def _base(loss: Any) -> Any:
-    """Return the loss over all samples of which a loss of some samples is a multiple."""
+    """Return a loss without its factor and without its restriction to a class or group."""
     base = split_scalar(loss)[1]
     return base if base.counted is None else replace(base, on=None)
 
 
 def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], ...]) -> Factors:
-    """Return the factors of rows in losses of groups that are all of one kind."""
+    """Return the row factors by class and group of losses that are all of one kind."""
     sides: tuple[dict[Any, float], dict[Any, float]] = {}, {}
     for loss in losses:
         samples, c = loss.counted, split_scalar(loss)[0]
@@ -112,7 +112,7 @@ def _form(terms: Terms, data: RowData) -> RowLosses:
 
 
 class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
-    """Losses and penalties over rows that are read block by block."""
+    """The lowering of `loss + penalty` over out-of-core samples."""
 
     def __init__(
         self,
@@ -201,8 +201,10 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         )
 
     def _remainder(self, row_proof: Any) -> tuple[Data, tuple[Vec, float, float]]:
-        """Return the data of the rows that are written out, and the bound of the other rows by their slopes:
-        its slopes in w and b, and its value at 0."""
+        """Return the rows of the reference problem, and a linear bound of the losses of all other rows.
+
+        The bound is (slope in w, slope in b, value at 0), by the slopes of the losses.
+        """
         form = self.form
         slopes, points, gains = row_proof.slopes, row_proof.points, float(np.sum(row_proof.gains))
         if row_proof.tangent_sums is not None:

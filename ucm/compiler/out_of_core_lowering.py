@@ -1,4 +1,4 @@
-"""The common part of the lowerings over samples that are read block by block."""
+"""Common base of the lowerings over samples read block by block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Form = TypeVar("Form", bound=OutOfCoreForm)
 
 
 class OutOfCoreLowering(Lowering[Form]):
-    """A model over samples that are read block by block.
+    """Base class of the lowerings over samples read block by block.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class OutOfCoreLowering(Lowering[Form]):
 
     @abstractmethod
     def describe_form(self) -> str:
-        """Return the form in a line of `explain()`."""
+        """Return the description of the form, for a line of `explain()`."""
 
     def describe(self) -> dict[str, str]:
         rows = self.rows
@@ -52,25 +52,27 @@ class OutOfCoreLowering(Lowering[Form]):
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
 
     def lazily(self, weights: Callable[[], Vec]) -> Any:
-        """Return the weights of all rows, computed at the first access."""
+        """Return the weights of all rows as a `LazyVector`, computed at the first access."""
         return lazy_weights(self.rows.source, weights)
 
     def written(self, found: Any) -> tuple[Any, Vec, Vec]:
-        """Return the rows that a reference problem holds, labels times weights, and their weights: the active
-        set, or some rows of the sample. The other rows keep their weights."""
+        """Return X, y (labels times sample weights) and the weights of the rows in a reference problem.
+
+        The rows are the active set, or some rows of the sample. All other rows keep their weights.
+        """
         X, y = self.rows.sample
         step = -(-y.size // _WRITTEN)
         return found.rows.written((X[::step], y[::step]))
 
 
 def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
-    """Return the kind and the label of every group that a model names."""
+    """Return the distinct (kind, label) pairs of the groups that a model names."""
     parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
     return tuple(dict.fromkeys(parts))
 
 
 class LazyVector(NDArrayOperatorsMixin):
-    """A vector of known length whose entries are computed once, at the first access.
+    """A vector of known length whose entries are computed at the first access, and kept.
 
     It computes, compares and indexes like an array. A pickle holds the entries that are known by then, else
     only the length.
@@ -119,12 +121,12 @@ class LazyVector(NDArrayOperatorsMixin):
 
 
 def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> Any:
-    """Return the weights of all given rows, from the weights of the rows of positive sample weight."""
+    """Return the weights of all given rows as a `LazyVector`, 0 for rows of sample weight 0."""
     return LazyVector(given_rows(source), partial(spread, source, weights))
 
 
 def answer_of(solution: Solution | None) -> Answer:
-    """Return the answer of a solution, with the sums and the weights of all rows.
+    """Return the answer of a solution over rows, with the sums of its last pass.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Solutions of a model over a grid of one parameter, or of several parameters that move together."""
+"""Solutions of a model over a grid or an interval of one parameter, or of relative parameters together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PROGRESS = OptionSpec("a function of a place and a solution", lambda x: x is No
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path(Sequence[Solution]):
-    """The solutions for the values of a grid, as a sequence.
+    """The sequence of solutions over a grid or an interval of parameter values.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Path(Sequence[Solution]):
         return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}
 
     def at(self, value: float) -> InterpolatedPoint:
-        """Return w, b and the proof at any value of the interval, without a solve.
+        """Return w, b and bounds interpolated at a value of an interval path, without a solve.
 
         The point and the dual vector lie on the line between two neighbouring solutions.
 
@@ -76,7 +76,7 @@ class Path(Sequence[Solution]):
         return self._interval("at").at(value)
 
     def validation(self, X_val: Any, y_val: Any) -> ErrorCurve:
-        """Return the exact error of the (w, b) of `at` on further samples, as a function of the parameter.
+        """Return the error on further samples as an exact step function of the parameter of an interval path.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Path(Sequence[Solution]):
         return self.solutions[index]
 
     def rows(self) -> list[dict]:
-        """Return one row for each solution: value, objective, proof, features and samples used, cost."""
+        """Return a dict for each solution: value, objective, status, gap, non-zero counts, work."""
         return [
             {
                 self.name: float(value),
@@ -185,7 +185,7 @@ def path(
     time_limit: float | None = None,
     **options: Any,
 ) -> Path:
-    """Solve for each value of one parameter, with a warm start from the previous solution.
+    """Solve a model for a grid or an interval of parameter values, with warm starts: return the `Path`.
 
     The samples are bound once, with the Gram matrix and the covariances. The order of the solves is from the
     smallest set to the largest, which is from large to small nu; of an objective from the largest weight of
@@ -289,7 +289,7 @@ def path(
     skipped: dict[float, str] = {}
 
     def compiled(value: float) -> Plan | None:
-        """Return the plan for a value; None where U is empty and the value is skipped."""
+        """Return the plan for a value; None if U is empty and the value is skipped."""
         try:
             model = declared.with_params(**dict.fromkeys(names, value))
             return plan_of(model, data, gram, solver)
@@ -326,7 +326,7 @@ def solve_in_turn(
     solved: Callable[[Plan, Solution | None], Solution | None],
     progress: Callable[[int, Solution], object] | None = None,
 ) -> dict[int, Solution]:
-    """Return the solutions by their places in the grid, each started from the previous solution.
+    """Return the solutions by grid index, each warm-started from the previous solution unless its w is 0.
 
     A solver keeps its state in a session.
 
@@ -361,7 +361,7 @@ def _over_all(
     model: RobustMargin | Objective, X: Any, y: Any, name: str, options: dict, eps: float | None,
     between: Any, progress: Callable[[int, Solution], object] | None, time_limit: TimeLimit | None,
 ) -> tuple[Data, IntervalPath]:  # fmt: skip
-    """Return the samples and the path over an interval, once its options are known to be valid."""
+    """Return the bound samples and the path over an interval, after validation of the options."""
     if is_stored(X):
         refuse_gathering(open_rows(X, y), f'path with {name}="all"')
     eps = 1e-3 if eps is None else eps
@@ -385,7 +385,7 @@ def _over_all(
 def _grid(
     model: RobustMargin | Objective, options: dict, n_values: int | None
 ) -> tuple[list[str], list[float]]:
-    """Return the parameter among the options, taken out of them, and its values; none with `n_values`."""
+    """Remove the varied parameter from the options; return its name and values, empty with `n_values`."""
     params = model.params()
     names = [word for word in options if word in params]
     if n_values is not None:

@@ -1,4 +1,4 @@
-"""A compiled model: `solve -> certify -> judge -> recover` for every kind of declaration."""
+"""The compiled model `Plan`, with `solve -> certify -> judge -> recover` for every kind of declaration."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _OPTIONS: dict[str, tuple[OptionSpec, str]] = {
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """A compiled model: the declaration, bound to data, lowered and routed.
+    """A compiled model: the declaration bound to data, its standard form and its solver.
 
     Attributes
     ----------
@@ -101,17 +101,17 @@ class Plan:
 
     @property
     def model(self) -> RobustMargin | Objective:
-        """The declaration."""
+        """The declared model, a `RobustMargin` or an `Objective`."""
         return self.lowering.model
 
     @property
     def data(self) -> Data:
-        """The bound data."""
+        """The samples and labels as bound data."""
         return self.lowering.data
 
     @property
     def form(self) -> Any:
-        """The standard form that the solver sees."""
+        """The standard form that the solver takes."""
         return self.lowering.form
 
     @property
@@ -121,14 +121,14 @@ class Plan:
 
     @property
     def solution(self) -> Solution:
-        """The latest solution of this plan; a solve with the default options if there is none."""
+        """The latest solution of this plan; without a solution, a solve with the default options."""
         return self._latest[0] if self._latest else self.solve()
 
     def __repr__(self) -> str:
         return f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
 
     def explain(self, verbose: bool = False) -> str:
-        """Return the form, the regime, the chosen route, and two other routes.
+        """Return a text on data, form, regime and solvers: all solvers, or three unless `verbose`.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Plan:
         return {name: text for name, text in facts.items() if text}
 
     def _verdicts(self) -> list[tuple[str, str]]:
-        """Return the solvers in the order of the route table, each with its verdict."""
+        """Return (solver, verdict) pairs in the order of the route table."""
         rows = (
             row
             for other in (self.lowering, *self.alternatives)
@@ -187,7 +187,7 @@ class Plan:
         bound: bool = True,
         **unknown: Any,
     ) -> Solution:
-        """Solve, certify the answer and recover the classifier.
+        """Solve the model, certify the answer and recover the classifier: return the `Solution`.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class Plan:
         return solution if solution.plan is not None else replace(solution, plan=second)
 
     def certified(self, answer: Answer, tol: float) -> Solution:
-        """Return the solution of an answer that is known, certified and recovered without a solve."""
+        """Return the certified and recovered solution of a given answer, without a solve."""
         with self.data.products():
             proof = self.lowering.certify(answer, tol)
             return self._solution(self.solver.name, proof, Monitor(tol), "auto")
@@ -288,7 +288,7 @@ class Plan:
     def _run_solver(
         self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver]
     ) -> tuple[Solver, list[Answer]]:
-        """Return the solver and its answers; if it fails, the first fallback that does not fail."""
+        """Run the solver or, after a `SolverError`, the next fallback; return the solver and its answers."""
         solver = self.solver
         while True:
             try:
@@ -304,7 +304,7 @@ class Plan:
     def _run_fallbacks(
         self, solver: Solver, proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver]
     ) -> tuple[Solver, Proof]:
-        """Run the other solvers until the gap is proven or the time is over.
+        """Run the remaining solvers until the gap is proven or a limit is reached.
 
         Each solver starts from the best answer. Return the solver of the best proof, and the proof.
         """
@@ -328,7 +328,7 @@ class Plan:
         return solver, proof
 
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:
-        """Return the certificate with the kernel and the verdict on it, and warn if the verdict says so."""
+        """Return the certificate, with the kernel's name, and the verdict; emit its warning."""
         kernel = self.lowering.kernel
         if kernel:
             proof = replace(proof, certificate=replace(proof.certificate, kernel=kernel))
@@ -346,7 +346,7 @@ class Plan:
         ends: Sequence[float] = (),
         starts: int = 1,
     ) -> Solution:
-        """Return the solution of a proof: its verdict and the recovered classifier.
+        """Return the `Solution` of a proof: verdict, statistics and recovered classifier.
 
         `ends` are the objectives at the end of the starts, of which the user asked for `starts`.
         """
@@ -386,7 +386,7 @@ class Plan:
         ratio: float = 0.99,
         time_limit: float | None = None,
     ) -> Solution:
-        """Improve the lower bound of a non-convex solution, where 0 lies in U.
+        """Improve the lower bound of a solution where 0 lies in U: return the new solution.
 
         In up to 6 dimensions the search extends a polytope inside of U. In more dimensions, or if this is not
         enough, it computes the best affine decision rule over the weights. A better w on the way is a new
@@ -435,14 +435,14 @@ class Plan:
         return improved
 
     def _solution_with_plan(self, method: str, solution: Solution | None) -> tuple[Plan, Solution]:
-        """Return the given solution, or the latest for None, and its plan, of unchanged samples."""
+        """Return the plan of a solution, and the solution, by default the latest; check the samples."""
         _SOLUTION.check(method, "solution", solution, "leave it out for the latest one")
         self.data.check_unchanged()
         solution = self.solution if solution is None else solution
         return solution.plan or self, solution
 
     def _with_better_bound(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
-        """Return the solution with the lower bound that a longer search finds."""
+        """Return the solution with the lower bound of a longer search, or a better solution."""
         lowering = self.lowering
         if not isinstance(lowering, SphereLowering) or solution.answer is None or not solution.w.any():
             return solution
@@ -456,7 +456,9 @@ class Plan:
         return replace(solution, certificate=certificate, status=status, message=message)
 
     def reference(self, at: Solution | None = None, *, scaled: bool = False) -> cp.Problem:
-        """Return the CVXPY problem of the declaration, with one `cvxpy.Parameter` for each hyperparameter.
+        """Return the CVXPY problem of the model; of a non-convex model its convex problem at a solution.
+
+        Each hyperparameter is a `cvxpy.Parameter`.
 
         The problem is vectorised, and its optimal value is the objective of the declared problem.
 
@@ -472,7 +474,7 @@ class Plan:
         return self.lowering.reference(at, scaled)
 
     def dual_reference(self) -> cp.Problem:
-        """Return the dual of a convex loss with `lam * L2()` in CVXPY, whose value is that of the objective.
+        """Return the CVXPY dual of a convex loss with `lam * L2()`, with the optimal value of the primal.
 
         For `C * Hinge(p)` it is problem (17) of Sun (2024).
 
@@ -499,7 +501,7 @@ class Plan:
         weights: Any = None,
         coefficients: Any = None,
     ) -> Certificate:
-        """Certify the answer of an external solver by the declaration.
+        """Return the certificate of an external solver's answer, computed from the declaration.
 
         Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower bound `-||x||_q`.
         A missing bound is infinite, and the kind is then "none". Of `loss + lam * penalty`, the value at (w,
@@ -545,7 +547,7 @@ class Plan:
         return replace(certificate, kernel=self.lowering.kernel)
 
     def certify_local(self, solution: Solution | None = None) -> Certificate:
-        """Prove that a solution of a non-convex `loss + penalty` is a strict local minimum.
+        """Try to prove that a solution of a non-convex `loss + penalty` is a strict local minimum.
 
         The proof takes the one-sided slopes of the terms at (w, b), one linear program and one rank: 0 must
         lie in the interior of the set of slopes of the objective. A margin or a weight is at a kink when its
@@ -582,7 +584,7 @@ class Plan:
         return certify_local(self.model, self.data, solution)
 
     def verify(self, solution: Solution | None = None, **options: Any) -> Verification:
-        """Compare a solution with the CVXPY reference problem, at the tolerance of its solve.
+        """Compare a solution with the optimum of the CVXPY reference problem, at the tolerance of its solve.
 
         Parameters
         ----------
@@ -622,7 +624,7 @@ class Plan:
         *,
         level: float = 0.95,
     ) -> Guarantees:
-        """Compute guarantees for new data from held-out samples and from the declared set.
+        """Return error bounds for new data, from held-out samples and from the declared set.
 
         Bounds by held-out samples come first, then bounds by the set at the fitted (w, b). A model with one
         loss `Hinge(p)` has the bound by its margins.
@@ -666,7 +668,9 @@ class Plan:
         began: float,
         declared_values: Mapping[str, float] | None = None,
     ) -> Plan:
-        """Return the plan of the first lowering that has a solver; `began` is the start of the compilation.
+        """Return the plan of the first lowering whose form has a solver.
+
+        `began` is the start of the compilation by `time.perf_counter`.
 
         Raises
         ------

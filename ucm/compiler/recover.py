@@ -1,4 +1,4 @@
-"""Recovery of sample weights, the normal in feature space and the bias."""
+"""Recovery of the sample weights, the normal in the features, and the bias."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BINS = 1 << 16  # of a histogram of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
-    """Return the non-negative weights of the samples, or None if the set has no samples."""
+    """Return the non-negative weight of every sample; None if the set has no samples."""
     if not any(b.carries for b in form.blocks):
         return None
     weights, parts = np.zeros(m), list(zip(form.blocks, q, strict=True))
@@ -44,7 +44,7 @@ def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
 
 
 def _matrix_chains(node: Node, chain: tuple = ()) -> Iterator[tuple[str, tuple]]:
-    """Yield for every leaf of samples its kind and the matrices above the leaf, outermost first."""
+    """Yield the kind of every leaf of samples, with the matrices applied to the leaf, outermost first."""
     if isinstance(node, Samples):
         yield node.kind, chain
     elif isinstance(node, Combination):
@@ -56,7 +56,7 @@ def _matrix_chains(node: Node, chain: tuple = ()) -> Iterator[tuple[str, tuple]]
 
 
 def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:
-    """Return `M' w` for the matrices M above the samples; w without matrices.
+    """Return the normal of the original features: `M' w` under a matrix M, w without matrices.
 
     None if leaves of samples have different matrices, or a set without samples is in another space.
 
@@ -89,7 +89,7 @@ def bias(
     w: Vec,
     read_as: str | None = None,
 ) -> tuple[float | None, str, float | None]:
-    """Return the bias b of `w'x + b`, the rule that was applied and, for "multipliers", the margin rho.
+    """Return the bias b of `w'x + b`, the applied rule and the margin rho, which only "multipliers" has.
 
     At `y (w'x + b) = rho` the weights leave their bounds.
 
@@ -139,7 +139,7 @@ def bias(
 
 
 def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
-    """Return b and rho by the scores at which the weights of each class leave their bounds, or None.
+    """Return b and rho from the multipliers of the mass constraints; (None, None) if not defined.
 
     `b = -(alpha + beta) / 2` and `rho = (alpha - beta) / 2` for the scores w'x alpha of class +1 and beta of
     class -1. Needs one uncoupled hull per class, or one joint hull, and no other summand: in
@@ -169,14 +169,14 @@ def _bias_of_multipliers(form: MinNorm, w: Vec) -> tuple[float | None, float | N
 
 
 def _point_between(low: float, high: float) -> float | None:
-    """Return the middle of an interval, or a finite end; None if both ends are infinite."""
+    """Return the midpoint of an interval, the finite end of a half-line, or None for the whole line."""
     if math.isfinite(low) and math.isfinite(high):
         return 0.5 * (low + high)
     return low if math.isfinite(low) else (high if math.isfinite(high) else None)
 
 
 def _summands(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
-    """Yield the Minkowski summands: the set, its point, and the contribution of the point to the sum."""
+    """Yield every Minkowski summand: the set, its point, and the contribution of the point to the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():
             for leaf, point, x in _summands(V, data, q):
@@ -187,17 +187,17 @@ def _summands(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple
 
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
-    """Return the point of every summand, in order."""
+    """Return the point of every Minkowski summand, in the order of the declaration."""
     return tuple(point for _, point, _ in _summands(U, data, iter(q)))
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
-    """Return the points x_+ and x_- of the classes, x = x_+ - x_-; None if a summand uses both classes."""
+    """Return the class points of x = x_+ - x_-; None if a summand uses both classes or a class is absent."""
     return _class_points((leaf, x) for leaf, _, x in _summands(U, data, iter(q)))
 
 
 def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
-    """Return the class points from the summands and their contributions to the sum."""
+    """Return x_+ and x_- as sums of the contributions of the summands; None as in `class_points`."""
     point: dict = {}
     for leaf, x in summands:
         kinds = kinds_of(leaf)
@@ -209,7 +209,7 @@ def _class_points(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, 
 
 
 def _translation(x: Node) -> dict[str, float]:
-    """Return the translation of a set for a unit translation of the samples of each kind.
+    """Return by kind of samples the translation of a set for a unit translation of these samples.
 
     1 for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
     intersection, and nan for a convex union of sets with different translations.
@@ -241,7 +241,9 @@ def midpoint_of(
     summands: Iterable[tuple[UncertaintySet, Vec]],
     score: Callable[[Vec], float],
 ) -> float | None:
-    """Return b of the hyperplane half-way between the class points; None if a summand uses both classes.
+    """Return b of the hyperplane midway between the class points; None if no midpoint exists.
+
+    No midpoint exists if a summand uses both classes, or the set does not move with the samples of a class.
 
     Parameters
     ----------
@@ -260,7 +262,7 @@ def midpoint_of(
 
 
 def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
-    """Return the number, the mean and the variance of the scores of class +1 and of class -1.
+    """Return (count, mean, variance) of the scores of class +1, and of class -1.
 
     Over rows without moments they are of the sample.
     """
@@ -279,7 +281,7 @@ def _score_moments(data: Data, normal: Vec) -> list[tuple[float, float, float]]:
 
 
 def _bias_of_odds(data: Data, normal: Vec) -> float | None:
-    """Return the bias of least unweighted training error, shifted by the effect of class weights.
+    """Return the bias of least error without class weights, plus a shift by the log ratio of class weights.
 
     For two normal distributions of the scores with means mu_o and one variance s^2, weights c shift b by
     `s^2 log(c_+ / c_-) / (mu_+ - mu_-)`. The weighted training error would not depend on c where a kernel
@@ -295,7 +297,7 @@ def _bias_of_odds(data: Data, normal: Vec) -> float | None:
 
 
 def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
-    """Return the bias of least training error; without weights of classes if not `weighted`."""
+    """Return the bias of least training error, with class weights only if `weighted`."""
     if data.source is None:
         costs = data.weights if weighted else data.weighing.samples
         return least_error(data.X @ normal, data.y > 0, costs)
@@ -309,7 +311,7 @@ def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
 def least_error(
     scores: Vec, positive: NDArray[np.bool_], costs: Vec | None, before: float | None = None
 ) -> float:
-    """Return the middle of the widest interval of b with the least weighted training error.
+    """Return the bias b in the middle of the widest interval of least weighted training error.
 
     Parameters
     ----------
@@ -342,12 +344,12 @@ def _scores(X: Any, normal: Vec) -> Vec:
 
 
 def _edges(center: float, width: float) -> Vec:
-    """Return the edges between the bins, over `width` around the center."""
+    """Return the inner edges of the histogram bins, equidistant over `width` around `center`."""
     return center + width * np.linspace(-0.5, 0.5, _BINS - 1)
 
 
 def _histograms(X: Any, y: Any, normal: Vec, center: float, width: float) -> Vec:
-    """Return (2, bins) weights of class +1 and of class -1; the first and the last bin have no end."""
+    """Return the score histograms of class +1 and class -1, (2, bins), with unbounded end bins."""
     edges = _edges(center, width)
     bins = np.searchsorted(edges, _scores(X, normal))
     classes = (np.maximum(side * np.asarray(y, dtype=np.float64), 0.0) for side in (1.0, -1.0))
@@ -363,7 +365,7 @@ def _scores_between(X: Any, y: Any, normal: Vec, low: float, high: float) -> tup
 def error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
-    """Return `least_error` of rows that are read block by block, in two passes.
+    """Return the bias of least weighted training error over out-of-core rows, in two passes.
 
     Parameters
     ----------
@@ -390,10 +392,11 @@ def error_over_rows(
 def coefficients_of(
     model: RobustMargin, data: Data, gram: Gram, q: Sequence[Vec], w: Vec, x: Vec
 ) -> tuple[Vec, Vec]:
-    """Return w and the point x as coefficients of the samples: `w = sum_i c_i phi(x_i)`.
+    """Return the sample coefficients of w, `w = sum_i c_i phi(x_i)`, and of the point x.
 
-    The nearest point x is made of samples, so its coefficients are exact, the definition of the set over
-    unit vectors; where w is not x / ||x||, the rest comes from the factor of the Gram matrix.
+    The nearest point x is a combination of samples, so its coefficients are exact: the set is evaluated with
+    unit vectors as samples. If w is not x / ||x||, the coefficients of the difference come from the factor of
+    the Gram matrix.
     """
     by_rows = isinstance(data.space, GramSpace)
     point = x if by_rows else model.set.evaluate(data.over_samples, iter(q))[0]

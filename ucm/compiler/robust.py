@@ -1,4 +1,4 @@
-"""Lowerings of a robust-margin model: a minimum-norm problem or, for 0 in U, one over the unit sphere."""
+"""Lowerings of a robust-margin model: to the minimum-norm problem or, for 0 in U, over the unit sphere."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 def proof_of_distance(
     proof: Proof, norm: float, tol: float, resolution: float, rounding: Callable[[], float]
 ) -> Proof:
-    """Return the proof of a point of U with its objective, and with w = 0 if 0 counts as a point of U.
+    """Return the proof of a point of U with its objective; with w = 0 if the point counts as 0.
 
     The point counts as 0 if its norm is within the resolution of the space, whatever the tolerance is, and
     the worst case along w exceeds neither this resolution nor rounding errors.
@@ -93,7 +93,7 @@ def proof_of_distance(
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
-    """Return the minimum-norm problem of a model for bound data."""
+    """Return the minimum-norm problem of a model for bound data, computed once."""
 
     def make() -> MinNorm:
         with blas_threads(data.n, max(data.stored, data.n**2)):  # forms and factors covariances
@@ -103,7 +103,7 @@ def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
 
 
 class _RobustLowering(Lowering[Form]):
-    """The base class of both regimes: the lowered set, and the recovery of a classifier."""
+    """Base class of the lowerings of a robust margin, for 0 outside of U and for 0 in U."""
 
     model: RobustMargin
     image: MinNorm
@@ -163,7 +163,7 @@ class _RobustLowering(Lowering[Form]):
         return both_sides(model, data, unit, x, violation, broken)
 
     def _summand_points(self, q: list[Vec]) -> tuple[Vec, ...]:
-        """Return the points of the summands."""
+        """Return the point of every Minkowski summand, after a check for changed samples."""
         self.data.check_unchanged()
         return summand_points(self.model.set, self.data, q)
 
@@ -214,12 +214,12 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     @property
     def by_rows(self) -> bool:
-        """True if only inner products of the samples are known."""
+        """True if the form uses inner products of the samples only, without coordinates."""
         return isinstance(self.data.space, GramSpace)
 
     @functools.cached_property
     def unit(self) -> UnitNorm:
-        """The form for 0 in U."""
+        """The problem over the unit sphere, for 0 in U."""
         return UnitNorm.of(self.form, self.model.norm)
 
     @property
@@ -227,14 +227,14 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return self._known_regime(Monitor()) or Regime(True, "the solve decides")
 
     def _known_regime(self, monitor: Monitor) -> Regime | None:
-        """Return the regime; None if the time is over first."""
+        """Return the regime, computed once; None if the time limit comes first."""
         if self._cached_regime is None and not monitor.timed_out:
             regime = self._regime(monitor)
             self._cached_regime = None if monitor.timed_out else regime
         return self._cached_regime
 
     def _regime(self, monitor: Monitor) -> Regime:
-        """Decide whether 0 lies in U.
+        """Return the regime, by a test of whether 0 lies in U.
 
         A direction that separates 0 from U proves that it does not. The centre c of U is tried; then the
         program `max {s : -s c in U}`, not negative exactly when 0 lies in U, and whose dual vector
@@ -277,7 +277,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     @functools.cached_property
     def bounded(self) -> bool:
-        """True if U is bounded: along a random direction and its opposite the support function is finite.
+        """True if U is bounded, by its support function along a random direction and the opposite.
 
         Coupled blocks may bound each other and count as bounded.
         """
@@ -289,7 +289,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
     @property
     def extends(self) -> bool:
-        """True if a solve may continue with the form for 0 in U."""
+        """True if a solve may continue with the problem over the unit sphere, for 0 in U."""
         if self.beyond is None or not self.bounded:
             return False
         if self.requested != "auto" and all(
@@ -334,7 +334,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return SphereLowering(self, floor)
 
     def _ended_unproven(self, proof: Proof, monitor: Monitor) -> bool:
-        """True if the solver ended at its best accuracy without a proof."""
+        """True if the solver ended unproven, neither infeasible, interrupted nor out of iterations."""
         ended = proof.answer.status in ("infeasible", "interrupted")
         return not ended and not is_proven(proof.certificate, monitor.tol) and monitor.may_continue
 
@@ -387,12 +387,12 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return proof_of_distance(proof, norm, tol, resolution, lambda: _CANCELLED * self._largest_column())
 
     def _zero_in_set(self, proof: Proof) -> bool:
-        """True if the certificate says that 0 lies in U: w = 0, and the point near 0 belongs to U."""
+        """True if the proof has w = 0 and a point in U, so that 0 counts as a point of U."""
         inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
 
     def _refuse_emptiness(self) -> None:
-        """Raise `SolverError` if a solver declares a set empty that contains its centre."""
+        """Raise `SolverError` if the centre lies in U, which a solver found infeasible."""
         violation = self.model.set.evaluate(self.data, iter(self.form.centers()))[1]
         if violation <= INSIDE:
             raise SolverError(
@@ -420,7 +420,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return Verdict("zero_in_set", message)
 
     def _advice(self, monitor: Monitor, *, empty: bool = False) -> str:
-        """Return the sizes for which the model is convex and not empty, if the samples have coordinates."""
+        """Return a text with the sizes for which U is not empty and 0 lies outside of U, if known."""
         gram = self.data.gram
         if self.by_rows and gram is not None and not gram.fits:
             return (
@@ -445,7 +445,7 @@ class DistanceLowering(_RobustLowering[MinNorm]):
 
 
 class SphereLowering(_RobustLowering[UnitNorm]):
-    """The lowering to `min f(w)` over the unit sphere, if 0 lies in U and U is not only this point.
+    """The lowering to `min f(w)` over the unit sphere for 0 in U, with `f(w) = max over U of -w'x`.
 
     Parameters
     ----------
@@ -465,7 +465,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
 
     @property
     def problem(self) -> str:
-        """The problem over the sphere in words."""
+        """The text of the problem over the unit sphere, for `explain()`."""
         form = self.form
         span = f"the span of U, dimension {form.rank} of {form.image.n}"
         where = "R^n" if form.basis is None else span
@@ -490,7 +490,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
     def run(
         self, solver: Solver[UnitNorm], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
-        """Return the answers from the given w or the barycentres, and from random directions."""
+        """Return the answers from `start` or the default start, and from up to `starts - 1` random w."""
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
         if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
@@ -504,7 +504,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         return answers
 
     def _bound(self, witness: LowerBoundProof | str) -> None:
-        """Store the lower bound of a witness, or the reason for none."""
+        """Update the lower bound by a witness, or store the reason for a missing witness."""
         if isinstance(witness, str):
             self.unbounded = witness
             return
@@ -512,7 +512,7 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         self.unbounded = "" if self.floor > 0.0 else _NO_RULE
 
     def tighten(self, ratio: float, solution: Solution, monitor: Monitor) -> Vec | None:
-        """Improve the lower bound until it is `ratio` of the objective.
+        """Search for a lower bound of at least `ratio` times the objective.
 
         Return a better w, if the search finds one.
         """
@@ -546,19 +546,19 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         return Proof(answer, certificate, certificate.primal, w, None, x, self.size)
 
     def _bound_is_tight(self, certificate: Certificate, tol: float) -> bool:
-        """True if the lower bound meets the objective, or 0 lies on the boundary of U."""
+        """True if the relative gap is at most `tol`, or 0 lies on the boundary of U."""
         closed = -CROSSED <= certificate.relative_gap <= tol
         return closed or self._at_zero(certificate, ZERO)
 
     def _at_zero(self, certificate: Certificate, part: float) -> bool:
-        """True if 0 lies on the boundary of U up to rounding.
+        """True if 0 lies on the boundary of U up to rounding, so that the optimum counts as 0.
 
         A point of U counts as 0, and the objective is at most `part` of the size of U.
         """
         return certificate.dual >= -ZERO * self.size and certificate.primal <= part * self.size
 
     def _normalised(self, w: Vec) -> Vec:
-        """Return w at length 1, projected on the span of U; outside of the span f is 0."""
+        """Return w scaled to norm 1; raise `SolverError` if w is 0 or not in the span of U."""
         unit = self.data.space.direction(w, self.model.norm)
         if unit is None or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6:
             raise SolverError(
@@ -607,14 +607,14 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         return Verdict(proof.answer.status, message, warns=True)
 
     def _distance_text(self, certificate: Certificate) -> str:
-        """Return the distance of the objective from the optimum in words."""
+        """Return a clause on the distance of the objective from the optimum."""
         if certificate.kind == "global" and certificate.dual > 0.0:
             percent = math.floor(100.0 * certificate.dual / certificate.primal)
             return f"; the optimum is at least {percent} % of the objective"
         return f"; how far from the optimum is not known: {self.unbounded}" if self.unbounded else ""
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        """Return the CVXPY program that is linearised at the w of a solution."""
+        """Return the CVXPY problem linearised at the w of a solution."""
         if at is None or at.answer is None or at.answer.w is None:
             raise ParameterError(
                 "reference: where 0 lies in U it is the program around a solution; "

@@ -36,24 +36,24 @@ def _never(form: Any) -> bool:
 
 
 def _entries(form: MinNorm | Composite) -> int:
-    """Return the number of entries of the program for a conic solver."""
+    """Return the number of entries of a form as a program for a conic solver."""
     if isinstance(form, Composite):
         return form.entries
     return sum(max(b.map.entries, b.map.shape[1]) for b in form.blocks)
 
 
 def _in_seconds(form: MinNorm | Composite) -> bool:
-    """True if an interior-point method ends in seconds."""
+    """True if a form is small enough for an interior-point method to end in seconds."""
     return _entries(form) <= _INTERIOR
 
 
 def _small(form: MinNorm | Composite) -> bool:
-    """True if all iterations of a splitting method take seconds; never for losses."""
+    """True if a minimum-norm form is small enough for a splitting method; False for losses."""
     return isinstance(form, MinNorm) and _entries(form) <= _SPLITTING
 
 
 def _systems_pay(form: MinNorm) -> bool:
-    """True if the Newton systems of a solve cost less than the passes over the data that they save.
+    """True if the Newton systems cost less than the passes that they save, or the blocks are coupled.
 
     A system of order k takes k^3 operations, of wide sparse samples ten times as many as the passes take.
     Coupled blocks have no such choice.
@@ -63,14 +63,14 @@ def _systems_pay(form: MinNorm) -> bool:
 
 
 def _without_hulls(form: MinNorm | UnitNorm) -> bool:
-    """True if no block is the weights of a hull; where 0 lies in U, always."""
+    """True if the blocks are uncoupled and none is a hull; always True for a `UnitNorm`."""
     if isinstance(form, UnitNorm):
         return True
     return not form.couplings and not any(b.groups is not None for b in form.blocks)
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
-    """True if pair updates cost less than linear systems in w.
+    """True if pair updates of multipliers cost less than linear systems in w.
 
     A smooth loss has small systems; the hinge loss has systems of the samples near its breakpoint.
     """
@@ -80,7 +80,7 @@ def _by_pairs(form: MinNorm | HingeDual) -> bool:
 
 
 def _many_samples(form: Composite) -> bool:
-    """True if the augmented Lagrangian method is faster than an interior-point method.
+    """True if the augmented Lagrangian method is preferred to an interior-point method.
 
     Always for one loss with the squared l2 norm, and without a penalty, where there is a start near the
     solution (a generalised nu-SVM); not for a penalty of the largest weight over fewer
@@ -92,7 +92,7 @@ def _many_samples(form: Composite) -> bool:
 
 
 def _faces_in_seconds(form: UnitNorm) -> bool:
-    """True if the bounds for all faces take at most about ten seconds.
+    """True if the lower bounds of all faces of the unit ball take at most about ten seconds.
 
     The work is counted in entries: of a linear program for each face over hulls; of a conic program, 100
     times as expensive, for each face over intersections; else of cutting planes with about 8 points in every
@@ -110,7 +110,7 @@ def _faces_in_seconds(form: UnitNorm) -> bool:
 
 @dataclass(frozen=True)
 class Route:
-    """A row of the route table.
+    """A row of the route table: a solver, its purpose, its forms and its fallback.
 
     Attributes
     ----------
@@ -235,13 +235,13 @@ _WORDS = {
 
 
 def label(solver: Solver) -> str:
-    """Return the name of a solver with the name of its inner solver."""
+    """Return the name of a solver, followed by "around" and the name of any inner solver."""
     inside = solver.inner if isinstance(solver, DCA | OutOfCoreActiveSet) else None
     return solver.name if inside is None else f"{solver.name} around {inside.name}"
 
 
 def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
-    """Return the solvers of a name that take a form, in order; of an instance the instance."""
+    """Return the solvers of the requested name or instance that take a type of form; none for "auto"."""
     if requested == "auto":
         return []
     if isinstance(requested, Solver):
@@ -250,7 +250,7 @@ def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
 
 
 def refusal(solver: Solver, form: Any) -> str | None:
-    """Return the reason for which a solver does not take the form; None if it does."""
+    """Return the reason for which a solver does not take the form; None if accepted."""
     rows = isinstance(form, MinNorm) and isinstance(form.space, GramSpace)
     if rows and not isinstance(solver, NearestPoint):
         return "there are inner products only, and it needs coordinates"
@@ -258,7 +258,7 @@ def refusal(solver: Solver, form: Any) -> str | None:
 
 
 def choose(form: Any, requested: str | Solver) -> Solver | None:
-    """Return the solver of a form: the first row of `ROUTES` that fits, or the solver asked for.
+    """Return the solver of a form: the requested solver, or the first automatic row that fits.
 
     None if the solver asked for takes another form, or no row is automatic.
 
@@ -287,7 +287,7 @@ def choose(form: Any, requested: str | Solver) -> Solver | None:
 
 
 def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
-    """Yield the solvers that continue one after another from an answer without proof.
+    """Yield the fallbacks of the chosen solver in order; none for a requested solver or DCA.
 
     A solver asked for by name has none. A fallback that does not take the form is left out.
     """
@@ -302,7 +302,7 @@ def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[So
 
 
 def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[str]:
-    """Return the names of all fallbacks, in order.
+    """Return the names of the fallbacks of the chosen solver, or of its inner solver, in order.
 
     A method with an inner solver has the fallback of the inner solver, whoever asked for the method.
     """
@@ -313,7 +313,7 @@ def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[s
 
 
 def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | None:
-    """Return DCA with the solver of the convex part inside."""
+    """Return DCA with a solver for its convex problems inside; None without such a solver."""
     dca = requested if isinstance(requested, DCA) else DCA()
     if requested == "dca" or isinstance(requested, DCA):
         requested = dca.inner or "auto"
@@ -337,7 +337,7 @@ def check_asked(requested: Any) -> None:
 
 
 def unknown(requested: str | Solver, forms: Sequence[Any]) -> ParameterError | SolverError:
-    """Return the error for a solver without a row for any of the forms."""
+    """Return the error for a requested solver that takes none of the forms."""
     if isinstance(requested, Solver):
         takes = " or ".join(_WORDS.get(form, form.__name__) for form in requested.takes)
         return SolverError(
@@ -358,13 +358,13 @@ _BY_FORM = {
 
 
 def routes(form: Any) -> tuple[Route, ...]:
-    """Return the rows of a form; of a difference of convex functions the rows of its convex part."""
+    """Return the table rows of a form; for a difference of convex functions, of its convex part."""
     kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
     return _BY_FORM.get(kind, ())
 
 
 def verdicts(form: Any, requested: str | Solver, chosen: Solver | None) -> list[tuple[str, str]]:
-    """Return (name, "chosen", "possible" or the reason against it) for the rows of a form."""
+    """Return (solver name, text) for the rows of a form: chosen, possible, or refused with the reason."""
     if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
         requested = requested.inner or "auto" if isinstance(requested, DCA) else requested
         inside = chosen.inner.first if isinstance(chosen.inner, WithFallback) else chosen.inner
@@ -383,7 +383,7 @@ def verdicts(form: Any, requested: str | Solver, chosen: Solver | None) -> list[
 
 
 def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
-    """Return the rows as lines with padded names; unless `verbose`, the chosen row and two more.
+    """Return (name, verdict) pairs as aligned lines; unless `verbose`, the chosen row and up to two more.
 
     These are the rows after the chosen row, then the rows before it.
     """

@@ -20,7 +20,7 @@ _ROUNDING = 1e-13  # of a cap, a mass or a radius
 
 
 def inner_radius(domain: BoundDomain, dim: int) -> float | None:
-    """Return the radius of the largest 2-norm ball in a norm ball around its centre; else None."""
+    """Return the radius of the largest Euclidean ball around the centre of a norm ball; else None."""
     if not isinstance(domain, NormBall):
         return None
     radius = domain.size().number
@@ -28,7 +28,7 @@ def inner_radius(domain: BoundDomain, dim: int) -> float | None:
 
 
 def rooms(block: Block) -> list[tuple[Any, float, Vec]] | None:
-    """Return index, mass and caps of every mass constraint of a capped simplex in the domain; else None.
+    """Return (index, mass, caps) of each mass constraint of a capped simplex inside the domain; else None.
 
     A capped simplex is itself. In a simplex with a symmetric ball the cap is the largest cap whose vertices
     lie in the ball: h is the same function of every entry, so that one vertex is enough.
@@ -62,8 +62,9 @@ def _inner_cap(domain: SimplexSublevelSet) -> float:
 
 
 def stays_inside(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
-    """True if the finite `q + V u` is proven to be in the domain of a block for all `||u||_2 <= 1`, up to
-    rounding.
+    """True if the affine rule `q + V u`, `||u||_2 <= 1`, provably stays in the domain of a block.
+
+    The proof holds up to rounding, for finite q and V:
 
     * V = 0: q is inside;
     * the capped simplex of `rooms`: `|V_i| <= min(q_i, cap - q_i)`, and over every mass constraint q sums to

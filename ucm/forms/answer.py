@@ -1,4 +1,4 @@
-"""The answer of a solver, which is also a start of another solver."""
+"""The answer of a solver, which can also start another solver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _SAID = {
 
 @dataclass(frozen=True)
 class LowerBoundProof:
-    """The data that prove a lower bound of `UnitNorm`; `evidence.sphere` computes the bound.
+    """The data by which a solver of `UnitNorm` proves a lower bound of the optimum.
+
+    `evidence.sphere` computes the bound.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class LowerBoundProof:
 
 @dataclass
 class Answer:
-    """The answer of a solver: a primal point, and the dual quantities that it knows.
+    """The answer of a solver: a primal point, and the dual quantities that the solver knows.
 
     Attributes
     ----------
@@ -78,20 +80,20 @@ class Answer:
         return {**vars(self), "rows": None}
 
     def ended(self, status: str, message: str) -> Answer:
-        """Return the answer with a status and a message."""
+        """Return a copy of the answer with the given status and message."""
         return replace(self, status=status, message=message)
 
     def after(self, status: str, left: str) -> Answer:
-        """Return the answer with the status of its iterations; `left` describes the remaining error."""
+        """Return a copy with the given status; `left` is the message if none is standard."""
         return self.ended(status, _SAID.get(status, left))
 
     def interrupted(self) -> Answer:
-        """Return the answer as interrupted by a callback or a time limit."""
+        """Return a copy of the answer with the status "interrupted"."""
         return self.ended("interrupted", self.message)
 
     @property
     def plane(self) -> tuple[Vec, float]:
-        """The normal and the bias of a form that needs them.
+        """The pair (w, b) of an answer with a normal; a missing b is 0.
 
         Raises
         ------
@@ -107,7 +109,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Expected:
-    """The lengths of the vectors of an answer to a form.
+    """The expected lengths of the vectors in an answer to a form.
 
     Attributes
     ----------
@@ -124,14 +126,14 @@ class Expected:
 
 
 class StandardForm(Protocol):
-    """A standard form, which states the shape of its answers."""
+    """Protocol of a standard form, which states the lengths of the vectors in its answers."""
 
     @property
     def expected(self) -> Expected: ...
 
 
 def checked(answer: Any, expected: Expected, solver: str) -> Answer:
-    """Validate the types, the lengths and the finiteness of an answer; return it.
+    """Return the answer after validation: types, status, lengths and finite numbers.
 
     Raises
     ------

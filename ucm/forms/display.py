@@ -80,7 +80,7 @@ def sheet(title: str, facts: Mapping[str, Any], *more: Any) -> Raw:
 
 
 def digits(relative: float) -> int | None:
-    """Return the number of digits that a relative error proves; None if it proves none."""
+    """Return the number of decimal digits proven by a relative error, at most 15; None from 1 on."""
     if not relative < 1.0:  # NaN too
         return None
     return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))

@@ -47,7 +47,7 @@ class MinNorm:
 
     @classmethod
     def of(cls, image: LoweredSet, norm: float, stored: int, space: Space | None = None) -> MinNorm:
-        """Return the form of a lowered set."""
+        """Return the minimum-norm problem of a lowered set; `norm` is the exponent q."""
         if space is None:
             space = Space()
         return cls(image.center, image.blocks, image.couplings, norm, stored, space)
@@ -58,7 +58,7 @@ class MinNorm:
 
     @property
     def expected(self) -> Expected:
-        """The names and shapes of the vectors of an answer."""
+        """The expected lengths of the vectors in an answer."""
         couplings = tuple(c.offset.size for c in self.couplings)
         return Expected(tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings)
 
@@ -72,15 +72,15 @@ class MinNorm:
         return all(isinstance(b.domain, Projectable) for b in self.blocks)
 
     def pass_cost(self) -> float:
-        """Return the passes over the bound data in one `A q` and one `A' w`."""
+        """Return the cost of one `A q` and one `A' w`, in passes over the bound data."""
         return sum(b.map.entries for b in self.blocks) / max(1, self.stored)
 
     def centers(self) -> list[Vec]:
-        """Return the centre of every domain, as a start."""
+        """Return the centre of the domain of every block."""
         return [b.domain.center(b.map.shape[1]) for b in self.blocks]
 
     def begin(self, start: Answer | None) -> list[Vec]:
-        """Return the start: the centres, or the blocks of `start` projected on their domains.
+        """Return the starting blocks: the centres, or the blocks of `start` projected onto their domains.
 
         With couplings, which a projection would violate, the blocks are not projected.
         """
@@ -94,11 +94,11 @@ class MinNorm:
         ]
 
     def splits(self, answer: Answer) -> dict[Path, Vec]:
-        """Return the multipliers by the path of their intersection: the splits of the support function."""
+        """Return the coupling multipliers of an answer, by the path of the intersection."""
         return {c.path: mu for c, mu in zip(self.couplings, answer.multipliers, strict=False)}
 
     def matvec(self, q: Sequence[Vec]) -> Vec:
-        """Return `x(q)`."""
+        """Return the point `x(q) = center + sum_k A_k q_k`."""
         return sum(
             (b.map.matvec(p) for b, p in zip(self.blocks, q, strict=True)),
             start=self.center.copy(),
@@ -110,7 +110,7 @@ class MinNorm:
         return np.hstack([np.asarray(A.todense() if sparse.issparse(A) else A) for A in parts])
 
     def rmatvec(self, w: Vec) -> list[Vec]:
-        """Return `A_k' w` for every block."""
+        """Return `A_k' w` of every block k."""
         return [b.map.rmatvec(w) for b in self.blocks]
 
     def size(self, q: Sequence[Vec]) -> float:
@@ -120,19 +120,21 @@ class MinNorm:
 
     @functools.cached_property
     def largest(self) -> float:
-        """The size of U at the centres of the domains, and at extreme points of bounded domains in one
-        direction."""
+        """The size of U: the largest `size` at the centres and at extreme points in one direction.
+
+        A block with an unbounded support in this direction stays at its centre.
+        """
         heights = self.supports(self.rmatvec(np.ones(self.n)))
         centers = self.centers()
         far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
         return max(self.size(centers), self.size(far))
 
     def residuals(self, q: Sequence[Vec]) -> list[Vec]:
-        """Return `B_j q + offset_j` for every coupling."""
+        """Return the residual `B_j q + offset_j` of every coupling j."""
         return [sum((B.matvec(q[k]) for k, B in c.terms), start=c.offset.copy()) for c in self.couplings]
 
     def units(self, q: Sequence[Vec]) -> list[float]:
-        """Return for every coupling the size of its largest term at q; 1 if all terms are 0."""
+        """Return for every coupling the largest norm of its terms at q; 1 if all terms are 0."""
         sizes = [
             [float(np.linalg.norm(v)) for v in (c.offset, *(B.matvec(q[k]) for k, B in c.terms))]
             for c in self.couplings
@@ -145,12 +147,14 @@ class MinNorm:
         return max((float(np.linalg.norm(r)) / unit for r, unit in pairs), default=0.0)
 
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
-        """Return `max <g_k, q_k>` over every domain, with the maximiser."""
+        """Return for every block the support function of its domain at g_k, and a maximiser."""
         return [b.domain.support(u) for b, u in zip(self.blocks, g, strict=True)]
 
     def lower_bound(self, w: Vec, multipliers: Sequence[Vec] = ()) -> float:
-        """Return a lower bound of the optimum from any w with `||w||_p <= 1` and any multipliers mu:
-        `<c, w> + sum_j <offset_j, mu_j> - sum_k sigma_{D_k}(-(A_k' w + sum_j B_jk' mu_j))`."""
+        """Return the lower bound of the optimum by any w with `||w||_p <= 1` and any multipliers mu.
+
+        It is `<c, w> + sum_j <offset_j, mu_j> - sum_k sigma_{D_k}(-(A_k' w + sum_j B_jk' mu_j))`.
+        """
         pull = self.rmatvec(w)
         bound = float(self.center @ w)
         for c, mu in zip(self.couplings, multipliers, strict=True):
@@ -160,13 +164,16 @@ class MinNorm:
         return bound - sum(height for height, _ in self.supports([-u for u in pull]))
 
     def proves_empty(self, multipliers: Sequence[Vec], units: Sequence[float]) -> bool:
-        """True if `sum_j <offset_j, mu_j> > sum_k sigma_{D_k}(-sum_j B_jk' mu_j)` beyond the rounding of
-        terms of these sizes: then no q satisfies the couplings."""
+        """True if the multipliers prove, beyond rounding, that no q satisfies the couplings.
+
+        The proof is `sum_j <offset_j, mu_j> > sum_k sigma_{D_k}(-sum_j B_jk' mu_j)`; `units`
+        are the sizes of the terms, for the rounding.
+        """
         size = sum(float(np.linalg.norm(mu)) * u for mu, u in zip(multipliers, units, strict=True))
         return size > _TINY and self.lower_bound(np.zeros(self.n), multipliers) > 1e-9 * size
 
     def bounded(self, w: Vec) -> Vec | None:
-        """Return w orthogonal to the columns along which U is unbounded against w.
+        """Return the projection of w orthogonal to the columns along which U is unbounded against w.
 
         None if there is no such column, or w is in their span. If U contains a line, only w orthogonal to it
         has a finite support; a solver satisfies this only up to its accuracy.
@@ -183,7 +190,7 @@ class MinNorm:
         return None
 
     def _endless(self, w: Vec) -> list[Vec]:
-        """Return the columns of weights that are unbounded against w, rounding errors left out."""
+        """Return the columns along which U is unbounded against w, beyond rounding."""
         images = []
         for b in self.blocks:
             g, d = -b.map.rmatvec(w), b.map.shape[1]
@@ -199,7 +206,7 @@ class MinNorm:
         return images
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
-        """Return `[A_k; weights_j B_jk]` for one block: features above, couplings below."""
+        """Return the linear map `[A_k; weights_j B_jk]` of one block: features above, couplings below."""
         if not self.couplings:
             return self.blocks[block].map
         rows: list[tuple[float, int, LinearMap | None]] = [(1.0, self.n, self.blocks[block].map)]

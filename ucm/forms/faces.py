@@ -23,15 +23,15 @@ from ucm.language.contracts import Block
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
 _STEPS = 2000  # of clipped MDM, before the system of the free weights is solved
-_PAIRS = 6000  # samples whose inner products are formed, 288 MB; of more, equal shares
-_ROUNDS = 20  # of both
+_PAIRS = 6000  # largest number of samples for all inner products, 288 MB; more samples keep the start
+_ROUNDS = 20  # of clipped MDM, each followed by the system of the free weights
 _DOUBLINGS = 60  # of a step, until the function rises
 _TANGENTS = 100  # of a line search
 
 
 @dataclass(frozen=True)
 class Face:
-    """The face of U in the direction -w.
+    """The face of U of the maximisers of `-w'x`.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Face:
     weight: Vec
 
     def weights(self, shares: Vec) -> Vec:
-        """Return the weights of all samples, (N,), for these shares of the tied samples."""
+        """Return the weights of all samples, (N,), for given weights of the tied samples."""
         q = self.weight.copy()
         q[self.index] = shares
         return q
@@ -59,7 +59,7 @@ class Face:
 
 @dataclass(frozen=True)
 class SumOfHulls:
-    """A sum of G reduced hulls, with equal samples of a hull merged.
+    """A sum of G reduced hulls, with duplicate samples of a hull merged.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class SumOfHulls:
 
     @classmethod
     def of(cls, center: Vec, blocks: tuple[Block, ...]) -> SumOfHulls | None:
-        """Return the sum of the hulls of lowered blocks; None without blocks, or if a block is not a hull."""
+        """Return the sum of the hulls of lowered blocks; None without blocks, or for other blocks."""
         parts: list[tuple[NDArray[np.float64], Vec, float]] = []
         owner: list[tuple[int, Any, NDArray[np.intp]]] = []
         first = 0
@@ -115,8 +115,10 @@ class SumOfHulls:
         return self.center.size
 
     def directions(self) -> NDArray[np.float64]:
-        """Return rows that span the differences of the points of U: `z_i - mean` over the groups with free
-        weights."""
+        """Return rows that span the differences of the points of U.
+
+        The rows are `z_i - mean` over the groups with free weights.
+        """
         parts = [np.zeros((0, self.n))]
         for g, mass in enumerate(self.masses):
             rows = slice(self.bounds[g], self.bounds[g + 1])
@@ -126,7 +128,7 @@ class SumOfHulls:
         return np.concatenate(parts)
 
     def in_basis(self, basis: NDArray[np.float64]) -> SumOfHulls:
-        """Return the set in the coordinates `basis' x`."""
+        """Return the sum of hulls in the coordinates `basis' x`."""
         points = np.ascontiguousarray(self.points @ basis)
         return replace(self, center=basis.T @ self.center, points=points)
 
@@ -134,7 +136,7 @@ class SumOfHulls:
         return -(self.points @ w)
 
     def face(self, w: Vec, scores: Vec | None = None) -> Face:
-        """Return the face of U with the largest `-w'x`."""
+        """Return the face of U of the maximisers of `-w'x`, with ties up to rounding."""
         s = self.scores(w) if scores is None else scores
         tolerance = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         value = -float(self.center @ w)
@@ -168,7 +170,7 @@ class SumOfHulls:
         )
 
     def differences(self, face: Face) -> NDArray[np.float64]:
-        """Return `z_i - z_j` of the tied samples of each group: rows that span the face."""
+        """Return rows `z_i - z_j` of tied samples of each group, which span the differences in the face."""
         parts = [np.zeros((0, self.n))]
         for g in range(face.rest.size):
             points = self.points[face.index[face.group == g]]
@@ -176,7 +178,7 @@ class SumOfHulls:
         return np.concatenate(parts)
 
     def blocks(self, q: Vec) -> list[Vec]:
-        """Return the weights by block, with equal weights for merged samples."""
+        """Return the weights by block; the weight of a merged sample is divided equally."""
         weights = [np.zeros(size) for size in self.shapes]
         for k, index, merged in self.owner:
             count = np.bincount(merged, minlength=q.size)
@@ -184,7 +186,7 @@ class SumOfHulls:
         return weights
 
     def line_minimum(self, scores: Vec, w: Vec, d: Vec, first: float) -> float:
-        """Return the step t > 0 with the least `max over x in U of -(w + t d)'x`; `first` is a guess."""
+        """Return the step t > 0 that minimises `max over x in U of -(w + t d)'x`, from the trial `first`."""
         move, offset = self.scores(d), (-float(self.center @ w), -float(self.center @ d))
         groups = [slice(a, b) for a, b in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
 
@@ -198,7 +200,7 @@ class SumOfHulls:
         return least_of_tangents(at, first)
 
     def nearest_kink(self, w: Vec, d: Vec) -> float:
-        """The first t > 0 at which another sample reaches a threshold along `w + t d`; inf if none.
+        """Return the least t > 0 at which another sample meets a threshold along `w + t d`; else inf.
 
         Barbero, Takeda and Lopez (2015), equation (29); ties are ordered by the scores of d.
         """
@@ -223,7 +225,7 @@ class SumOfHulls:
 
 
 def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: float) -> float:
-    """Return the t > 0 where a convex, piecewise linear function is least.
+    """Return a minimiser t > 0 of a convex, piecewise linear function, by its tangents.
 
     Tangents of both sides meet above, or at, the minimum; where they meet at the graph it is found.
 
@@ -253,7 +255,7 @@ def least_of_tangents(at: Callable[[float], tuple[float, float, float]], first: 
 
 
 def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp], Vec]:
-    """Return the distinct rows in order, the index of each row among them, and their multiplicities."""
+    """Return the distinct rows by first occurrence, the index of each row among these, and multiplicities."""
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
@@ -273,7 +275,7 @@ def min_norm_point(
     rest: Vec,
     monitor: Monitor | None = None,
 ) -> tuple[Vec, Vec]:
-    """Return the shares q with the least `||fixed + points' q||_2`, and this vector.
+    """Return the weights q that minimise `||fixed + points' q||_2`, and the vector `fixed + points' q`.
 
     `0 <= q <= caps` and the sum of group g is `rest[g]`: equation (25) of Barbero, Takeda and Lopez
     (2015), by clipped MDM. The linear system of the shares between their bounds then gives full accuracy, if
@@ -305,7 +307,7 @@ def _refined(
     q: Vec,
     monitor: Monitor,
 ) -> Vec:
-    """Return the least-squares shares strictly between their bounds, by an active-set method."""
+    """Return q after active-set least-squares steps in the weights strictly between their bounds."""
     for _ in range(q.size):
         if monitor.timed_out:
             break

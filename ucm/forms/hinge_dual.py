@@ -1,4 +1,4 @@
-"""The dual of a hinge loss with the squared l2 norm: one multiplier for each sample, changed in pairs."""
+"""The dual of a hinge loss to the power p with the squared l2 norm: one multiplier for each sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ucm.forms.objective import balance
 
 
 def slacks(a: Vec, C: Vec, p: float) -> Vec:
-    """Return xi of the multipliers, `(a / (C p))^(1 / (p - 1))`; 0 for p = 1."""
+    """Return the slacks xi of the multipliers, `(a / (C p))^(1 / (p - 1))`; 0 for p = 1."""
     if p == 1.0:
         return np.zeros(a.size)
     r = a / (C * p)
@@ -23,7 +23,9 @@ def slacks(a: Vec, C: Vec, p: float) -> Vec:
 
 @dataclass(frozen=True)
 class HingeDual:
-    """The problem `min ||w||^2 / 2 + sum_i C_i max(0, 1 - y_i (w'x_i + b))^p`, Sun (2024), equation (9).
+    """The dual of an SVM with the hinge loss to the power p: multipliers a, one for each sample.
+
+    The problem is `min ||w||^2 / 2 + sum_i C_i max(0, 1 - y_i (w'x_i + b))^p`, Sun (2024), equation (9).
 
     Its dual (17) is `max sum a - sum_i C_i (p - 1) xi_i^p - ||sum a_i y_i x_i||^2 / 2` over
     `a >= 0, y'a = 0` with `xi_i = (a_i / (C_i p))^(1/(p-1))`; for p = 1 without xi, and `a_i <= C_i`.
@@ -49,17 +51,20 @@ class HingeDual:
 
     @property
     def expected(self) -> Expected:
-        """The names and shapes of the vectors of an answer."""
+        """The expected lengths of the vectors in an answer."""
         return Expected(slopes=self.m)
 
     def feasible(self, a: Vec) -> Vec:
-        """Return feasible multipliers: not negative, y'a = 0 by scaling down the heavier class."""
+        """Return feasible multipliers: a clipped to its bounds, the heavier class scaled down to y'a = 0."""
         a = np.clip(a, 0.0, self.C if self.p == 1.0 else None)
         return a * balance(self.y * a)
 
     def levels(self, a: Vec, F: Vec) -> tuple[float, float]:
-        """Return the largest `F_i = y_i (1 - xi_i) - f_i` with an increasable `y_i a_i`, and the least with a
-        decreasable one; at the optimum the bias lies between them."""
+        """Return the largest F_i of an increasable and the least F_i of a decreasable `y_i a_i`.
+
+        `F_i = y_i (1 - xi_i) - f_i`; at the optimum the first bound is at most the second, and the bias lies
+        between both.
+        """
         below = a < self.C if self.p == 1.0 else np.ones(a.size, dtype=bool)
         grows, falls = (
             np.where(self.y > 0.0, below, a > 0.0),

@@ -27,7 +27,7 @@ _HEADER = f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes'
 
 
 class TimeLimit(float):
-    """A time limit in seconds that began before the solve.
+    """A time limit in seconds, counted from `began` in place of the start of the solve.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class TimeLimit(float):
 
 @dataclass
 class Monitor:
-    """The limits, the callback and the history of one solve.
+    """The limits, the callback, the counts of work and the history of one solve.
 
     Attributes
     ----------
@@ -97,31 +97,35 @@ class Monitor:
     bound: bool = True
 
     def limit(self, own: int) -> int:
-        """Return the limit of iterations: that of the caller, or `own`."""
+        """Return the iteration limit: `max_iter`, or the solver's `own` limit if `max_iter` is None."""
         return own if self.max_iter is None else self.max_iter
 
     @property
     def may_continue(self) -> bool:
-        """True if the caller allows more iterations."""
+        """True if `max_iter` is None or exceeds the last reported iteration."""
         return self.max_iter is None or self.iterations < self.max_iter
 
     @property
     def zero(self) -> float:
-        """The norm that counts as 0, relative to the largest norm so far."""
+        """The norm that counts as 0, relative to the largest norm so far: `zero_tol`, by default `ZERO`."""
         return ZERO if self.zero_tol is None else self.zero_tol
 
     def at_zero(self, norm: float, bound: float, largest: float) -> bool:
-        """True if a point counts as 0: its norm is a rounding error of the largest norm, and the lower bound
-        of the distance does not separate 0 from the set."""
+        """True if a point counts as 0, by its norm and a lower bound of the distance.
+
+        The norm is a rounding error of the largest norm, and the lower bound does not separate 0 from the
+        set.
+        """
         return norm <= self.zero * largest and not bound > SEPARATED * largest
 
     def met(self, violation: float) -> bool:
-        """True if a point counts as feasible, whatever the tolerance is."""
+        """True if a point counts as feasible: its violation is at most `ZERO`, whatever the tolerance is."""
         return violation <= ZERO
 
     def reached(self, gap: float, tol: float | None = None) -> bool:
-        """Return True if a relative gap proves a tolerance: by default half of that of the solve, as the
-        certificate rounds differently.
+        """Return True if a relative gap proves the tolerance `tol`, by default half of `self.tol`.
+
+        Half, because the certificate rounds differently.
 
         A gap below `-CROSSED` proves nothing: its point lies outside of the set, or rounding decides.
         """
@@ -132,19 +136,21 @@ class Monitor:
         return time.perf_counter() - self.started
 
     def count_read(self) -> None:
-        """Count a pass that read all rows of a row source."""
+        """Count one pass over all rows of a row source, in `passes` and `reads`."""
         self.passes += 1.0
         self.reads += 1
 
     @property
     def timed_out(self) -> bool:
-        """True if the time is over. Long work between two reports checks it before each product and each
-        factorisation."""
+        """True if the time limit is over; False without a limit.
+
+        Long work between two reports checks this before each product and each factorisation.
+        """
         return self.time_limit is not None and time.perf_counter() >= self._ends(self.time_limit)
 
     @property
     def seconds_left(self) -> float:
-        """The remaining seconds, for external programs with a time limit; inf without a limit."""
+        """The remaining seconds, always positive, for external programs; inf without a limit."""
         if self.time_limit is None:
             return math.inf
         return max(_LEAST, self._ends(self.time_limit) - time.perf_counter())
@@ -153,7 +159,7 @@ class Monitor:
         return (limit.began if isinstance(limit, TimeLimit) else self.started) + limit
 
     def child(self, tol: float, max_iter: int | None = None, zero_tol: float | None = None) -> Monitor:
-        """Return the monitor of an inner problem, which shares the time limit."""
+        """Return the monitor of an inner problem, with the same time limit and the same fallback record."""
         return Monitor(
             tol,
             max_iter,
@@ -164,18 +170,18 @@ class Monitor:
         )
 
     def count_work(self, own: Monitor, share: float = 1.0) -> None:
-        """Add the passes and systems of an inner problem, over a share of the samples."""
+        """Add the work of an inner problem; passes count times `share`, the fraction of the samples."""
         self.passes += share * own.passes
         self.systems += own.systems
         self.hessian_passes += share * own.hessian_passes
 
     def record_fallback(self, solver: str, unproven: str) -> None:
-        """Record that a fallback continued from an answer without proof."""
+        """Record that `solver` continued from the answer without proof of the solver `unproven`."""
         self.fallbacks[solver] = unproven
 
     @property
     def fallback_note(self) -> str:
-        """Return the sentence of a message about the fallbacks that continued."""
+        """The clause of a message that names the fallbacks that continued; "" without fallbacks."""
         return "".join(
             f"; {solver} went on from the answer of {first}, which ended without proof"
             for solver, first in self.fallbacks.items()
@@ -183,7 +189,7 @@ class Monitor:
 
     @property
     def last_report(self) -> str:
-        """The state of the solve in the last report, for the note of an interruption."""
+        """The text on the last reported iteration, for the note of an interruption."""
         if not self.history:
             return f"interrupted after {self.seconds:.3g} s, before the first report"
         last = self.history[-1]
@@ -193,12 +199,11 @@ class Monitor:
         )
 
     def due(self, iteration: int) -> bool:
-        """True if the trace has a record of this iteration."""
+        """True if tracing is on and the trace records this iteration."""
         return self.trace > 0 and iteration % self.trace == 0
 
     def next(self, iteration: int, limit: int) -> int:
-        """Return the iteration at which a method of many steps stops: `limit`, or an earlier record of the
-        trace."""
+        """Return the iteration of the next stop: the smaller of `limit` and the next traced iteration."""
         return min(limit, (iteration // self.trace + 1) * self.trace) if self.trace else limit
 
     def report(
@@ -208,7 +213,9 @@ class Monitor:
         gap: float,
         more: Callable[[], dict] | None = None,
     ) -> bool:
-        """Record an iteration, with a trace also its details `more()`.
+        """Append the record of an iteration to the history; return True to stop the solve.
+
+        With a trace the record includes the details `more()`.
 
         Return True if the callback asks to stop or the time is over.
         """
@@ -234,7 +241,7 @@ class Monitor:
         return stop_requested or self.timed_out
 
     def _thin(self, iteration: int) -> None:
-        """Remove the last record of this start if the trace does not include its iteration."""
+        """Remove the last record of this start if its iteration is untraced or equal to `iteration`."""
         last = self.history[-1] if self.history else None
         if last is None or last["start"] != self.start:
             return
@@ -242,19 +249,21 @@ class Monitor:
             self.history.pop()
 
     def end_start(self, objective: float) -> None:
-        """Record the end of a start; the next record belongs to another start."""
+        """Record the final objective of a start, and begin the next start."""
         self.start_objectives.append(objective * self.factor)
         self.start += 1
 
 
 def check_time_limit(time_limit: object, where: str) -> None:
-    """Raise `ParameterError` unless the limit is a positive number of seconds or None."""
+    """Raise `ParameterError` unless the time limit is a positive number of seconds or None."""
     _LIMIT.check(where, "time_limit", time_limit, "leave it out to solve to the end")
 
 
 def limit_from(time_limit: float | None, began: float) -> TimeLimit | None:
-    """Return the common limit of several tasks, which began at `began` of `time.perf_counter`; a `TimeLimit`
-    is unchanged."""
+    """Return the time limit of several tasks, counted from `began`; None and a `TimeLimit` stay unchanged.
+
+    `began` is a time of `time.perf_counter`.
+    """
     if time_limit is None or isinstance(time_limit, TimeLimit):
         return time_limit
     return TimeLimit(time_limit, began)

@@ -56,7 +56,7 @@ class KernelHulls:
 
     @classmethod
     def of(cls, form: MinNorm) -> KernelHulls:
-        """Return the hulls of a form that `NearestPoint.refuse` accepts."""
+        """Return the nearest-point problem of a form that `NearestPoint` takes."""
         group, cap, mass = [], [], []
         for b in form.blocks:
             own, bound = np.empty(b.map.shape[1]), np.empty(b.map.shape[1])
@@ -92,35 +92,35 @@ class KernelHulls:
         return self.index.size
 
     def start(self, blocks: Sequence[Vec] | None) -> Vec:
-        """Return the weights of the blocks, or weights in proportion to the bounds."""
+        """Return the starting weights: the given blocks, or weights in proportion to the bounds."""
         if blocks is not None:
             return np.concatenate(blocks)[self.order]
         total = np.bincount(self.group, self.cap, minlength=self.mass.size)
         return self.cap * (self.mass / total)[self.group]
 
     def scores(self, a: Vec) -> Vec:
-        """Return F, computed from a."""
+        """Return the derivatives `F_i = <W, z_i>` at the weights a."""
         return self.center_products + self.s * self.products(a)[self.index]
 
     def products(self, a: Vec) -> Vec:
-        """Return `<sum a_i z_i, x_j>` for all samples."""
+        """Return `<sum a_i z_i, x_j>` for every sample x_j of the Gram matrix."""
         c = np.zeros(self.gram.m)
         np.add.at(c, self.index, self.s * a)
         return self.gram.times(c)
 
     def points(self, a: Vec) -> NDArray[np.float64]:
-        """Return `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of every group, (groups, n)."""
+        """Return `<Z_g, z_k>`, (groups, n), for the point `Z_g = sum a_i z_i` of every group g."""
         groups = range(self.mass.size)
         return np.array(
             [self.s * self.products(np.where(self.group == g, a, 0.0))[self.index] for g in groups]
         )
 
     def norm(self, a: Vec, F: Vec) -> float:
-        """Return `||W||`."""
+        """Return `||W||`, from the weights a and the derivatives F."""
         return float(np.sqrt(max(self.square + float(a @ self.center_products) + float(a @ F), 0.0)))
 
     def gaps(self, a: Vec, F: Vec) -> Vec:
-        """Return `<W, Z_g> - min <W, Z>` over the extreme points Z of every reduced hull.
+        """Return for every group g `<W, Z_g> - min <W, Z>` over the extreme points Z of its reduced hull.
 
         The sum is the duality gap times ||W||.
         """
@@ -135,7 +135,7 @@ class KernelHulls:
 
     @property
     def reach(self) -> float:
-        """An upper bound of `||c||` plus the norms of the points of all hulls."""
+        """An upper bound of the size of U: `||c||` plus the largest norm in every hull."""
         top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
         return float(np.abs(self.s).max(initial=0.0) * top * self.mass.sum() + np.sqrt(self.square))
 
@@ -154,7 +154,7 @@ class KernelHulls:
         return 0.5 * least * size >= W
 
     def blocks(self, form: MinNorm, a: Vec) -> list[Vec]:
-        """Return the weights by block of the form."""
+        """Return the weights a, arranged by block of the form."""
         sizes = [b.map.shape[1] for b in form.blocks]
         weights = np.empty(self.n)
         weights[self.order] = a
@@ -162,18 +162,18 @@ class KernelHulls:
 
 
 def _factors(b: Block) -> Vec:
-    """Return the s_i of a block of samples."""
+    """Return the factors s_i of the samples of a block."""
     return b.weight * (np.ones(b.map.shape[1]) if b.classes is None else b.classes)
 
 
 def _constraints(b: Block) -> list[tuple[Any, float, Any]] | None:
-    """Return entries, mass and bounds of every hull of a block; None for another block."""
+    """Return (entries, mass, bounds) of every hull of a block; None for a block other than hulls."""
     groups = b.domain.groups
     return None if groups is None else [(g.entries, g.mass, g.most) for g in groups]
 
 
 class NearestPoint(Solver[MinNorm]):
-    """A solver for reduced convex hulls that needs inner products only.
+    """Base class of the solvers of reduced convex hulls that need inner products only.
 
     Attributes
     ----------

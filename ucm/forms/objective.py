@@ -1,4 +1,4 @@
-"""The standard forms of `loss + penalty`: a convex composite problem, and a difference of two."""
+"""The standard forms of `loss + penalty`: convex composite, and difference of convex functions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class LinearTerm:
 
 @dataclass(frozen=True)
 class Composite:
-    """The problem `min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <v, t> - <u, w>`.
+    """The convex problem of weighted losses plus penalties, minus a linear term, in w and b.
+
+    `min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <v, t> - <u, w>`.
 
     The margins are `t_i = y_i (w'x_i + b)`.
 
@@ -79,7 +81,7 @@ class Composite:
 
     @property
     def expected(self) -> Expected:
-        """The names and shapes of the vectors of an answer."""
+        """The expected lengths of the vectors in an answer."""
         return Expected(w=self.n, slopes=self.m)
 
     def without_rounding(self, w: Vec) -> Vec:
@@ -101,41 +103,41 @@ class Composite:
 
     @functools.cached_property
     def entries(self) -> int:
-        """Stored entries of X, the unit of half a pass."""
+        """The number of stored entries of X."""
         return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
 
     @property
     def unit_entries(self) -> int:
-        """Entries of the bound data, the unit of half a pass."""
+        """The number of stored entries of the bound data, the unit of half a pass."""
         return self.stored or self.entries
 
     @property
     def cost(self) -> float:
-        """Passes over the bound data in one product with X and one with its transpose."""
+        """The cost of one product with X and one with its transpose, in passes over the bound data."""
         return self.entries / max(1, self.unit_entries)
 
     @property
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
-        """The losses with their weights."""
+        """Pairs of every loss and its sample weights, None for ones."""
         return zip(self.losses, self.weights or (None,) * len(self.losses), strict=True)
 
     @property
     def single(self) -> Vec | None:
-        """The weights of the first loss."""
+        """The sample weights of the first loss; None for ones."""
         return self.weights[0] if self.weights else None
 
     @functools.cached_property
     def caps(self) -> Vec:
-        """The largest slope of the total loss at each sample, (m,)."""
+        """The largest slope of the total loss of each sample, (m,)."""
         return self._total(lambda loss: loss.steepest())
 
     @functools.cached_property
     def floors(self) -> Vec:
-        """The smallest slope of the total loss, (m,): 0 except for losses that grow on both sides."""
+        """The smallest slope of the total loss of each sample, (m,); 0 unless losses grow on both sides."""
         return self._total(lambda loss: loss.lowest())
 
     def _total(self, end: Callable[[ConvexLoss], float]) -> Vec:
-        """Return the sum of an end of the slopes of every loss."""
+        """Return for each sample the weighted sum of `end(loss)`, an extreme slope, over the losses."""
         total = np.zeros(self.m)
         for loss, c in self.parts:
             total += end(loss) if c is None else _times(c, end(loss))
@@ -143,17 +145,17 @@ class Composite:
 
     @property
     def linear(self) -> LinearTerm:
-        """The tilt as arrays, zeros for none."""
+        """The subtracted linear term; zeros if `tilt` is None."""
         return self.tilt or LinearTerm(np.zeros(self.m), np.zeros(self.n))
 
     def tilted(self, tilt: LinearTerm | None) -> Composite:
-        """Return the problem with another linear term, which shares all that is computed of the others."""
+        """Return the problem with another subtracted linear term and shared cached attributes."""
         form = copy.copy(self)
         vars(form)["tilt"] = tilt
         return form
 
     def same_terms(self, other: Composite) -> bool:
-        """True if another problem over these samples has the same losses and weights."""
+        """True if another problem over the same samples has the same losses and sample weights."""
         pairs = zip(self.weights, other.weights, strict=False)
         return (
             self.losses == other.losses
@@ -165,36 +167,38 @@ class Composite:
         return self.y * (self.X @ w + b)
 
     def adjoint(self, beta: Vec) -> Vec:
-        """Return `sum_i beta_i y_i x_i`."""
+        """Return the adjoint of the linear margin map at beta, `sum_i beta_i y_i x_i`."""
         return np.asarray(self.X.T @ (self.y * beta))
 
     @functools.cached_property
     def penalty(self) -> CombinedPenalty:
-        """The sum of the penalties."""
+        """The sum of the penalties, as a `CombinedPenalty`."""
         return CombinedPenalty(self.penalties)
 
     @property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
-        """(a, c, s, others): `a ||w||_1 + c ||w||_2^2 + s ||w||_inf` and the other penalties."""
+        """The penalty as (a, c, s, others): `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`, and other penalties."""
         return self.penalty.norms
 
     def loss(self, margin: Vec) -> float:
-        """The total loss at the margins."""
+        """Return the total loss at the margins."""
         return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
 
     def value(self, margin: Vec, w: Vec) -> float:
-        """The objective at the margins and the normal."""
+        """Return the objective at the margins and the normal w."""
         total = self.loss(margin) + self.penalty.value(w)
         if self.tilt is not None:
             total -= float(self.tilt.margin @ margin) + float(self.tilt.normal @ w)
         return total
 
     def gradient(self, margin: Vec) -> Vec:
-        """Return minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
+        """Return minus the slopes of the total loss at the margins, `sum_k c_ki l_k'(o_k - t_i)`."""
         return slopes_of(self.parts, margin)
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return `sum_k c_ki l_k''(o_k - t_i)`, the second derivatives of the total loss, at most 1e15 c_ki.
+        """Return the second derivatives of the total loss in the margins, `sum_k c_ki l_k''(o_k - t_i)`.
+
+        The values are at most 1e15 c_ki.
 
         At a kink of l' it is the derivative of one side.
         """
@@ -204,7 +208,7 @@ class Composite:
         return total
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
-        """Return dual points of the losses that add up to `slopes`, as far as their domains allow.
+        """Split `slopes` into one dual point for each loss, within the domains of the conjugates.
 
         They are the gradients at the margins; the piecewise linear loss with the nearest kink takes the
         rest. Without margins each loss in turn takes as much as its domain allows.
@@ -237,7 +241,7 @@ class Composite:
         return float(abs(self.X).max())
 
     def lower_bound(self, slopes: Vec, margin: Vec | None, w: Vec | None = None) -> tuple[float, float]:
-        """Return a lower bound of the optimum by Fenchel's inequality, and the relative violation.
+        """Return Fenchel's lower bound of the optimum at a dual point, and the relative violation.
 
         With `beta = sum_k alpha_k + v` and `y'beta = 0`, the bound is
         `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + u)`, Z the samples times their
@@ -270,7 +274,7 @@ class Composite:
 
 
 def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
-    """Return `l''(o - t_i)` of a smooth loss."""
+    """Return the second derivative `l''(o - t_i)` of a smooth loss at the margins."""
     u = loss.offset - margin
     s = loss.gradient(u)
     slope = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
@@ -278,7 +282,7 @@ def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
 
 
 def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Vec:
-    """Return minus the slopes of weighted losses at the margins."""
+    """Return minus the slopes of a sum of weighted losses at the margins, (m,)."""
     total = np.zeros(margin.size)
     for loss, c in parts:
         slopes = loss.gradient(loss.offset - margin)
@@ -287,13 +291,15 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
 
 
 def class_totals(c: Vec | None, y: Vec) -> Vec:
-    """Return the sums of the weights of class +1 and of class -1. At w = 0 a loss of all samples is a loss of
-    two samples with these weights."""
+    """Return the total sample weights of class +1 and of class -1.
+
+    At w = 0 a loss of all samples is a loss of two samples with these weights.
+    """
     return np.array([members.sum() if c is None else c[members].sum() for members in (y > 0.0, y < 0.0)])
 
 
 def balance(signed: Vec) -> Vec:
-    """Return a factor in [0, 1] for the positive and one for the negative entries, which then sum to 0."""
+    """Return for every entry the factor in [0, 1] of its sign, with which the entries sum to 0."""
     up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
     if not (up > 0.0 and down > 0.0):
         return np.zeros(signed.size)
@@ -301,12 +307,12 @@ def balance(signed: Vec) -> Vec:
 
 
 def _times(c: Vec, s: float | Vec) -> Vec:
-    """Return `c s`; 0 where c is 0, even of inf."""
+    """Return the product `c s`, with 0 where c is 0, even for an infinite s."""
     return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
 
 
 def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
-    """Return the slopes of one loss, clipped to the domain of its conjugate."""
+    """Return the slopes of one weighted loss, clipped to the domain of its conjugate."""
     low, top = loss.lowest(), loss.steepest()
     return np.clip(slopes, low, top) if c is None else np.clip(slopes, _times(c, low), _times(c, top))
 
@@ -314,7 +320,7 @@ def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """Return the losses and the weights of the samples in each: 0 outside of the class or group of a loss.
+    """Return the distinct losses and their sample weights, 0 outside of the class or group of a loss.
 
     Losses that differ in their class or group only become one loss.
     """
@@ -353,7 +359,7 @@ class DifferenceOfConvex:
 
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
-        """The form of a declared objective, from the splits of its terms."""
+        """Return the form of a declared objective, by the DC splits of its terms."""
         G, H = model.dc()
         losses, weights = weighed(G.losses, data)
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
@@ -363,12 +369,12 @@ class DifferenceOfConvex:
 
     @property
     def expected(self) -> Expected:
-        """The names and shapes of the vectors of an answer."""
+        """The expected lengths of the vectors in an answer."""
         return self.G.expected
 
     @property
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
-        """The losses of H with their weights."""
+        """Pairs of every loss of H and its sample weights, None for ones."""
         return zip(self.losses, self.weights or (None,) * len(self.losses), strict=True)
 
     @property
@@ -376,23 +382,25 @@ class DifferenceOfConvex:
         return not self.losses and not self.penalties
 
     def convex_surrogate(self) -> Composite:
-        """The convex problem with the losses of G."""
+        """Return the convex problem with the losses of G and surrogate penalties."""
         return replace(self.G, penalties=self.start)
 
     def hinged(self) -> Composite | None:
-        """Return the problem whose (w, b) / mu is the standard SVM of ramps of one mu < 1; or None, as
-        `hinged`."""
+        """Return the convex problem of ramps of one mu < 1 whose (w, b) / mu is an SVM; else None.
+
+        The SVM has the hinge loss and the surrogate penalties, as for the function `hinged`.
+        """
         scaled = hinged(self.start, self.unit)
         return None if scaled is None else replace(self.G, penalties=scaled)
 
     def value(self, margin: Vec, w: Vec) -> float:
-        """Return `G - H`."""
+        """Return the objective `G - H` at the margins and w."""
         minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
 
     def constant(self) -> Answer:
-        """Return w = 0 with the best b, the smallest of several best b.
+        """Return w = 0 with the optimal b; of several optimal kinks the b nearest to 0.
 
         At w = 0 each loss is a loss of two samples with the weights of the classes. Piecewise linear losses
         have their least value at a kink; other losses are also minimised over a grid, which is refined at
@@ -436,8 +444,9 @@ class DifferenceOfConvex:
 
 
 def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[ProximalPenalty, ...] | None:
-    """Return the penalties for which (w, b) / mu solves the problem with the hinge loss, of ramps of one
-    mu < 1; None for mu = 1, or if a penalty is neither a norm nor a squared norm.
+    """Return rescaled penalties with which (w, b) / mu solves the hinge-loss problem; else None.
+
+    The losses are ramps of one mu < 1. None for mu = 1, or if a penalty is neither a norm nor a squared norm.
 
     `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
     `mu^-k` times as much.
@@ -450,7 +459,7 @@ def hinged(penalties: tuple[ProximalPenalty, ...], unit: float) -> tuple[Proxima
 
 
 def unit_of(losses: Iterable[ConvexLoss]) -> float:
-    """Return mu if all losses are ramps of one mu < 1; else 1."""
+    """Return mu if all losses are ramps of the same mu < 1; else 1."""
     bases = [split_scalar(loss)[1] for loss in losses]
     units = {base.offset if isinstance(base, ShiftedHinge) else 1.0 for base in bases}
     return units.pop() if len(units) == 1 else 1.0

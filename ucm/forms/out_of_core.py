@@ -27,7 +27,7 @@ _SUM = 1e-14  # of the terms of a sum: its rounding
 
 @dataclass(frozen=True)
 class HullProof:
-    """Sums of the last pass over the rows, by class unless stated otherwise.
+    """Sums of the last pass over the rows, which give both bounds of `RowHulls`; by class if not stated.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class HullProof:
 
     @property
     def theta(self) -> Vec:
-        """The thresholds of `f_c w'x` for w of length 1."""
+        """The thresholds of the scores `f_c w'x` by class, for w of length 1."""
         return -self.mu / (float(np.linalg.norm(self.w)) or 1.0)
 
 
 @dataclass(frozen=True)
 class LossProof:
-    """Sums of the last pass over the rows.
+    """Sums of the last pass over the rows, which give both bounds of `RowLosses`.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class LossProof:
 
     @property
     def tangent(self) -> float:
-        """The value at zero margins of the tangent of the subtracted function."""
+        """The value at zero margins of the tangent of the subtracted losses."""
         if self.tangent_sums is None:
             return 0.0
         slope_sums, points = self.tangent_sums
@@ -95,7 +95,7 @@ class LossProof:
 
 
 def _relative(gap: float, unit: float, rounding: float, violation: float) -> float:
-    """Return the relative gap of two bounds; inf if the point of one violates its constraints."""
+    """Return the gap divided by `unit`, 0 for negative rounding; inf if the violation exceeds rounding."""
     if not violation <= ZERO:
         return np.inf
     return (max(gap, 0.0) if gap >= -rounding else gap) / unit
@@ -103,7 +103,7 @@ def _relative(gap: float, unit: float, rounding: float, violation: float) -> flo
 
 @dataclass(frozen=True)
 class OutOfCoreForm:
-    """A form over the samples of a row source.
+    """Base class of the forms over the samples of a row source.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class OutOfCoreForm:
 
     @property
     def expected(self) -> Expected:
-        """The names and shapes of the vectors of an answer."""
+        """The expected lengths of the vectors in an answer."""
         return Expected(w=self.n)
 
 
@@ -149,7 +149,7 @@ class RowHulls(OutOfCoreForm):
 
     @property
     def capped(self) -> bool:
-        """True if the weights are below caps, which are `scales`."""
+        """True if every ball is a cap on the weights, `q_i <= scale_c c_i`."""
         return all(loss == Hinge() for loss, _ in self.balls)
 
     @functools.cached_property
@@ -158,7 +158,7 @@ class RowHulls(OutOfCoreForm):
 
     @functools.cached_property
     def slacks(self) -> Vec:
-        """By ball its radius less the height of the uniform weights; 0 for rounding, if it is one point."""
+        """The slack of every ball at the uniform weights; 0 if the slack is within rounding."""
         slacks = self.radii.copy()
         sizes = np.maximum(np.abs(slacks), 1.0)
         for c, k in enumerate(self.of):
@@ -173,7 +173,9 @@ class RowHulls(OutOfCoreForm):
         return float(np.linalg.norm(f @ points)), float(np.abs(f) @ np.linalg.norm(points, axis=1))
 
     def support(self, proof: HullProof) -> float:
-        """Return a bound of `max over the set of -w'x` that holds for any mu_c and t_k > 0,
+        """Return an upper bound of `max over the set of -w'x`, valid for any mu_c and t_k > 0.
+
+        The bound is
 
             sum_c total_c mu_c + sum_k t_k (radius_k + sum_c scale_c sum_i c_i l_k(v_i)),
 
@@ -189,7 +191,7 @@ class RowHulls(OutOfCoreForm):
         return float(bound)
 
     def bounds(self, proof: HullProof) -> tuple[float, float]:
-        """Return an upper bound of the optimum, which is minus the distance of the set from 0, and ||x||_2.
+        """Return an upper bound of the optimum, and the norm ||x||_2, which is minus a lower bound.
 
         The first is inf for w = 0, the second inf without a point x.
         """
@@ -198,7 +200,7 @@ class RowHulls(OutOfCoreForm):
         return primal, np.inf if proof.points is None else self.norm_and_size(proof.points)[0]
 
     def gap(self, proof: HullProof) -> float:
-        """Return the relative gap of both bounds; 0 if the point counts as 0."""
+        """Return the relative gap of both bounds; 0 if x counts as 0, inf if a bound is missing."""
         primal, norm = self.bounds(proof)
         if proof.points is None or primal == np.inf:
             return np.inf
@@ -238,7 +240,7 @@ WeightedRows = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 
 @dataclass(frozen=True)
 class RowLosses(OutOfCoreForm):
-    """A sum of losses of out-of-core samples and penalties, also with subtracted losses and penalties.
+    """The problem `loss + penalty` over out-of-core samples, also minus other losses and penalties.
 
     `min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c,
     minus such a sum of other losses; c_i is the weight of a sample.
@@ -266,30 +268,30 @@ class RowLosses(OutOfCoreForm):
 
     @functools.cached_property
     def penalty(self) -> CombinedPenalty:
-        """R."""
+        """The sum R of the added penalties."""
         return CombinedPenalty(self.penalties)
 
     @property
     def lam(self) -> float | None:
-        """The factor of the penalty `lam ||w||_2^2`; None for other penalties."""
+        """The factor lam if the problem is convex with the penalty `lam ||w||_2^2`; else None."""
         return self.penalty.square if self.convex else None
 
     @functools.cached_property
     def value_at_zero(self) -> float:
-        """The objective at w = 0 and b = 0."""
+        """The sum of the added losses at w = 0 and b = 0."""
         return sum(
             float(np.dot(C, self.data.counts)) * float(loss.each(np.zeros(1))[0]) for loss, C in self.losses
         )
 
     @property
     def kinked(self) -> bool:
-        """True for one piecewise linear loss, less at most one such loss."""
+        """True for one piecewise linear loss, minus at most one other piecewise linear loss."""
         every = (*self.losses, *self.subtracted_losses)
         single = len(self.losses) == 1 and len(self.subtracted_losses) <= 1
         return single and all(loss.slope() is not None for loss, _ in every)
 
     def sides(self) -> tuple[ConvexLoss, Vec, ConvexLoss | None, Vec]:
-        """Return the loss and its steepest slopes by class, then the subtracted loss and its slopes."""
+        """Return the loss, its steepest slopes by class, the subtracted loss or None, and its slopes."""
         (loss, C), *_ = self.losses
         tail, D = self.subtracted_losses[0] if self.subtracted_losses else (None, (0.0, 0.0))
         steep = 0.0 if tail is None else tail.slope() or 0.0
@@ -297,28 +299,28 @@ class RowLosses(OutOfCoreForm):
 
     @property
     def hinged(self) -> tuple[ProximalPenalty, ...] | None:
-        """As `ucm.forms.objective.DifferenceOfConvex.hinged`."""
+        """The start penalties, rescaled by `ucm.forms.objective.hinged`; None if not defined."""
         return hinged(self.start, self.unit)
 
     @property
     def first(self) -> RowLosses:
-        """The convex problem to start from."""
+        """The convex problem to solve first: this problem if convex, else a convex surrogate."""
         if self.convex:
             return self
         return RowLosses(self.data, self.losses, self.hinged or self.start)
 
     def value(self, proof: LossProof) -> float:
-        """The objective at w and b."""
+        """Return the objective at the w and b of a `LossProof`."""
         value = self.penalty.value(proof.w) + float(proof.loss) - float(proof.tail)
         return value - sum(h.value(proof.w) for h in self.subtracted_penalties)
 
     def gap(self, proof: LossProof) -> float:
-        """Return the relative gap of the convex problem with the tangent of the subtracted terms."""
+        """Return the relative gap of w and b in the convex problem with the subtracted terms linearised."""
         value, (bound, missed) = self.value(proof), self.lower_bound(proof)
         return _relative(value - bound, max(abs(value), 1e-300), _SUM * self.value_at_zero, missed)
 
     def tangent_gap(self, at: LossProof, proof: LossProof) -> float:
-        """Return the relative gap of w and b in the convex problem with the tangent at another point.
+        """Return the relative gap of w and b in the convex problem linearised at another point, `at`.
 
         Parameters
         ----------
@@ -334,7 +336,7 @@ class RowLosses(OutOfCoreForm):
         return (value - self.lower_bound(at)[0]) / max(abs(value), 1e-300)
 
     def lower_bound(self, proof: LossProof) -> tuple[float, float]:
-        """Return the lower bound of the convex problem with the tangent of the subtracted terms at w and b.
+        """Return a lower bound of the convex problem with the subtracted terms linearised at w and b.
 
         The second number is the distance of the dual point from the domain of R*.
 
@@ -388,5 +390,5 @@ class RowLosses(OutOfCoreForm):
 
 
 def _balance(A: Vec) -> Vec:
-    """Return the largest parts f <= 1 with `f_1 A_1 = f_2 A_2`; 0 for two signs."""
+    """Return the largest factors f <= 1 with `f_1 A_1 = f_2 A_2`; zeros unless A_1 and A_2 have one sign."""
     return A[np.abs(A).argmin()] / A if A[0] * A[1] > 0.0 else np.zeros(2)

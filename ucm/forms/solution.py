@@ -74,7 +74,7 @@ class Certificate:
 
     @property
     def digits(self) -> int | None:
-        """The number of proven digits of the objective; None if the gap proves none."""
+        """The number of proven decimal digits of the objective; None unless "global" with a gap below 1."""
         return digits(max(self.relative_gap, self.violation)) if self.kind == "global" else None
 
     def _repr_html_(self) -> str:
@@ -195,7 +195,7 @@ class Solution:
 
     @functools.cached_property
     def summand_points(self) -> tuple[Vec, ...] | None:
-        """The point of every summand of U, in the order of the declaration.
+        """The point of every Minkowski summand of U, in the order of the declaration; None if unknown.
 
         `A - B` has a point of A and a point of B, whose difference is x. Nested sums and multiples have the
         points of their innermost sets. None with a kernel, for `loss + lam * penalty`, without an answer, and
@@ -204,7 +204,7 @@ class Solution:
         return None if self.make_summand_points is None else self.make_summand_points()
 
     def decision(self, X: Any) -> Vec:
-        """Return `w'x + b` for the rows of X, `w'Mx + b` for `M @ U`; a missing b is 0.
+        """Return the scores `w'x + b` of the rows of X, `w'Mx + b` for `M @ U`; a missing b counts as 0.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The contract of a solver: it takes a standard form, and never sees a declaration.
+"""The contract of a solver: from a standard form to an answer, without access to the declaration.
 
 The type of a solver names the form that it takes, `class Mine(Solver[MinNorm])`. The forms are the modules
 of `ucm.forms`, `ucm.forms.distance` first; a solver returns a `ucm.forms.answer.Answer`.
@@ -19,7 +19,7 @@ Form = TypeVar("Form", contravariant=True)
 
 
 class Solver(ABC, Generic[Form]):
-    """An algorithm for one standard form.
+    """Base class of the solvers of one or several standard forms.
 
     Attributes
     ----------
@@ -40,10 +40,10 @@ class Solver(ABC, Generic[Form]):
 
     @abstractmethod
     def refuse(self, form: Form) -> str | None:
-        """Return the reason why this solver does not take the form; None if it does."""
+        """Return the reason for which this solver does not take the form; None if accepted."""
 
     def session(self, form: Form) -> Solver[Form]:
-        """Return a solver for a sequence of problems over the samples of a form.
+        """Return a solver for successive problems over the samples of a form; by default this solver.
 
         By default it is this solver, which keeps nothing from one problem to the next; else a `Session`.
         """
@@ -51,7 +51,9 @@ class Solver(ABC, Generic[Form]):
 
     @abstractmethod
     def solve(self, form: Form, monitor: Monitor, start: Answer | None = None) -> Answer:
-        """Run until the gap is below `monitor.tol`, `monitor.limit(own)` iterations are done, or
+        """Solve a form from an optional start until the gap, the iterations or the monitor end the run.
+
+        The run ends when the gap is below `monitor.tol`, after `monitor.limit(own)` iterations, or when
         `monitor.report` returns True.
 
         Long work between two reports checks `monitor.timed_out`. The form and the start stay unchanged.
@@ -85,14 +87,14 @@ class Session(Solver[Form]):
 
 
 def solver_of(form: type, example: str = "ucm.solvers.SSNAL()") -> OptionSpec:
-    """Return the specification of an option: a solver of this form."""
+    """Return the `OptionSpec` of an option that takes a solver of this form."""
     return OptionSpec(
         f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and form in x.takes, example
     )
 
 
 def solvers_of(form: type) -> OptionSpec:
-    """Return the specification of an option: one or more solvers of this form."""
+    """Return the `OptionSpec` of an option that takes a non-empty tuple of solvers of this form."""
 
     def holds(x: Any) -> bool:
         return isinstance(x, tuple) and len(x) > 0 and all(map(solver_of(form).holds, x))

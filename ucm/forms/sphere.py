@@ -1,4 +1,4 @@
-"""The non-convex problem if 0 lies in U: the least worst case over the unit sphere."""
+"""The non-convex problem for 0 in U: the least worst case `max over U of -w'x` over the unit sphere."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class UnitNorm:
 
     @classmethod
     def of(cls, image: MinNorm, norm: float) -> UnitNorm:
-        """Return the form of a lowered set that contains 0."""
+        """Return the problem over the unit sphere of a lowered set that contains 0."""
         hulls = None if image.couplings else SumOfHulls.of(image.center, image.blocks)
         if hulls is None:
             basis = _span(*_directions(image))
@@ -61,7 +61,7 @@ class UnitNorm:
 
     @property
     def expected(self) -> Expected:
-        """The names and shapes of the vectors of an answer."""
+        """The expected lengths of the vectors in an answer."""
         return self.image.expected
 
     @property
@@ -70,11 +70,11 @@ class UnitNorm:
         return self.image.n if self.basis is None else self.basis.shape[1]
 
     def lift(self, v: Vec) -> Vec:
-        """Return w of the coordinates v."""
+        """Return `w = basis v` of the coordinates v."""
         return v if self.basis is None else self.basis @ v
 
     def block_matrix(self, k: int) -> NDArray[np.float64]:
-        """Return the transposed map of a block in the coordinates v, (d, r)."""
+        """Return the transposed map of block k in the coordinates v, as a (d, r) matrix."""
         F = self.image.blocks[k].map
         if F.shape[1] <= self.rank:
             return np.array([self.lower(F.matvec(e)) for e in np.eye(F.shape[1])])
@@ -82,28 +82,30 @@ class UnitNorm:
         return np.array([F.rmatvec(e) for e in units]).T
 
     def trace_record(self, v: Vec) -> dict:
-        """Return the record of a point in a trace."""
+        """Return the trace record of the coordinates v, which holds w."""
         return {"w": self.lift(v)}
 
     def lower(self, w: Vec) -> Vec:
-        """Return the coordinates of w, or of its projection on the span."""
+        """Return the coordinates v of w, or of the orthogonal projection of w onto the span."""
         return w if self.basis is None else self.basis.T @ w
 
     def unit(self, v: Vec) -> Vec:
-        """Return `v / ||w||_p`."""
+        """Return the coordinates v scaled to `||w||_p = 1`."""
         return v / self.length(v)
 
     def length(self, v: Vec) -> float:
-        """Return `||w||_p`."""
+        """Return the norm `||w||_p` of the coordinates v."""
         return self.image.space.norm(self.lift(v), self.norm)
 
     def begin(self, start: Answer | None) -> Vec:
-        """Return the coordinates of the start: those of its w, or of `start()`."""
+        """Return the starting coordinates: those of the given w at norm 1, or `start()`."""
         return self.start() if start is None or start.w is None else self.unit(self.lower(start.w))
 
     def start(self) -> Vec:
-        """Return the difference of the barycentres, Barbero, Takeda and Lopez (2015), section 5.5; if it is
-        0, the coordinate in which U is thinnest."""
+        """Return the default start: the difference of the barycentres or, if 0, the thinnest coordinate.
+
+        Barbero, Takeda and Lopez (2015), section 5.5; f is least in the thinnest coordinate.
+        """
         v = self.lower(self.image.matvec(self.image.centers()))
         scale = max((float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0)
         if self.image.space.norm(v) > 1e-12 * scale:
@@ -112,13 +114,13 @@ class UnitNorm:
         return min(units, key=self.height)
 
     def height(self, v: Vec) -> float:
-        """Return f without the couplings."""
+        """Return the worst case f at the coordinates v, without the couplings."""
         if self.hulls is not None:
             return self.hulls.face(v).value
         return self.highest(v)[0]
 
     def highest(self, v: Vec) -> tuple[float, list[Vec]]:
-        """Return f without the couplings, and the blocks of a point x with `-w'x = f`."""
+        """Return f without the couplings, and the blocks of a maximiser x of `-w'x`."""
         w = self.lift(v)
         supports = self.image.supports([-u for u in self.image.rmatvec(w)])
         return -float(self.image.center @ w) + sum(h for h, _ in supports), [q for _, q in supports]
@@ -153,7 +155,7 @@ class UnitNorm:
         return self.lower(base / float(base @ w)), []
 
     def corners(self, v: Vec) -> list[Vec]:
-        """Return elements of the subdifferential of the norm: the gradient, or at a kink several elements."""
+        """Return elements of the subdifferential of the norm: the gradient, or several elements at a kink."""
         base, kinks = self.normals(v)
         if self.norm == np.inf:
             return list(kinks[0])
@@ -163,7 +165,7 @@ class UnitNorm:
         return rows if self.basis is None else rows @ self.basis
 
     def vertices(self) -> Iterator[Vec]:
-        """Yield the vertices g of the ball of the dual norm in the coordinates v: `||w||_p = max <g, w>`.
+        """Yield the vertices g of the dual-norm ball in the coordinates v; `||w||_p = max <g, w>`.
 
         They are +-e_j for p = inf, and for p = 1 all signs in the order of a Gray code. Vertices orthogonal
         to the span of U are left out.
@@ -186,14 +188,14 @@ class UnitNorm:
                 signs[((k & -k).bit_length() - 1) % n] *= -1.0
 
     def box(self) -> Vec:
-        """Return the largest `|v_i|` over the unit ball, (r,)."""
+        """Return the largest `|v_i|` over `||w||_p <= 1`, (r,)."""
         if self.basis is None:
             return np.ones(self.image.n)
         dual = dual_exponent(self.norm)
         return np.array([self.image.space.norm(b, dual) for b in self.basis.T])
 
     def residual(self, v: Vec) -> tuple[float, Vec, Vec]:
-        """Return `dist(df(w), f(w) d||w||_p)` over hulls, the weights of the samples and the normal.
+        """Return the residual `dist(df(w), f(w) d||w||_p)` over hulls, the sample weights and the normal.
 
         It is one quadratic program over both sets.
 
@@ -222,12 +224,14 @@ class UnitNorm:
 
 
 class UnitSolver(Solver[UnitNorm]):
-    """A solver of `UnitNorm`, which starts from the w of an answer."""
+    """Base class of the solvers of `UnitNorm`, which start from the w of an answer."""
 
 
 def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
-    """Return rows that span the differences of the points of U, from n + 2 random directions, and the sizes
-    of the coordinates of these points."""
+    """Return rows that span the differences of points of U, and the sizes of the points by coordinate.
+
+    The rows are maximisers in at most n + 2 random directions, minus the centre of U.
+    """
     generator = np.random.default_rng(0)
     center = image.matvec(image.centers())
     rows, large = [], np.abs(image.center)
@@ -242,7 +246,7 @@ def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
 
 
 def _span(rows: NDArray[np.float64], large: Vec) -> NDArray[np.float64] | None:
-    """Return orthonormal columns that span the rows; None if the rows span the space.
+    """Return orthonormal columns that span the rows; None if the rows span R^n.
 
     The rank is that of the columns scaled to length one, so that units of the features do not count; a
     column is 0 when it is rounding of the coordinate's size.

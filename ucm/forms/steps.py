@@ -1,4 +1,4 @@
-"""Steps that all proximal augmented Lagrangian methods with semismooth Newton share.
+"""Common steps of the proximal augmented Lagrangian methods with semismooth Newton.
 
 Plain functions of numbers; `ucm/native/hulls.c` has the line search and the growth in C.
 """
@@ -16,11 +16,11 @@ CLOSE = 1e-2  # of the bracket
 ARMIJO = 1e-4  # of the first-order decrease: the least that a step gains
 PATIENCE = 8  # outer steps in a row that gain nothing
 GAINED = 0.99  # of the least error so far: above, nothing is gained
-SHRINK = 0.1  # of sigma, where they did not suffice: its kinks are too sharp for this start
+SHRINK = 0.1  # of sigma after `MOST` Newton steps: the kinks for this sigma are too sharp for the start
 
 
 def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) -> float:
-    """t > 0 with `|slope(t, parts)| <= 0.2 |start|` that descends, or the last of `TRIALS` trials.
+    """Return a descent step t > 0 with `|slope(t, parts)| <= 0.2 |start|`, or the last of `TRIALS` trials.
 
     The slope of a convex function psi along a descent direction does not fall, and starts at `start < 0`.
     Where it is not positive, psi has fallen up to t; where it is, with `s < t` the last trial of a negative
@@ -56,7 +56,9 @@ def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) 
 
 
 def growth(steps: int, at_once: float) -> float:
-    """Return the factor of sigma after an outer step; fewer Newton steps give a larger factor.
+    """Return the factor of the penalty parameter sigma after an outer step with `steps` Newton steps.
+
+    Fewer Newton steps give a larger factor; from `MOST` on the factor is `SHRINK`.
 
     The factor is `at_once` without a Newton step.
     """
@@ -68,8 +70,9 @@ def growth(steps: int, at_once: float) -> float:
 
 
 class Stall:
-    """The rule by which iterations have stalled: none of the last `patience` errors was below `gained` times
-    the least before them.
+    """Test for stalled iterations: `patience` errors in a row without a sufficient decrease.
+
+    An error decreases sufficiently if it is below `gained` times the least error before.
 
     Parameters
     ----------
@@ -81,14 +84,14 @@ class Stall:
         self.patience, self.gained, self.least, self.since = patience, gained, np.inf, 0
 
     def after(self, error: float) -> bool:
-        """Note the error of an iteration; return True if they have stalled."""
+        """Record the error of an iteration; return True if the iterations have stalled."""
         self.since = 0 if error < self.gained * self.least else self.since + 1
         self.least = min(self.least, error)
         return self.since >= self.patience
 
 
 def accuracy(gap: float) -> float:
-    """Return the tolerance of the gradient at the end of an outer step, relative to the proximal step.
+    """Return the gradient tolerance of an outer step, relative to the proximal step, for a relative gap.
 
     It decreases with the gap so far.
     """

@@ -16,7 +16,7 @@ _STEPS = 100
 
 
 def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
-    """Return for every radius the root u of the secular equation, or `least` where that is larger.
+    """Return for every radius the larger of `least` and the root u of the secular equation.
 
     With g the vector of `sqrt(b_i) / (u + e_i)`, 1 / ||g|| is concave and nearly linear in u: Newton's method
     for it climbs to the root from the left, and never passes it.
@@ -48,7 +48,7 @@ def secular_root(e: Vec, b: Vec, radii: Vec | float, least: float = 0.0) -> Vec:
 
 
 def nearest_on_ellipsoid(S: NDArray[np.float64], c: Vec) -> tuple[float, Vec]:
-    """Return a lower bound of the least `sqrt(w'S w) - <c, w>` over `||w||_2 = 1`, and a minimiser.
+    """Return a lower bound of the minimum of `sqrt(w'S w) - <c, w>` over `||w||_2 = 1`, and a minimiser.
 
     It is the distance from 0 to the surface of the ellipsoid `{c + S^(1/2) u : ||u||_2 <= 1}` around 0. With
     `S = V diag(s) V'` and `a = V'c` the nearest point has the coordinates `t a_i / (s_i + t)` for the root t
@@ -85,8 +85,7 @@ def nearest_on_ellipsoid(S: NDArray[np.float64], c: Vec) -> tuple[float, Vec]:
 
 
 def polar_rule(F: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
-    """Return V with `||V||_2 = radius` so that `F'V u`, `||u||_2 <= 1`, is the ellipsoid `F'q`,
-    `||q||_2 <= radius`.
+    """Return V, `||V||_2 = radius`, so that `F'V` maps the unit ball onto `F'` times the ball of this radius.
 
     It is the polar factor of F, (d, r).
     """
