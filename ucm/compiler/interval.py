@@ -243,7 +243,7 @@ class _MovingCaps:
         return DistanceLowering(self.at(c), self.data).form
 
     def solved(self, c: float, q: list[Vec], w: Vec) -> CapSolution:
-        """Return the `CapSolution` at a cap factor c for the weights q and the dual vector w."""
+        """Check the hull weights q at the cap factor c; return these with w, x and the scores."""
         for h, part in zip(self.members, q, strict=True):
             cap, total = h.factor * c, float(part.sum())
             off = max(-float(part.min()), float(part.max()) - cap) / cap

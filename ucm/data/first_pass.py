@@ -189,7 +189,7 @@ class RowData(Data):
         return self.once("signs", lambda: np.repeat([1.0, -1.0], self.class_sizes))
 
     def samples(self, kind: str, group: Any = None) -> LinearMap:
-        """Return an `OutOfCoreMap` with the shape of the samples of a kind."""
+        """Return the map of the samples of kind pos, neg or signed: a shape and costs, no products."""
         return OutOfCoreMap(self.source, kind, self._sum(kind, self.class_sizes))
 
     def copies(self, kind: str, group: Any = None) -> Vec | None:

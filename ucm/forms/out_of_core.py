@@ -285,7 +285,7 @@ class RowLosses(OutOfCoreForm):
 
     @property
     def kinked(self) -> bool:
-        """True for one piecewise linear loss, minus at most one other piecewise linear loss."""
+        """True if the losses are one hinge `c max(0, u)`, or the difference of two."""
         every = (*self.losses, *self.subtracted_losses)
         single = len(self.losses) == 1 and len(self.subtracted_losses) <= 1
         return single and all(loss.slope() is not None for loss, _ in every)

@@ -154,7 +154,7 @@ class SampleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Problem:
-    """A robust model with bound samples, its solution and the feature names.
+    """A robust model, its data, its solution and the feature names.
 
     Attributes
     ----------

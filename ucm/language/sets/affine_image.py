@@ -130,7 +130,7 @@ class CoefficientSpace:
         return next((why for why in reasons if why is not None), None)
 
     def cvxpy(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
-        """Return the CVXPY constraints on q from the declared domains."""
+        """Return the CVXPY constraints on q: of every declared domain, and of the simplex over samples."""
         constraints = []
         for D in _operands(self.domain):
             size = D.size()

@@ -334,7 +334,7 @@ class ActiveSetRun(ABC, Generic[Form]):
         self.active = ActiveSet()
 
     def screened_by(self, *message: Any) -> tuple[int, PassSums]:
-        """Call `screen` on all blocks, add the rows that join, and return their number and the sums."""
+        """Screen all rows, add new ones to the active set; return their number and the `PassSums`."""
         blocks = self.form.data.source.map_reduce(screen, *message, states=self.states)
         self.monitor.count_read()
         new = self.active.add([rows for _, rows in blocks], self.caps)
