@@ -43,6 +43,7 @@ BESIDE = 1e-6
 
 _PROGRAM = 1e-11  # accuracy of Clarabel
 _NEAR = 1e-2  # violation: a larger one is a wrong answer, not an inaccurate one
+_DENSE = 0.1  # density of couplings from which on dense products are faster
 _ORDER = 3000  # equations of couplings whose systems are formed
 _ENTRIES = 20_000_000  # of the maps of such couplings
 _NONE = 1e-13  # a weight of an operand that counts as 0
@@ -145,7 +146,9 @@ class _Couplings:
                     if j == k and not isinstance(B, ZeroMap):
                         matrix = matrix + sparse.csr_array(B.matrix())
                 rows.append(sparse.csr_array(sparse.diags_array(1.0 / u) @ matrix))
-            self.B.append(sparse.vstack(rows, format="csr"))
+            stacked: Any = sparse.vstack(rows, format="csr")
+            dense = stacked.nnz > _DENSE * math.prod(stacked.shape)
+            self.B.append(stacked.toarray() if dense else stacked)
 
     def missed(self, p: Sequence[Vec]) -> Vec:
         return self.offset + sum(B @ v for B, v in zip(self.B, p, strict=True))
@@ -154,8 +157,8 @@ class _Couplings:
         """Return the Newton matrix `sum_k s_k B_k J_k B_k'` of the multipliers."""
         H = np.zeros((self.offset.size, self.offset.size))
         for B, j, factor in zip(self.B, J, s, strict=True):
-            scaled = B.data * j.d[B.indices], B.indices, B.indptr
-            H += factor * (sparse.csr_array(scaled, shape=B.shape) @ B.T).toarray()
+            product = (B * j.d) @ B.T
+            H += factor * (product.toarray() if sparse.issparse(product) else product)
             if j.U.shape[1]:
                 BU = B @ j.U
                 H += factor * (BU @ j.S @ BU.T)
