@@ -90,11 +90,14 @@ def test_demo_prints_a_screen_and_writes_a_page(run: Run, tmp_path: Path) -> Non
     assert not re.search(r"(src|href)=['\"]https?:|<script|@import", shown)
 
 
-def test_demo_as_json_has_a_row_for_each_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_as_json_has_a_row_for_each_model(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(commands, "DEMO_SETS", ("wine",))
-    status, out, _ = run("demo", "--json")
+    status, out, _ = run("demo", "--json", "--report", tmp_path / "demo.html")
     answer = pure_json(out)
-    assert status == 0
+    assert status == 0 and "all agree" not in out
+    assert "Verification: agrees" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     assert answer["agree"] is True
     assert [row["model"] for row in answer["rows"]] == list(commands.DEMO_MODELS)
     assert all(abs(row["gap"]) <= 1e-6 for row in answer["rows"])
@@ -205,6 +208,9 @@ def test_fit_writes_a_report(run: Run, wine: Path, tmp_path: Path) -> None:
         page = file.read_text(encoding="utf-8")
         assert status == 0 and str(file) in out and page.count("<img src='data:image/png") == 1
         assert f"{model} on " in page and "The route" in page
+    file = tmp_path / "beside.html"
+    status, out, _ = run("fit", wine, "--model", "mm_mpm", "--json", "--report", file)
+    assert status == 0 and pure_json(out)["status"] == "optimal" and file.exists()
     status, _, err = run("fit", wine, "--model", "mm_mpm", "--report", tmp_path / "no" / "out.html")
     assert status == 2 and err.startswith("ucm: --report") and err.count("\n") == 1
 
@@ -334,6 +340,7 @@ def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
     for wrong, match in (
         (("fit", file, "--model", "nu_svm"), "--param nu=VALUE"),
         ((*given[:2], "--model", "mm_fda", "--param", "kappa=0.1"), "--label left out: y: expected"),
+        (("fit", file, "--model", "mm_mpm", "--param", "kappa=0.1", "--open"), "leave them out"),
         (("admissible", file, "--model", "mm_mpm"), "block by block"),
     ):
         status, _, err = run(*wrong)

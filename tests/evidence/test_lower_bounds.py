@@ -72,6 +72,23 @@ def proven(found: SphereLowering, witness: LowerBoundProof | str) -> float:
     return lower_bound(found.model, found.data, found.form, witness)
 
 
+def ball_inside(F: np.ndarray, c: np.ndarray) -> float:
+    """The radius of the largest ball about 0 in `{c + F u : ||u|| <= 1}`, by the S-lemma and CVXPY."""
+    n = c.size
+    t, r = cp.Variable(), cp.Variable()
+    zero, eye = np.zeros((1, n)), np.eye(n)
+    M = cp.bmat(
+        [
+            [cp.reshape(1.0 - t, (1, 1), "C"), zero, c[None, :]],
+            [zero.T, t * eye, r * eye],
+            [c[:, None], r * eye, F @ F.T],
+        ]
+    )
+    problem = cp.Problem(cp.Maximize(r), [M + M.T >> 0])
+    problem.solve(solver="CLARABEL")
+    return float(problem.value)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_the_point_of_an_ellipsoid_nearest_to_0_from_inside(n: int) -> None:
     rng = np.random.default_rng(n)
@@ -84,6 +101,7 @@ def test_the_point_of_an_ellipsoid_nearest_to_0_from_inside(n: int) -> None:
         w = w / np.linalg.norm(w)
         assert_allclose(bound, np.linalg.norm(F.T @ w) - c @ w, rtol=1e-6, atol=1e-9)
         assert bound <= (np.linalg.norm(W @ F, axis=1) - W @ c).min() + 1e-12
+        assert_allclose(bound, ball_inside(F, c), rtol=1e-5, atol=1e-5)
     assert nearest_on_ellipsoid(np.eye(n), 3.0 * W[0])[0] == -np.inf
 
 
@@ -305,8 +323,16 @@ def test_where_0_lies_outside_nothing_is_claimed(kind: str) -> None:
     least = ucm.solve(model, X, y).objective
     assert least < -1.0
     blocks = [farthest(found, w) for w in CIRCLE[::2000]]
-    witness = LowerBoundProof("points", blocks) if kind == "points" else quick_rule(found.form, Monitor())
-    assert proven(found, witness) <= least
+    if kind == "points":
+        witnesses = [LowerBoundProof("points", blocks)]
+    else:
+        rule = quick_rule(found.form, Monitor())
+        false = replace(rule, slopes=[100.0 * V for V in rule.slopes])  # holds 0, but leaves U
+        (q,), M = false.points, found.form.block_matrix(0).T @ false.slopes[0]
+        assert nearest_on_ellipsoid(M @ M.T, found.form.lower(found.image.matvec(q)))[0] > 0.0
+        witnesses = [rule, false]
+    for witness in witnesses:
+        assert proven(found, witness) <= least
 
 
 def test_bounds_that_cross_by_more_than_rounding_are_refused() -> None:

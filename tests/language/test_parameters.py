@@ -159,7 +159,7 @@ REFUSED = {
     "nu / 0": "nu / 0: expected a number, got 0.5 / 0",
     "(1 / (nu - kappa) * ucm.L1()).with_params(nu=0.2)": r"1 / \(nu - kappa\): expected a number",
     "nu * Param('nu', 0.1) * ucm.L1()": "has two values",
-    "Param('mu', float('nan'))": "Param..mu..: expected a number",
+    "Param('mu', float('nan'))": r"Param\('mu'\): expected a number, got nan",
     "ucm.solve(ucm.models.nu_svm(-1), X, y)": r"nu must be positive and at most 1 \(= 2 min",
     "ucm.Hinge(2 * nu)": "expected a plain number",
     "ucm.NormBall(1, p=2 * nu)": "expected a plain number",

@@ -72,14 +72,16 @@ def _demo(options: argparse.Namespace) -> int:
                     }
                 )
         agree = all(row["agrees"] for row in rows)
-        step("pictures (the first run of matplotlib also lists the fonts)")
-        sections = [] if options.json else [section(*result) for result in results]
+        page = not options.json or options.report or options.open
+        if page:
+            step("pictures (the first run of matplotlib also lists the fonts)")
+        sections = [section(*result) for result in results if page]
+    out.print(table(rows))
+    out.print("all agree" if agree else "NOT all agree", style="bold")
     if options.json:
         print(as_json({"agree": agree, "rows": rows}))
-    else:
-        out.print(table(rows))
-        out.print("all agree" if agree else "NOT all agree", style="bold")
-        publish(options.report, options.open, "ucm demo", DEMO_LEAD, rows, sections)
+    if page:
+        publish(options.report, options.open, "ucm demo", DEMO_LEAD, rows, sections, quiet=options.json)
     return 0 if agree else 1
 
 
@@ -94,7 +96,12 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    model, by_blocks = _declared(options), _by_blocks(options.file)
+    model, by_blocks, page = _declared(options), _by_blocks(options.file), options.report or options.open
+    if by_blocks and page:
+        raise ParameterError(
+            f"fit: --report and --open draw samples in memory, got {options.file}, which is read block by "
+            "block; leave them out"
+        )
     if by_blocks and (names := model.relative_names()):
         raise ParameterError(
             f"fit: expected a value of {names[0]}, which is chosen for samples in memory only, got "
@@ -149,15 +156,17 @@ def _fit(options: argparse.Namespace) -> int:
         if options.verbose:
             say(f"{plan.explain(True)}\n")
         _print_answer(answer, _origins(options, model, solution))
-        say("" if check is None else str(check))
+        if check is not None:
+            say(str(check))
     if options.save and b is not None:
         w = solution.w if solution.normal is None else solution.normal
         saved = Saved(declaration, w.tolist(), b, samples.labels, samples.zero_based, samples.names)
         path = saved.write(options.save)
         say(f"for ucm predict: {path}", console(options.json))
-    if options.report or options.open:
+    if page:
         title = f"{answer['model']} on {options.file}"
-        publish(options.report, options.open, title, "", [], [section(title, plan, solution, check)])
+        sections = [section(title, plan, solution, check)]
+        publish(options.report, options.open, title, "", [], sections, quiet=options.json)
     certified = solution.status in CERTIFIED
     if not certified:
         print(f"ucm: {solution.status}: {message}", file=sys.stderr)

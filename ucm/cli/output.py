@@ -135,7 +135,13 @@ def _picture(plan: Plan, solution: Solution) -> str:
 
 
 def publish(
-    file: str | None, browser: bool, title: str, lead: str, rows: list[Row], sections: Sequence[str]
+    file: str | None,
+    browser: bool,
+    title: str,
+    lead: str,
+    rows: list[Row],
+    sections: Sequence[str],
+    quiet: bool,
 ) -> None:
     """Write a self-contained HTML page and print its path; with `browser` also open the page.
 
@@ -144,6 +150,7 @@ def publish(
     file : None for a file in a new temporary folder
     browser : whether a browser shows the page
     rows : a table above the sections
+    quiet : whether the path is not printed, as where standard output is JSON
 
     Raises
     ------
@@ -167,6 +174,6 @@ def publish(
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise DataError(f"--report {file}: cannot be written ({error}); name another file") from error
-    say(f"pictures, proofs and routes: {path}")
+    say(f"pictures, proofs and routes: {path}", console(quiet))
     if browser and not webbrowser.open(path.as_uri()):
         print(f"ucm: no browser was found; open {path}", file=sys.stderr)
