@@ -173,7 +173,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         ):
             return Verdict(
                 "local",
-                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine there",
+                f"critical (residual {gap:.2g}), and a local minimum: the subtracted part is affine there",
             )
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 

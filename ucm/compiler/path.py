@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.compiler.batched_path import batched_path
 from ucm.compiler.compile import bound, in_its_space, plan_of
 from ucm.compiler.grid import chosen_names, numbers_in, simple_first, spread
 from ucm.compiler.interval import ErrorCurve, InterpolatedPoint, IntervalPath, path_over_interval
@@ -304,10 +305,15 @@ def path(
 
     order = simple_first(declared, data, names[0], np.array(values))
     in_order = [(place, float(values[place])) for place in order]
+    first: list[Solution] = []
+    tol = options.get("tol", 1e-6)
+    plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
+    if plain and len(names) == 1 and time_limit is None and progress is None:
+        first = batched_path(declared, data, names[0], [value for _, value in in_order], tol, compiled)
     # the samples can change between two solves only in a function of the user
     called = progress is not None or options.get("callback") is not None
     with contextlib.nullcontext() if called else data.unchecked():
-        solutions = solve_in_turn(in_order, compiled, solved, progress)
+        solutions = solve_in_turn(in_order, compiled, solved, progress, first)
     places = sorted(solutions)
     return Path(
         ", ".join(names),
@@ -325,6 +331,7 @@ def solve_in_turn(
     compiled: Callable[[float], Plan | None],
     solved: Callable[[Plan, Solution | None], Solution | None],
     progress: Callable[[int, Solution], object] | None = None,
+    first: Sequence[Solution] = (),
 ) -> dict[int, Solution]:
     """Return the solutions by grid index, each warm-started from the previous solution unless its w is 0.
 
@@ -334,11 +341,12 @@ def solve_in_turn(
     ----------
     grid : places and values, in the order of solving
     compiled, solved : the plan for a value, its solution from a start; None for none
+    first : the solutions of the first values, if they are computed already
     """
-    solutions: dict[int, Solution] = {}
-    start: Solution | None = None
+    solutions = {place: solution for (place, _), solution in zip(grid, first, strict=False)}
+    start = first[-1] if first else None
     sessions: dict[str, Solver] = {}
-    for place, value in grid:
+    for place, value in grid[len(solutions) :]:
         plan = compiled(value)
         if plan is None:
             continue

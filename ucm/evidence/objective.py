@@ -29,6 +29,8 @@ from ucm.language.penalties.penalty_sum import CombinedPenalty, slope_near
 from ucm.language.simplex_projection import round_violation
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
+Table = NDArray[np.float64]
+_CHUNK = 1 << 20  # margins of one product
 _NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective that counts as 0; rounding of a sum
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
 
@@ -220,6 +222,49 @@ def certify_objective(
         kind="global" if model.convex else "local",
         wrong=None if normal.indefinite else fault("the conjugate of a term", model),
     )  # fmt: skip
+
+
+def certify_batch(
+    model: Objective, data: Data, Z: Table, slopes: Table, lower: Table, upper: Table, ridge: Vec
+) -> list[Certificate]:
+    """Return the certificates of `certify_objective` for many points, each with a penalty of its own.
+
+    The loss of the model is a convex loss of all samples, and the penalty of point k is
+    `R_k(w) = ridge_k ||w||_2^2 + sup of <w, z> over lower_k <= z <= upper_k`. One product with the dense
+    samples serves many points.
+
+    Parameters
+    ----------
+    Z, slopes : (K, n + 1) and (K, m), the points (w, b) and their dual points
+    lower, upper, ridge : (K, n), (K, n) and (K,), `lower < 0 < upper`
+    """
+    step = max(1, _CHUNK // data.m)
+    if len(Z) > step:
+        tables = (Z, slopes, lower, upper, ridge)
+        parts = [[each[k : k + step] for each in tables] for k in range(0, len(Z), step)]
+        return [proof for part in parts for proof in certify_batch(model, data, *part)]
+    loss: Any = model.loss
+    W, y, c = Z[:, :-1], data.y, data.factors
+    primal = loss.values(y * (W @ data.X.T + Z[:, -1:])) @ c
+    primal += ridge * (W * W).sum(axis=1) + np.maximum(W * lower, W * upper).sum(axis=1)
+    low, top = loss.lowest(), loss.steepest()
+    signed = y * c * np.clip(slopes / c, low, top)
+    for each in signed:
+        each *= balance(each)
+    z = signed @ data.X
+    gauge = np.maximum(np.maximum(z / lower, z / upper).max(axis=1), 1.0)
+    fraction = np.where(ridge > 0.0, 1.0, 1.0 / gauge)
+    a = np.clip(fraction[:, None] * signed / (y * c), low, top)
+    beyond = np.square(z - np.clip(z, lower, upper)).sum(axis=1)
+    dual = (loss.offset * a - loss.conjugate(a)) @ c
+    dual -= np.divide(beyond, 4.0 * ridge, out=np.zeros(len(Z)), where=ridge > 0.0)
+    at_zero = loss.value(np.zeros(data.m), None, c)
+    least = -float(c.sum() * loss.conjugate(np.zeros(1))[0])  # of the dual point 0
+    wrong = fault("the conjugate of a term", model)
+    return [
+        of_objective(p, least if np.isnan(d) else max(d, least), 0.0, at_zero, kind="global", wrong=wrong)
+        for p, d in zip(primal.tolist(), dual.tolist(), strict=True)
+    ]
 
 
 def of_objective(

@@ -103,6 +103,7 @@ typedef struct {
 } l1_t;
 
 int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget);
+int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge, double *Z, double *A, double *log, double budget);
 
 /* exchange.c */
 int64_t exchange(int64_t n, int64_t groups, const double *K, const int64_t *group, const double *cap, double eps, int64_t limit, double *q, double *F, int64_t *low, int64_t *high);

@@ -308,3 +308,32 @@ int64_t l1_newton(l1_t *p, int64_t count, double *log, double budget)
     if (p->status == UNDERWAY && p->steps == MOST_STEPS) p->status = ENDED;
     return told;
 }
+
+/* Solve the problems of a path from number `from` on, each from the solution of the previous problem, the first from 0;
+   return the number of proven problems. Problem k has the bounds in row k of lower and upper, ridge[k], and no tilt. Its
+   solution stands in row k of Z, which is 0 at first, its dual point in row k of A, and in row k of log the objective, the
+   gap, passes, systems and steps. Stops at an unproven problem, or when `budget` multiplications are spent. */
+int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const double *upper, const double *ridge,
+                double *Z, double *A, double *log, double budget)
+{
+    const int64_t m = p->m, n = p->n;
+    double spent = 0.0, row[4];
+    for (; from < count && spent <= budget; from++) {
+        p->lower = lower + from * n;
+        p->upper = upper + from * n;
+        p->ridge = ridge[from];
+        p->z = Z + from * (n + 1);
+        p->a = A + from * m;
+        if (!p->begun && from > 0) memcpy(p->z, p->z - (n + 1), (size_t)(n + 1) * sizeof *p->z);
+        if (!p->begun) begin(p);
+        const double before = work(p);
+        while (p->status == UNDERWAY && spent + work(p) - before <= budget) l1_newton(p, 1, row, budget);
+        spent += work(p) - before;
+        if (p->status != PROVEN) break;
+        p->begun = 0;
+        double *entry = log + 5 * from;
+        tell(p, entry);
+        entry[4] = (double)p->steps;
+    }
+    return from;
+}

@@ -118,6 +118,32 @@ class L1Newton:
         self.form = form
         return True
 
+    def path(
+        self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        """Solve a path of problems in C, each from the previous solution, up to the first unproven one.
+
+        Return (k, n + 1) normals and biases, (k, m) dual points and a (k, 5) log of the work of k proven
+        problems. The bounds of the slopes of problem k are in row k of lower and upper.
+
+        Parameters
+        ----------
+        lower, upper, ridge : (K, n), (K, n) and (K,); bounds finite and not 0
+        """
+        K, (m, n), state = ridge.size, self.X.shape, self.state
+        Z, A, log = np.zeros((K, n + 1)), np.empty((K, m)), np.zeros((K, 5))
+        self.z, count = np.full(n + 1, np.nan), 0
+        self.t[:] = 0.0
+        none = np.zeros(max(m, n))
+        self._take(v=none[:m], u=none[:n])
+        state["tol"], state["begun"] = _NEARLY * tol, 0
+        while count < K and not monitor.timed_out:
+            count = library.l1_path(state, count, K, lower, upper, ridge, Z, A, log, _BUDGET)
+            if state["begun"] and state["status"] != _UNDERWAY:
+                break
+        self._count(monitor, log[:count, 3].sum())
+        return Z[:count], A[:count], log[:count]
+
     def _count(self, monitor: Monitor, systems: float) -> None:
         monitor.systems += int(systems)
         monitor.hessian_passes += 0.5 * systems * self.squares / self.X.size
