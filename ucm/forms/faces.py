@@ -135,8 +135,12 @@ class SumOfHulls:
     def scores(self, w: Vec) -> Vec:
         return -(self.points @ w)
 
-    def face(self, w: Vec, scores: Vec | None = None) -> Face:
-        """Return the face of U of the maximisers of `-w'x`, with ties up to rounding."""
+    def face(self, w: Vec, scores: Vec | None = None, count: int = 0) -> Face:
+        """Return the face of U of the maximisers of `-w'x`, with ties up to rounding.
+
+        With a count, that many samples nearest to the threshold of each group count as tied: an
+        epsilon-subdifferential.
+        """
         s = self.scores(w) if scores is None else scores
         tolerance = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
         value = -float(self.center @ w)
@@ -148,7 +152,11 @@ class SumOfHulls:
             theta = native.fill_to_mass(u, cap, mass)[2][1]
             sure = u > theta
             value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
-            inside = np.abs(u - theta) <= tolerance
+            distances, width = np.abs(u - theta), tolerance
+            if count > 0:
+                k = min(count, distances.size - 1)
+                width = max(width, float(np.partition(distances, k)[k]))
+            inside = distances <= width
             at, above = np.flatnonzero(inside), sure & ~inside
             weight[a:b][above] = cap[above]
             full = float(cap[at].sum())

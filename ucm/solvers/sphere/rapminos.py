@@ -24,6 +24,9 @@ _SAME = 1e-13  # relative change of the objective that counts as rounding
 _SLOW = 1e-9  # least relative decrease of the objective in a window of steps
 _WINDOW = 100  # least number of steps in a window
 _STEPS = 5000  # largest number of steps
+_TIED = 2  # samples of each group that count as tied, in units of the dimension
+_STEEP = 0.02  # relative decrease of a step along -N g, below which linear programs begin
+_ENTRIES = 50_000  # of all samples: up to this number one program of all of them stays warm
 
 
 class _State(NamedTuple):
@@ -51,13 +54,15 @@ class Rapminos(UnitSolver):
     minimum, and is left along a direction orthogonal to the ties, up to the next kink.
 
     As printed the method zigzags (3,700 steps on ida_waveform). By default f is minimised on `<n, w> = 1` by
-    a linear program, warm from step to step, in place of a step along `-N g`. Where the program gains
-    nothing, w is stationary.
+    a linear program in place of a step along `-N g`. Where the program gains nothing, w is stationary. With
+    many samples the first steps go along `-N g`, with S the 2 n samples of each group nearest to the
+    threshold, an epsilon-subdifferential. Where these steps gain little, the program has these samples
+    only: its function lies below f and equals f at w.
 
     Parameters
     ----------
-    step : "line": to the least f along the direction to the minimum on `<n, w> = 1`; "nearest": along `-N g`
-        to the first kink, equation (29), the method as printed
+    step : "line": to the least f along a direction; "nearest": along `-N g` to the first kink, equation (29),
+        with S the ties alone and without linear programs, the method as printed
 
     Notes
     -----
@@ -84,9 +89,10 @@ class Rapminos(UnitSolver):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 
     def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
-        program = None
-        if self.step == "line" and not monitor.timed_out:
-            program = PolyhedralRay(hulls, monitor)
+        count = _TIED * form.rank if self.step == "line" else 0
+        small = hulls.points.size <= _ENTRIES and not monitor.timed_out
+        program = PolyhedralRay(hulls, monitor) if count and small else None
+        steep = program is None
         limit = monitor.limit(_STEPS)
         flat = form.image.space.resolution * form.image.largest
         window = max(_WINDOW, form.rank)
@@ -102,10 +108,13 @@ class Rapminos(UnitSolver):
             record = functools.partial(form.trace_record, at.v)
             if monitor.report(monitor.iterations + 1, at.value, float("nan"), record):
                 return _answer(form, hulls, at).interrupted()
-            if program is None:
-                new = _steepest(form, hulls, at, monitor)
-            else:
-                new = _linearised(form, hulls, at, program, monitor)
+            new = None
+            if steep:
+                new = _steepest(form, hulls, at, count, monitor)
+                decrease = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
+                steep = decrease > (_STEEP if count else 0.0)
+            if new is None and count:
+                new, count = _linearised(form, hulls, at, count, program, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
                 new = _escape(form, hulls, at, monitor)
             monitor.passes += 1.0
@@ -132,12 +141,19 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
     return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
 
 
-def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
-    """Take the steepest descent direction to the first kink; None if no direction descends."""
-    d, size = max(
-        (_direction(hulls, at.face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1]
-    )
-    return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d)) if size > _STILL else None
+def _steepest(form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor) -> _State | None:
+    """Return the state after a step along the steepest descent direction; None if no direction descends.
+
+    The step goes to the first kink or, with a count of tied samples, to the least f.
+    """
+    face = hulls.face(at.v, at.scores, count) if count else at.face
+    d, size = max((_direction(hulls, face, n, monitor) for n in form.corners(at.v)), key=lambda pair: pair[1])
+    if not size > _STILL:
+        return None
+    if not count:
+        return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
+    first = 1.0 / float(np.linalg.norm(d))
+    return _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, first))
 
 
 def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
@@ -163,18 +179,38 @@ def _direction(hulls: SumOfHulls, face: Face, n: Vec, monitor: Monitor) -> tuple
 
 
 def _linearised(
-    form: UnitNorm, hulls: SumOfHulls, at: _State, program: PolyhedralRay, monitor: Monitor
-) -> _State | None:
-    """Return a better state from a program on `<n, w> = 1`; None if no normal n gives one."""
+    form: UnitNorm,
+    hulls: SumOfHulls,
+    at: _State,
+    count: int,
+    program: PolyhedralRay | None,
+    monitor: Monitor,
+) -> tuple[_State | None, int]:
+    """Return a better state from a program on `<n, w> = 1`, or None, and the count for the next program.
+
+    None if no normal n of the unit ball at w gives a better state.
+
+    Parameters
+    ----------
+    count : samples of each group in a program; too few have no minimum, and are doubled
+    program : of all samples; None for programs of some
+    """
     for n in form.corners(at.v):
-        point = None if monitor.timed_out else program.reach(n)
+        point = None if program is None or monitor.timed_out else program.reach(n)
+        while program is None and not monitor.timed_out:
+            face = hulls.face(at.v, at.scores, count)
+            point = PolyhedralRay(hulls, monitor, face).reach(n)
+            if point is not None or count >= hulls.caps.size:
+                break
+            count *= 2
         if point is None or not point[0] < at.value * (1.0 - _SAME):
             continue
         d = point[1] - at.v
-        new = _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, 1.0))
+        t = hulls.line_minimum(at.scores, at.v, d, 1.0)
+        new = _moved(form, hulls, at.v, d, t)
         if new is not None and new.value < at.value:
-            return new
-    return None
+            return new, min(2 * count, hulls.caps.size) if t < 0.5 else count
+    return None, count
 
 
 def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:

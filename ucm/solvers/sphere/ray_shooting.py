@@ -23,7 +23,7 @@ from scipy import sparse
 from ucm.data.linear_map import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
-from ucm.forms.faces import SumOfHulls
+from ucm.forms.faces import Face, SumOfHulls
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -31,17 +31,22 @@ from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_s
 
 
 class PolyhedralRay:
-    """Linear program `max {s : -s g in U}` for a sum of reduced hulls U, in HiGHS.
+    """Linear program `max {s : -s g in U}` for a sum of reduced hulls U or a face of U, in HiGHS.
 
     Parameters
     ----------
     hulls : the sum of reduced hulls
     monitor : of the solve
+    face : a face of the hulls, whose samples alone are variables; None for all samples
     """
 
-    def __init__(self, hulls: SumOfHulls, monitor: Monitor) -> None:
-        fixed, points, caps, totals = hulls.center, hulls.points, hulls.caps, hulls.masses
-        group = np.repeat(np.arange(totals.size), np.diff(hulls.bounds))
+    def __init__(self, hulls: SumOfHulls, monitor: Monitor, face: Face | None = None) -> None:
+        if face is None:
+            fixed, points, caps, totals = hulls.center, hulls.points, hulls.caps, hulls.masses
+            group = np.repeat(np.arange(totals.size), np.diff(hulls.bounds))
+        else:
+            fixed, points, caps = face.fixed, hulls.points[face.index], hulls.caps[face.index]
+            group, totals = face.group, face.rest
         self.program = LinearProgram(monitor.child(monitor.tol), presolve="off", simplex_scale_strategy=0)
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
