@@ -337,9 +337,11 @@ def _line(ax: Axes, frame: Frame, w: Vec, height: float, text: str, color: str, 
 
 
 def _fill(ax: Axes, shape: Outline, color: str, dashes: Any = "-", name: str | None = None) -> None:
-    if len(shape.vertices) > 2:
-        ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1)
-    ax.plot(*shape.rim.T, color=color, lw=1.9, ls=dashes, zorder=3.5, solid_capstyle="round", label=name)
+    solid = len(shape.vertices) > 2
+    if solid:
+        ax.fill(*shape.vertices.T, color=color, alpha=0.18, lw=0, zorder=1, label=name)
+    style = {"color": color, "lw": 1.9, "ls": dashes, "solid_capstyle": "round"}
+    ax.plot(*shape.rim.T, zorder=3.5, label=None if solid else name, **style)
 
 
 def _dashed(ax: Axes, curve: NDArray[np.float64], color: str) -> None:
