@@ -326,7 +326,7 @@ def test_where_0_lies_outside_nothing_is_claimed(kind: str) -> None:
     if kind == "points":
         witnesses = [LowerBoundProof("points", blocks)]
     else:
-        rule = quick_rule(found.form, Monitor())
+        rule: Any = quick_rule(found.form, Monitor())
         false = replace(rule, slopes=[100.0 * V for V in rule.slopes])  # holds 0, but leaves U
         (q,), M = false.points, found.form.block_matrix(0).T @ false.slopes[0]
         assert nearest_on_ellipsoid(M @ M.T, found.form.lower(found.image.matvec(q)))[0] > 0.0
