@@ -5,8 +5,7 @@ The parts of results are here too. `ucm.testing` checks classes of one's own.
 
 from __future__ import annotations
 
-from ucm.data.linear_map import LinearMap
-from ucm.data.maps import MatrixMap
+from ucm.data.linear_map import LinearMap, MatrixMap
 from ucm.data.source import BlockSource, RowSource
 from ucm.evidence.guarantees import Guarantee
 from ucm.evidence.reference import Verification

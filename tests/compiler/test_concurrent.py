@@ -21,7 +21,6 @@ from ucm.compiler.robust import DistanceLowering
 from ucm.data.bound_data import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
-from ucm.data.maps import SampleMap
 from ucm.language.robust import as_model
 
 rng = np.random.default_rng(11)
@@ -61,29 +60,21 @@ def test_one_plan_in_many_threads(case: str) -> None:
     assert all(_same(alone, each) for each in found)
 
 
-@pytest.mark.parametrize("memo", ["samples", "gram"])
-def test_a_kept_product_that_another_thread_replaces(memo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_product_that_another_thread_replaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other thread multiplies between the comparison of the vector and the look at its product."""
     one, other = np.linspace(0.0, 1.0, 300), np.linspace(1.0, 0.0, 300)
     gram = Gram(Kernel("rbf", 0.2), X)
-    if memo == "samples":
-        samples = SampleMap(X)
-        samples.recent = {}
-        product = samples.matvec
-    else:
-        product = gram.follow
-    expected = product(one).copy()
-    product = gram.times if memo == "gram" else product
+    expected = gram.follow(one).copy()
     compare = np.array_equal
 
     def and_meanwhile(a: Any, b: Any) -> bool:
         found = compare(a, b)
         monkeypatch.setattr(np, "array_equal", compare)
-        (gram.follow if memo == "gram" else product)(other)
+        gram.follow(other)
         return found
 
     monkeypatch.setattr(np, "array_equal", and_meanwhile)
-    assert np.allclose(product(one), expected, rtol=1e-12)
+    assert np.allclose(gram.times(one), expected, rtol=1e-12)
 
 
 def test_many_plans_over_the_same_samples_in_threads() -> None:

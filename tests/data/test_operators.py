@@ -11,18 +11,17 @@ from scipy import sparse
 
 import ucm
 from ucm.data.bound_data import bind
-from ucm.data.linear_map import LinearMap
-from ucm.data.maps import (
+from ucm.data.linear_map import (
     ComposedMap,
     HStack,
     IdentityMap,
+    LinearMap,
     MatrixMap,
     SampleMap,
     VStack,
     ZeroMap,
     centered_map,
     row_norms,
-    scaled,
 )
 
 RNG = np.random.default_rng(2)
@@ -59,13 +58,13 @@ MAPS: dict[str, tuple[LinearMap, np.ndarray]] = {
     "one row": (VStack([(2.0, 4, SampleMap(CSR(X)))], 9), 2 * X.T),
     "rows of zeros": (VStack([(1.0, 2, None), (3.0, 4, ZeroMap(4, 9))], 9), np.zeros((6, 9))),
     "rows of one map": (
-        VStack([(2.0, 4, TWICE), (1.0, 3, None), (1.0, 4, scaled(TWICE, -0.5))], 9),
+        VStack([(2.0, 4, TWICE), (1.0, 3, None), (1.0, 4, TWICE.scaled(-0.5))], 9),
         np.vstack([2 * X.T, np.zeros((3, 9)), -0.5 * X.T]),
     ),
     "rows, sparse": (VStack([(1.0, 4, SampleMap(CSR(X))), (-1.0, 2, MatrixMap(CSR(K)))], 9),
                      np.vstack([X.T, -K])),
-    "scaled": (scaled(scaled(SampleMap(X), 2.0), -0.5), -X.T),
-    "scaled identity": (scaled(IdentityMap(3, 2.0), 0.5), np.eye(3)),
+    "scaled": (SampleMap(X).scaled(2.0).scaled(-0.5), -X.T),
+    "scaled identity": (IdentityMap(3, 2.0).scaled(0.5), np.eye(3)),
 }  # fmt: skip
 each = pytest.mark.parametrize(("A", "D"), MAPS.values(), ids=MAPS)
 

@@ -17,8 +17,7 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.data.bound_data import Data, bind
-from ucm.data.linear_map import Vec
-from ucm.data.maps import IdentityMap
+from ucm.data.linear_map import IdentityMap, Vec
 from ucm.errors import CompositionError, EmptySetError
 from ucm.language.contracts import Block, LoweredSet, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
@@ -210,7 +209,7 @@ class Stick(UncertaintySet):
         return self.v
 
     def lower(self, data: Data) -> LoweredSet:
-        from ucm.data.maps import MatrixMap
+        from ucm.data.linear_map import MatrixMap
 
         block = Block(MatrixMap(self._v()[:, None]), NormBall(self.length))
         return LoweredSet(np.zeros(self.v.size), (block,))

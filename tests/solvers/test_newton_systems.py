@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.data.maps import SampleMap, centered_map
+from ucm.data.linear_map import SampleMap, centered_map
 from ucm.language.contracts import Jacobian, SampleWeights
 from ucm.language.domains import CappedSimplex, KLBall, NormBall
 from ucm.solvers import SSNAL

@@ -18,8 +18,7 @@ from ucm.compiler.out_of_core_lowering import lazy_weights
 from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
-from ucm.data.linear_map import Vec
-from ucm.data.maps import SampleMap
+from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.source import gathered
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import Verification

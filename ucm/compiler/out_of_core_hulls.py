@@ -18,7 +18,6 @@ from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import ComposedMap
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
@@ -133,9 +132,7 @@ def _below_caps(form: RowHulls) -> RowHulls | None:
 
 def _kind(A: LinearMap) -> tuple[str, float]:
     """Return the kind and the factor of a map that is a multiple of samples; kind "" for other maps."""
-    factor = 1.0
-    while isinstance(A, ComposedMap) and A.M is None:
-        A, factor = A.inner, factor * A.factor
+    A, factor = A.without_factor()
     return (A.kind, factor) if isinstance(A, OutOfCoreMap) else ("", factor)
 
 

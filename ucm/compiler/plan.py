@@ -259,16 +259,13 @@ class Plan:
             start = None if warm_start is None else lowering.warm_start(warm_start)
             remaining_solvers = fallbacks(lowering.form, self.solver, lowering.requested)
             solver, answers = self._run_solver(monitor, start, starts, remaining_solvers)
-            with self.data.products():
-                proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
-                proof = min(proofs, key=lambda proof: proof.certificate.primal)
-                further = lowering.other_form(proof, monitor)
-                if further is None:
-                    solver, proof = self._run_fallbacks(solver, proof, monitor, remaining_solvers)
-                    ends = (
-                        [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
-                    )
-                    return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
+            proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
+            proof = min(proofs, key=lambda proof: proof.certificate.primal)
+            further = lowering.other_form(proof, monitor)
+            if further is None:
+                solver, proof = self._run_fallbacks(solver, proof, monitor, remaining_solvers)
+                ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.start_objectives
+                return self._solution(solver.name, proof, monitor, bias_rule, ends, starts)
         # the solution of another lowering refers to its plan
         second = Plan.of((further,), time.perf_counter() - self.setup_time, self.declared_values)
         if isinstance(further, type(lowering)):
@@ -281,9 +278,8 @@ class Plan:
 
     def certified(self, answer: Answer, tol: float) -> Solution:
         """Return the certified and recovered solution of a given answer, without a solve."""
-        with self.data.products():
-            proof = self.lowering.certify(answer, tol)
-            return self._solution(self.solver.name, proof, Monitor(tol), "auto")
+        proof = self.lowering.certify(answer, tol)
+        return self._solution(self.solver.name, proof, Monitor(tol), "auto")
 
     def _run_solver(
         self, monitor: Monitor, start: Answer | None, starts: int, remaining_solvers: Iterator[Solver]

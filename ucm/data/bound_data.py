@@ -20,8 +20,7 @@ from ucm.data.effective_weights import (
 )
 from ucm.data.gram import Gram
 from ucm.data.kernel_features import KernelFeatures
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import IdentityMap, MatrixMap, RowMap, SampleMap, centered_map
+from ucm.data.linear_map import IdentityMap, LinearMap, MatrixMap, RowMap, SampleMap, Vec, centered_map
 from ucm.data.moments import Moments, exact_mean, without_constant
 from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
@@ -40,7 +39,6 @@ from ucm.errors import DataError, SolverError, UCMError
 
 T = TypeVar("T")
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
-_SMALL = 20_000  # entries, below which a product takes less time than comparing vectors
 _SQUARABLE = 1e-152  # entries below it, or above its inverse, make covariances 0 or inf
 
 
@@ -440,20 +438,6 @@ class Data:
             yield
         finally:
             self.seal.unchecked = False
-
-    @contextlib.contextmanager
-    def products(self) -> Iterator[None]:
-        """Context in which each cached `SampleMap` reuses its last products; no effect on small X."""
-        # a list at once: another thread may add to the cache
-        cached = [] if self.stored < _SMALL else list(self._cache.values())
-        maps = [A for A in cached if isinstance(A, SampleMap)]
-        for A in maps:
-            A.recent = {}
-        try:
-            yield
-        finally:
-            for A in maps:
-                A.recent = None
 
     @contextlib.contextmanager
     def overflow_guard(self) -> Iterator[None]:

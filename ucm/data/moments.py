@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import native
-from ucm.data.linear_map import CHUNK, Matrix, Vec
 
+Vec = NDArray[np.float64]
+Matrix = Any
+"""A dense array or a CSR matrix: their types share no protocol."""
+CHUNK = 1 << 20  # entries of a temporary
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 
 
@@ -42,11 +45,6 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
         part = X[rows] if center is None else X[rows] - center
         norms[rows] = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
     return norms
-
-
-def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
-    """Return `(X - 1 c')' diag(d) (X - 1 c')` for d >= 0, with c the `center`, or 0 for None."""
-    return weighted_sums(X, d, center)[0]
 
 
 def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray[np.float64], Vec]:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import ComposedMap
 
 _RANK = 8.0  # multiple of the rounding of eigenvalues below which they are 0 in a root
 
@@ -55,25 +54,18 @@ _KNOWN: weakref.WeakKeyDictionary[LinearMap, Spectrum] = weakref.WeakKeyDictiona
 
 def has_spectrum(A: LinearMap) -> bool:
     """True if the spectrum of `A A'` is cached."""
-    return _plain(A)[0] in _KNOWN
+    return A.without_factor()[0] in _KNOWN
 
 
 def spectrum(A: LinearMap) -> Spectrum:
     """Return the spectrum of `A A'`, from the cache if present."""
-    base, factor = _plain(A)
+    base, factor = A.without_factor()
     if base not in _KNOWN:
         _KNOWN[base] = Spectrum.of(base.weighted_gram(np.ones(base.shape[1])))
     S = _KNOWN[base]
     if factor == 1.0:
         return S
     return Spectrum(factor**2 * S.matrix, factor**2 * S.values, S.vectors)
-
-
-def _plain(A: LinearMap) -> tuple[LinearMap, float]:
-    """Return (B, f) with `A = f B`; (A, 1.0) if A is no plain multiple of another map."""
-    if isinstance(A, ComposedMap) and A.M is None:
-        return A.inner, A.factor
-    return A, 1.0
 
 
 def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
-from ucm.data.maps import IdentityMap
+from ucm.data.linear_map import IdentityMap, Vec
 from ucm.errors import ParameterError
 from ucm.evidence.certificate import fault, interval
 from ucm.evidence.feasible_point import BESIDE, INSIDE

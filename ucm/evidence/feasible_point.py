@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Matrix, Vec
-from ucm.data.maps import ZeroMap
+from ucm.data.linear_map import Matrix, Vec, ZeroMap
 from ucm.errors import SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.steps import line_search

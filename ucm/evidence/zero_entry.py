@@ -84,28 +84,27 @@ def zero_entry(
     """
     at = lru_cache(maxsize=4)(at)
     lower, upper, answer, stalled = start, math.inf, None, 0
-    with data.products():
-        form = _form(at(start), data)
-        center = form.space.direction(form.matvec(form.centers()), 2.0)
-        if center is not None and not form.couplings:
-            lower = _root(at, data, center, {}, start, start)
-        for _ in range(solves):
-            if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.timed_out:
-                break
-            t = max(lower, _INWARD * start)
-            if stalled:  # lower is then the root to rounding: take a size slightly larger
-                t = lower * (1.0 + _WIDTH * 10.0 ** (stalled - 1)) if lower > 0.0 else 1e-12
-            form = _form(at(t), data)
-            answer = _nearest(form, _GAP * _SHARPER**stalled, monitor, answer)
-            if answer is None:
-                break
-            if _is_zero(at(t), data, form, answer):
-                upper = min(upper, t)
-            before = lower
-            for w in _directions(form, answer):
-                if math.isfinite(lower):
-                    lower = max(lower, _root(at, data, w, form.splits(answer), lower, start))
-            stalled = 0 if lower - before > 0.1 * _WIDTH * lower else stalled + 1
+    form = _form(at(start), data)
+    center = form.space.direction(form.matvec(form.centers()), 2.0)
+    if center is not None and not form.couplings:
+        lower = _root(at, data, center, {}, start, start)
+    for _ in range(solves):
+        if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.timed_out:
+            break
+        t = max(lower, _INWARD * start)
+        if stalled:  # lower is then the root to rounding: take a size slightly larger
+            t = lower * (1.0 + _WIDTH * 10.0 ** (stalled - 1)) if lower > 0.0 else 1e-12
+        form = _form(at(t), data)
+        answer = _nearest(form, _GAP * _SHARPER**stalled, monitor, answer)
+        if answer is None:
+            break
+        if _is_zero(at(t), data, form, answer):
+            upper = min(upper, t)
+        before = lower
+        for w in _directions(form, answer):
+            if math.isfinite(lower):
+                lower = max(lower, _root(at, data, w, form.splits(answer), lower, start))
+        stalled = 0 if lower - before > 0.1 * _WIDTH * lower else stalled + 1
     return ZeroEntry(lower, max(lower, upper))
 
 

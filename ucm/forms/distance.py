@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Space
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import VStack
+from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.forms.answer import Answer, Expected
 from ucm.language.contracts import Block, Coupling, LoweredSet, Path, Projectable
 

@@ -22,8 +22,7 @@ from scipy import linalg, sparse
 
 from ucm.data.bound_data import Space
 from ucm.data.gram import pivoted_factor
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import MatrixMap
+from ucm.data.linear_map import LinearMap, MatrixMap, Vec
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import VStack
+from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.language.contracts import Jacobian
 from ucm.solvers.augmented_lagrangian import ridge_solve
 

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear_map import Vec
-from ucm.data.maps import scaled
 from ucm.data.options import COUNT, check_fields, within
 from ucm.data.spectrum import Spectrum, has_spectrum, spectrum
 from ucm.forms.answer import Answer, LowerBoundProof
@@ -128,7 +127,7 @@ def _unit(form: MinNorm) -> float:
 
 def _measured(form: MinNorm, unit: float) -> MinNorm:
     """Return the form with centre and maps divided by `unit`."""
-    blocks = tuple(replace(b, map=scaled(b.map, 1.0 / unit)) for b in form.blocks)
+    blocks = tuple(replace(b, map=b.map.scaled(1.0 / unit)) for b in form.blocks)
     return replace(form, center=form.center / unit, blocks=blocks)
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import IdentityMap, MatrixMap, ZeroMap
+from ucm.data.linear_map import IdentityMap, LinearMap, MatrixMap, Vec, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (

@@ -12,8 +12,7 @@ from operator import add
 from typing import Any
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
-from ucm.data.maps import ComposedMap, scaled
+from ucm.data.linear_map import ComposedMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
@@ -180,4 +179,4 @@ def _moved(L: Any, b: Block) -> Block:
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)
-    return b if c == 1.0 else replace(b.weighing(c), map=scaled(b.map, c))
+    return b if c == 1.0 else replace(b.weighing(c), map=b.map.scaled(c))

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import IdentityMap
+from ucm.data.linear_map import IdentityMap, LinearMap, Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, Splits
 from ucm.language.domains import NormBall

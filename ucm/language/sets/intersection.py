@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
-from ucm.data.maps import ZeroMap, scaled
+from ucm.data.linear_map import Vec, ZeroMap
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
     Coupling,
@@ -50,7 +49,7 @@ class Intersection(UncertaintySet, RotationInvariant):
         if any(b.carries for b in left.blocks):  # one set of weights is enough
             silent = tuple(replace(b, samples=None, parts=()) for b in silent)
         terms = [(k, b.map) for k, b in enumerate(left.blocks)]
-        terms += [(k + shift, scaled(b.map, -1.0)) for k, b in enumerate(right.blocks)]
+        terms += [(k + shift, b.map.scaled(-1.0)) for k, b in enumerate(right.blocks)]
         meet = Coupling((), tuple(terms), left.center - right.center)
         couplings = reindexed(left.couplings, "left") + reindexed(right.couplings, "right", shift)
         return LoweredSet(left.center, left.blocks + silent, (*couplings, meet))

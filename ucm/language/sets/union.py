@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import HStack, MatrixMap, ZeroMap
+from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec, ZeroMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (

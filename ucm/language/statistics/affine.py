@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import HStack, MatrixMap, scaled
+from ucm.data.linear_map import HStack, LinearMap, MatrixMap, Vec
 from ucm.data.spectrum import psd_root
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import FeatureNode, UncertaintySet
@@ -281,7 +280,7 @@ class MatrixSum(StatisticSum, MatrixNode, RotationInvariant):
     terms: tuple[tuple[Scalar, MatrixNode], ...]
 
     def factors(self, data: Data) -> list[LinearMap]:
-        return [scaled(F, float(np.sqrt(value(c)))) for c, F in self.weighted_factors(data)]
+        return [F.scaled(float(np.sqrt(value(c)))) for c, F in self.weighted_factors(data)]
 
     def weighted_factors(self, data: Data) -> list[tuple[Scalar, LinearMap]]:
         pairs = [(c, S.weighted_factors(data)) for c, S in self.terms]

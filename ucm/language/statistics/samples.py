@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import SampleMap, centered_map
+from ucm.data.linear_map import LinearMap, SampleMap, Vec, centered_map
 from ucm.data.row_metadata import members
 from ucm.data.validation import read_groups
 from ucm.errors import CompositionError, brief

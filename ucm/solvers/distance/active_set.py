@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.linear_map import LinearMap, SampleMap, Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -101,9 +100,7 @@ class ActiveSet(Solver[MinNorm]):
 
 def _samples(A: LinearMap) -> tuple[Any, float] | None:
     """Return the sample matrix of a map and its scalar factor; None for other maps."""
-    factor = 1.0
-    if isinstance(A, ComposedMap) and A.M is None:
-        A, factor = A.inner, A.factor
+    A, factor = A.without_factor()
     return (A.X, factor) if isinstance(A, SampleMap) else None
 
 

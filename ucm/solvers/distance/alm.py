@@ -9,8 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear_map import Vec
-from ucm.data.maps import IdentityMap, ZeroMap
+from ucm.data.linear_map import IdentityMap, Vec, ZeroMap
 from ucm.data.options import FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm

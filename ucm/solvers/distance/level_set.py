@@ -14,8 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear_map import Vec
-from ucm.data.maps import IdentityMap
+from ucm.data.linear_map import IdentityMap, Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.linear_map import Vec
-from ucm.data.maps import SampleMap
+from ucm.data.linear_map import SampleMap, Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.losses.hinge import Hinge

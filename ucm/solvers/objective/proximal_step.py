@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear_map import Vec
-from ucm.data.maps import SampleMap
+from ucm.data.linear_map import SampleMap, Vec
 from ucm.data.moments import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite

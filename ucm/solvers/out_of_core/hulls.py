@@ -17,8 +17,7 @@ from scipy import sparse
 
 from ucm import native
 from ucm.data.first_pass import sampled
-from ucm.data.linear_map import Vec
-from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.linear_map import ComposedMap, SampleMap, Vec
 from ucm.errors import SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
