@@ -374,7 +374,7 @@ def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
     """Return the source texts of a subtracted penalty and of its subgradient in w."""
     w: Any = Text("w")
     size, c = np.abs(w), value(h.factor)
-    if h.each(np.zeros(1)) is None:  # of groups of weights
+    if not h.coordinatewise:
         return _formulas(h, lambda: (h.value(w), h.subgradient(w)))
     steep = float(h.penalty.slope(np.zeros(1))[0])
     height, slope = _formulas(

@@ -90,16 +90,14 @@ def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
     For `norm=2` and a nu of the admissible interval it is `nu_svm`. For a smaller nu the reduced hulls
     meet, and "auto" takes the non-convex solvers.
 
+    Barbero, Takeda and Lopez (2015), equations (2) and (7).
+
     Parameters
     ----------
     nu : float
-        In (0, 2 min(m+, m-) / m]. A larger nu is a smaller set.
+        As in `nu_svm`.
     norm : float
         The p of `||w||_p = 1`, in [1, inf].
-
-    References
-    ----------
-    Barbero, Takeda and Lopez (2015), equations (2) and (7).
 
     Examples
     --------
@@ -116,15 +114,13 @@ def mm_mpm(kappa: Scalar) -> UncertaintySet:
     Towards the upper end of the admissible interval it becomes the minimax probability machine of Lanckriet
     et al. (2002).
 
+    Ito, Takeda and Toh (2015), equation (32).
+
     Parameters
     ----------
     kappa : float
         The radius, at least 0, in standard deviations. At 0 each class is its mean; the model is convex
         while the ellipsoids do not meet, which `ucm.admissible` computes.
-
-    References
-    ----------
-    Ito, Takeda and Toh (2015), equation (32).
 
     Examples
     --------
@@ -142,15 +138,12 @@ def mm_fda(kappa: Scalar) -> UncertaintySet:
     Towards the upper end of the admissible interval w takes the direction of Fisher's discriminant, which is
     `sklearn.discriminant_analysis.LinearDiscriminantAnalysis` for classes of equal size.
 
+    Ito, Takeda and Toh (2015), equation (34).
+
     Parameters
     ----------
     kappa : float
-        The radius, at least 0, in standard deviations. At 0 the set is the difference of the means; the
-        model is convex up to the upper end of `ucm.admissible`.
-
-    References
-    ----------
-    Ito, Takeda and Toh (2015), equation (34).
+        As in `mm_mpm`; at 0 the set is the difference of the means.
 
     Examples
     --------
@@ -199,6 +192,8 @@ def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> Uncer
     With nu it is `min -rho + (1/(m nu)) sum xi_i^2` over `||w||_2 <= 1`, whose kappa is computed from the
     data. Give kappa or nu.
 
+    Ito, Takeda and Toh (2015), equations (38) and (40).
+
     Parameters
     ----------
     kappa : float
@@ -212,10 +207,6 @@ def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> Uncer
     ------
     CompositionError
         Both or neither are given.
-
-    References
-    ----------
-    Ito, Takeda and Toh (2015), equations (38) and (40).
 
     Examples
     --------
@@ -287,6 +278,8 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
 
     With lam it is `min -rho + (1/m) sum exp(rho - margin_i)` over `||w||_2 <= lam`. Give alpha or lam.
 
+    Ito, Takeda and Toh (2015), equations (46) and (48).
+
     Parameters
     ----------
     alpha : float
@@ -300,10 +293,6 @@ def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> Uncerta
     ------
     CompositionError
         Both or neither are given.
-
-    References
-    ----------
-    Ito, Takeda and Toh (2015), equations (46) and (48).
 
     Examples
     --------
@@ -323,16 +312,14 @@ def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
     p = 1 is `sklearn.svm.SVC(C=C)` with the kernel of `compile`, linear by default; p = 2 is
     `LinearSVC(loss="squared_hinge", C=C)`, except that the intercept is not penalised.
 
+    Sun (2024), equation (9).
+
     Parameters
     ----------
     p : float
         The power of the hinge loss, at least 1: a number, never a `Param`.
     C : float
         The positive weight of the losses.
-
-    References
-    ----------
-    Sun (2024), equation (9).
 
     Examples
     --------
@@ -348,14 +335,12 @@ def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
 
     The worst case is a coherent risk measure, since no point outside of the samples counts.
 
+    Ito, Takeda and Toh (2015), Example 5.
+
     Parameters
     ----------
     kappa : float
         The radius, at least 0, in standard deviations. For a large kappa the hulls remain: the hard margin.
-
-    References
-    ----------
-    Ito, Takeda and Toh (2015), Example 5.
 
     Examples
     --------
@@ -371,14 +356,12 @@ def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
 def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
     """The coherent MM-FDA: the ellipsoid of the MM-FDA intersected with the difference of the class hulls.
 
+    Ito, Takeda and Toh (2015), equation (50).
+
     Parameters
     ----------
     kappa : float
-        The radius, at least 0, in standard deviations. For a large kappa the hulls remain: the hard margin.
-
-    References
-    ----------
-    Ito, Takeda and Toh (2015), equation (50).
+        As in `coherent_mm_mpm`.
 
     Examples
     --------
@@ -442,14 +425,12 @@ def svm(lam: Scalar) -> Objective:
 
     It equals `sklearn.svm.SVC(kernel="linear", C=1 / (2 lam))`.
 
+    Ong and Le Thi (2013), appendix A.1.
+
     Parameters
     ----------
     lam : float
         The positive weight of the penalty.
-
-    References
-    ----------
-    Ong and Le Thi (2013), appendix A.1.
 
     Examples
     --------
@@ -465,14 +446,12 @@ def svm(lam: Scalar) -> Objective:
 def one_norm_svm(lam: Scalar) -> Objective:
     """The 1-norm SVM, which selects features: hinge loss plus `lam ||w||_1`.
 
+    Ong and Le Thi (2013), appendix A.2.
+
     Parameters
     ----------
     lam : float
         The positive weight of the penalty; from the upper end of `ucm.admissible` on, w = 0 is optimal.
-
-    References
-    ----------
-    Ong and Le Thi (2013), appendix A.2.
 
     Examples
     --------
@@ -488,6 +467,8 @@ def one_norm_svm(lam: Scalar) -> Objective:
 def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
     """The 0-norm SVM, non-convex, which selects features: hinge loss plus `lam sum_j (1 - exp(-a |w_j|))`.
 
+    Ong and Le Thi (2013), appendix A.3.
+
     Parameters
     ----------
     lam : float
@@ -495,10 +476,6 @@ def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
         point.
     a : float
         The positive steepness of `1 - exp(-a |w_j|)`, which tends to the number of features as a grows.
-
-    References
-    ----------
-    Ong and Le Thi (2013), appendix A.3.
 
     Examples
     --------
@@ -514,17 +491,14 @@ def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
 def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
     """The capped 1-norm SVM: hinge loss plus the non-convex penalty `lam sum_j min(a, |w_j|)`.
 
+    Ong and Le Thi (2013), equation (9).
+
     Parameters
     ----------
     lam : float
-        The positive weight of the penalty; from the upper end of `ucm.admissible` on, w = 0 is a critical
-        point.
+        As in `zero_norm_svm`.
     a : float
         The positive threshold of `min(a, |w_j|)`, above which a weight is not shrunk.
-
-    References
-    ----------
-    Ong and Le Thi (2013), equation (9).
 
     Examples
     --------
@@ -538,16 +512,14 @@ def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
 def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     """The ramp-loss SVM, non-convex and robust to outliers: ramp loss plus `lam ||w||_2^2`.
 
+    Ong and Le Thi (2013), appendix A.4.
+
     Parameters
     ----------
     lam : float
         The positive weight of the penalty.
     mu : float
         In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
-
-    References
-    ----------
-    Ong and Le Thi (2013), appendix A.4.
 
     Examples
     --------
@@ -561,16 +533,12 @@ def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
 def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     """The sparse ramp-loss SVM, non-convex: ramp loss plus `lam ||w||_1`.
 
+    Ong and Le Thi (2013), appendix A.5.
+
     Parameters
     ----------
-    lam : float
-        The positive weight of the penalty.
-    mu : float
-        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
-
-    References
-    ----------
-    Ong and Le Thi (2013), appendix A.5.
+    lam, mu : float
+        As in `rlsvm2`.
 
     Examples
     --------
@@ -584,18 +552,12 @@ def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
 def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
     """The 0-norm ramp-loss SVM, non-convex: ramp loss plus `lam sum_j (1 - exp(-a |w_j|))`.
 
+    Ong and Le Thi (2013), equation (8).
+
     Parameters
     ----------
-    lam : float
-        The positive weight of the penalty.
-    mu : float
-        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
-    a : float
-        The positive steepness of `1 - exp(-a |w_j|)`, which tends to the number of features as a grows.
-
-    References
-    ----------
-    Ong and Le Thi (2013), equation (8).
+    lam, mu, a : float
+        As in `rlsvm2` and `zero_norm_svm`.
 
     Examples
     --------
@@ -609,18 +571,12 @@ def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
 def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
     """The capped 1-norm ramp-loss SVM, non-convex: ramp loss plus `lam sum_j min(a, |w_j|)`.
 
+    Ong and Le Thi (2013), equation (10).
+
     Parameters
     ----------
-    lam : float
-        The positive weight of the penalty.
-    mu : float
-        In (0, 1]: the ramp falls from `mu` to `-mu^2`; 1 is the truncated hinge loss.
-    a : float
-        The positive threshold of `min(a, |w_j|)`, above which a weight is not shrunk.
-
-    References
-    ----------
-    Ong and Le Thi (2013), equation (10).
+    lam, mu, a : float
+        As in `rlsvm2` and `cap_one_norm_svm`.
 
     Examples
     --------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import sys
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -114,48 +113,29 @@ def _frozen_array(x: Any, where: str) -> Any:
     return frozen
 
 
-def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
-    """Return the immutable form of a field value, with numbers of type `kind`.
-
-    With `kind=None` integers stay integers, and other numbers become floats.
-    """
-    if x is None or isinstance(x, _KEPT):
-        return x
-    if isinstance(x, tuple):
-        return tuple(_freeze(item, where, kind) for item in x)
-    if kind is not float and isinstance(x, int | np.integer):
-        return int(x)
-    if sparse.issparse(x) or isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim > 0):
-        return _frozen_array(x, where)
-    number = as_number(x, where)
-    if kind is int:
-        if not number.is_integer():
-            raise CompositionError(
-                f"{where}: expected a whole number, got {brief(x)}; write one without a fraction"
-            )
-        return int(number)
-    return number
+def _frozen(x: object, where: str) -> object:
+    """Return the immutable form of a value of any type: integers stay integers, arrays become read-only."""
+    match x:
+        case None | Node() | str() | bool() | FunctionType():
+            return x
+        case tuple():
+            return tuple(_frozen(item, where) for item in x)
+        case int() | np.integer():
+            return int(x)
+    array = isinstance(x, list) or sparse.issparse(x) or (isinstance(x, np.ndarray) and x.ndim > 0)
+    return _frozen_array(x, where) if array else as_number(x, where)
 
 
-def _kind(annotation: Any) -> type | None:
-    """Return the type of numbers that a field annotation admits: float, int, or None for either."""
-    words = set(re.findall(r"\w+", str(annotation)))
-    if words & {"float", "Scalar", "Param"}:
-        return float
-    return int if "int" in words and "Any" not in words else None
-
-
-def _key(x: Any) -> Any:
+def _key(x: object) -> object:
     """Return a hashable key of a field value, equal for equal values only."""
-    if isinstance(x, tuple):
-        return tuple([_key(item) for item in x])
-    if x is None or isinstance(x, _PLAIN):  # first, as SciPy's test takes a microsecond
-        return x
-    if isinstance(x, np.ndarray):
-        return (x.shape, x.tobytes())
-    if sparse.issparse(x):
-        return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())
-    return x
+    match x:
+        case tuple():
+            return tuple([_key(item) for item in x])
+        case None | Node() | str() | float() | int() | FunctionType():
+            return x
+        case np.ndarray():
+            return (x.shape, x.tobytes())
+    return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())  # type: ignore[attr-defined]
 
 
 _REGISTRY: dict[str, type[Node]] = {}
@@ -247,19 +227,12 @@ class Node(metaclass=Kind):
 
     def __post_init__(self) -> None:
         where, values = type(self).__name__, self.__dict__
-        for name, kind, hint, classes, converter, check in _rules(type(self)):
-            x = stored = values[name]
-            if converter is not None:
-                x = converter(x, where)
-            if x is not None and not isinstance(x, _KEPT):
-                x = _freeze(x, f"{where}: {name}", kind)
-            if not isinstance(x, classes) and not _admits(hint, x):
-                raise CompositionError(
-                    f"{where}: {name}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}"
-                )
+        for name, converter, stored_as, check in _rules(type(self)):
+            given = values[name]
+            x = stored_as(given if converter is None else converter(given, where), f"{where}: {name}")
             if check is not None:
                 check(x, where)
-            if x is not stored:
+            if x is not given:
                 object.__setattr__(self, name, x)
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)
@@ -445,8 +418,8 @@ class Node(metaclass=Kind):
         return f"{type(self).__name__}({', '.join(words)})"
 
     def _with_values(self, notation: Notation) -> str:
-        listed = ", ".join(p.with_value(notation) for p in self._params.values())
-        return notation.separated(self.formula(notation), *([listed] if listed else []))
+        formula, params = self.formula(notation), [p.with_value(notation) for p in self._params.values()]
+        return notation.separated(formula, ", ".join(params)) if params else formula
 
     def __str__(self) -> str:
         return self._with_values(TEXT)
@@ -473,43 +446,53 @@ class RotationInvariant(Node):
 
 # --- types of fields -------------------------------------------------------------------------------
 @functools.cache
-def _rules(cls: type[Node]) -> list[tuple]:
-    """Return the validation rules of the fields of a node class.
-
-    For each field: its name, the type of its numbers, its annotation, classes whose instances the annotation
-    admits, its converter and its check.
-    """
+def _rules(cls: type[Node]) -> list[tuple[str, Any, Callable[[object, str], object], Any]]:
+    """Return for each field its name, converter, the function to the stored form of a value, and check."""
     try:
         hints = get_type_hints(cls)
     except NameError:  # names that only a type checker knows
         hints = {}
-    rules = []
-    for f in _in_order(cls):
-        hint = hints.get(f.name, Any)
-        converter, check = f.metadata.get("converter"), f.metadata.get("check")
-        rules.append((f.name, _kind(f.type), hint, _classes(hint), converter, check))
-    return rules
+    return [
+        (f.name, f.metadata.get("converter"), _stored_as(hints.get(f.name, Any)), f.metadata.get("check"))
+        for f in _in_order(cls)
+    ]
 
 
-def _classes(hint: Any) -> tuple[type, ...]:
+@functools.cache
+def _stored_as(hint: Any) -> Callable[[object, str], object]:
+    """Return the function from a value, and its place in words, to its stored form, as an annotation asks.
+
+    Whole numbers become floats where both are allowed. An unknown annotation takes any value.
+    """
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return tuple(k for k in kinds if type(k) in (type, Kind) and k is not int)  # True is an int
+    literals = [word for k in kinds if get_origin(k) is Literal for word in get_args(k)]
+    tuples = [get_args(k) for k in kinds if get_origin(k) is tuple]
+    origins = {get_origin(k) or k for k in kinds} - {Literal, float, int}  # True is an int
+    classes = tuple(
+        k for k in origins if isinstance(k, type) and k is not Any and not (k is tuple and tuples)
+    )
+    anything, numeric = not origins <= {*classes, tuple}, float in kinds or int in kinds
 
+    def stored(x: object, where: str) -> object:
+        if isinstance(x, classes):
+            return x
+        if isinstance(x, tuple):
+            for words in tuples:
+                items = words[:1] * len(x) if words[1:] == (...,) else words
+                if len(items) == len(x):
+                    return tuple(_stored_as(item)(part, where) for item, part in zip(items, x, strict=True))
+        elif numeric and type(x) is not bool and (isinstance(x, Real) or getattr(x, "ndim", 1) == 0):
+            number = as_number(x, where)
+            if float in kinds:
+                return number
+            if number.is_integer():
+                return int(number)
+        frozen = _frozen(x, where)
+        if anything or isinstance(frozen, classes) or frozen in literals:
+            return frozen
+        raise CompositionError(f"{where}: expected {_words(hint)}, got {brief(x)}{_remedy(hint)}")
 
-def _admits(hint: Any, x: Any) -> bool:
-    """Return True if a value has the annotated type, or if the annotation is unknown."""
-    if hint in (float, int):  # whole numbers become floats where both are allowed
-        return isinstance(x, float | int) and not isinstance(x, bool)
-    origin, words = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_admits(word, x) for word in words)
-    if origin is Literal:
-        return x in words
-    if origin is tuple and isinstance(x, tuple):
-        items = words[:1] * len(x) if words[1:] == (...,) else words
-        return len(items) == len(x) and all(map(_admits, items, x))
-    kind = origin or hint
-    return kind is Any or not isinstance(kind, type) or isinstance(x, kind)
+    return stored
 
 
 _WORDS = {"float": "a plain number", "int": "a whole number", "NoneType": "None"}
@@ -551,10 +534,6 @@ def _each(x: Any, change: Callable[[Node], Node]) -> Any:
     if isinstance(x, tuple):
         return tuple(_each(item, change) for item in x)
     return change(x) if isinstance(x, Node) else x
-
-
-_KEPT = (Node, str, bool, FunctionType)  # a union that `|` would build at every call
-_PLAIN = (Node, str, float, int)
 
 
 def _value_text(p: Any) -> str:
@@ -634,6 +613,15 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return install
 
 
+def _binary(symbol: str, *, swapped: bool = False) -> Callable[[Arithmetic[Result], object], Result]:
+    """Return the method of an operator, the reflected one if `swapped`."""
+
+    def method(self: Arithmetic[Result], other: object) -> Result:
+        return self.combine(symbol, other, self) if swapped else self.combine(symbol, self, other)
+
+    return method
+
+
 class Arithmetic(Node, Generic[Result]):
     """A declaration with arithmetic and set operators, all of which call `combine`."""
 
@@ -646,44 +634,13 @@ class Arithmetic(Node, Generic[Result]):
         One of a and b is this node.
         """
 
-    def __add__(self, other: object) -> Result:
-        return self.combine("+", self, other)
-
-    def __radd__(self, other: object) -> Result:
-        return self.combine("+", other, self)
-
-    def __sub__(self, other: object) -> Result:
-        return self.combine("-", self, other)
-
-    def __rsub__(self, other: object) -> Result:
-        return self.combine("-", other, self)
-
-    def __mul__(self, other: object) -> Result:
-        return self.combine("*", other, self)
-
-    def __rmul__(self, other: object) -> Result:
-        return self.combine("*", other, self)
+    __add__, __radd__ = _binary("+"), _binary("+", swapped=True)
+    __sub__, __rsub__ = _binary("-"), _binary("-", swapped=True)
+    __mul__, __rmul__ = _binary("*", swapped=True), _binary("*", swapped=True)
+    __matmul__, __rmatmul__ = _binary("@"), _binary("@", swapped=True)
+    __and__, __rand__ = _binary("&"), _binary("&", swapped=True)
+    __or__, __ror__ = _binary("|"), _binary("|", swapped=True)
+    __truediv__ = _binary("/")
 
     def __neg__(self) -> Result:
         return self.combine("*", -1.0, self)
-
-    def __truediv__(self, other: object) -> Result:
-        return self.combine("/", self, other)
-
-    def __matmul__(self, other: object) -> Result:
-        return self.combine("@", self, other)
-
-    def __rmatmul__(self, other: object) -> Result:
-        return self.combine("@", other, self)
-
-    def __and__(self, other: object) -> Result:
-        return self.combine("&", self, other)
-
-    def __rand__(self, other: object) -> Result:
-        return self.combine("&", other, self)
-
-    def __or__(self, other: object) -> Result:
-        return self.combine("|", self, other)
-
-    def __ror__(self, other: object) -> Result:
-        return self.combine("|", other, self)

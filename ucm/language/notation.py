@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 from scipy import sparse
 
@@ -18,12 +17,21 @@ _TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # brackets 
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
 
+class HasFormula(Protocol):
+    def formula(self, notation: Notation) -> str: ...
+
+
 class Notation:
     """The plain-text notation of formulas, base class of the LaTeX notation."""
 
     minkowski_sum, intersection, union = " ⊕ ", " ∩ ", " ∪ "
     leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
+    set_of = "{{{0} : {1}}}".format  # element, condition
+    sum_over = "Σ_{{{0}}} {1}".format  # index, term
+    under = "{0}_{{{1}}}".format  # an operator such as a minimum, and its index
+    separated = "{0},  {1}".format  # two clauses
+    remark = " {0}".format  # words after a formula
 
     def symbol(self, name: str) -> str:
         """Return the symbol of a name: Greek for a Greek letter, the part after `_` as a subscript."""
@@ -44,12 +52,6 @@ class Notation:
     def bar(self, symbol: str) -> str:
         return symbol[0] + "\u0304" + symbol[1:]
 
-    def set_of(self, element: str, condition: str) -> str:
-        return f"{{{element} : {condition}}}"
-
-    def sum_over(self, index: str, term: str) -> str:
-        return f"Σ_{{{index}}} {term}"
-
     def fraction(self, top: str, bottom: str) -> str:
         bare = len(bottom) == 1 or bottom.startswith("(")
         return f"{top}/{bottom}" if bare else f"{top}/({bottom})"
@@ -61,27 +63,16 @@ class Notation:
         """Return the text of a group label."""
         return str(label)
 
-    def under(self, operation: str, index: str) -> str:
-        """Return an operator with its index as a subscript, such as a minimum over a set."""
-        return f"{operation}_{{{index}}}"
-
-    def separated(self, *clauses: str) -> str:
-        """Return clauses joined by a comma and wide space."""
-        return ",  ".join(clauses)
-
-    def remark(self, text: str) -> str:
-        """Return a remark in words, spaced to follow a formula."""
-        return f" {text}"
-
-    def product(self, left: str, right: Any) -> str:
+    def product(self, left: str, right: float | HasFormula) -> str:
         """Return the product of a symbol and a scalar, with a dot before a number."""
-        return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
+        return left + (self.times if isinstance(right, int | float) else " ") + self.scalar(right)
 
-    def scalar(self, x: Any) -> str:
+    def scalar(self, x: float | HasFormula | None) -> str:
         """Return the formula of a scalar: a number in six digits, a `Param` as its symbol."""
-        if not isinstance(x, Real):
-            return x.formula(self)
-        return self.word("inf") if x == math.inf else f"{x:.6g}"
+        match x:
+            case int() | float():
+                return self.word("inf") if x == math.inf else f"{x:.6g}"
+        return "" if x is None else x.formula(self)
 
     def array(self, x: Any) -> str:
         """Return the entries of a dense vector of up to four entries, else the shape of the array."""
@@ -95,6 +86,13 @@ class _Latex(Notation):
     intersection, union = r" \cap ", r" \cup "
     leq, geq, element, times, by = r" \le ", r" \ge ", r" \in ", r" \cdot ", r" \times "
     braces = r"\{", r"\}"
+    set_of = r"\left\{{ {0} : {1} \right\}}".format
+    sum_over = r"\sum_{{{0}}} {1}".format
+    under = r"\{0}_{{{1}}}".format
+    separated = r"{0},\quad {1}".format
+    remark = r"\ \text{{{0}}}".format
+    bar = r"\bar {0}".format
+    fraction = r"\frac{{{0}}}{{{1}}}".format
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
@@ -114,18 +112,6 @@ class _Latex(Notation):
         left, right = (r"\left\lVert", r"\right\rVert") if tall else (r"\lVert", r"\rVert")
         return rf"{left} {argument} {right}_{{{index}}}"
 
-    def bar(self, symbol: str) -> str:
-        return rf"\bar {symbol}"
-
-    def set_of(self, element: str, condition: str) -> str:
-        return rf"\left\{{ {element} : {condition} \right\}}"
-
-    def sum_over(self, index: str, term: str) -> str:
-        return rf"\sum_{{{index}}} {term}"
-
-    def fraction(self, top: str, bottom: str) -> str:
-        return rf"\frac{{{top}}}{{{bottom}}}"
-
     def word(self, text: str) -> str:
         if text in _FUNCTIONS:
             return rf"\{text}"
@@ -134,15 +120,6 @@ class _Latex(Notation):
 
     def label(self, label: str | float) -> str:
         return rf"\mathrm{{{str(label).translate(_ESCAPED)}}}"
-
-    def under(self, operation: str, index: str) -> str:
-        return rf"\{operation}_{{{index}}}"
-
-    def separated(self, *clauses: str) -> str:
-        return r",\quad ".join(clauses)
-
-    def remark(self, text: str) -> str:
-        return rf"\ \text{{{text}}}"
 
     @staticmethod
     def sized_delimiters(text: str) -> str:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from operator import add, mul, sub, truediv
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Node, as_number, number_source
+from ucm.language.node import OPERATORS, Node, as_number, number_source, source
 from ucm.language.notation import Notation
 
 
@@ -75,8 +75,9 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
                 return self**0.5
             if ufunc is np.negative:
                 return -1.0 * self
-            if ufunc in _UFUNCS:
-                return _combined(_UFUNCS[ufunc], *inputs)
+            for symbol, operation in _OPERATIONS.items():
+                if ufunc is operation.ufunc:
+                    return _combined(symbol, *inputs)
         raise CompositionError(
             f"np.{ufunc.__name__} of {self!r}: a parameter takes + - * / and constant powers, and np.sqrt; "
             "declare a Param for the result"
@@ -168,23 +169,10 @@ Scalar = float | Expression
 
 
 class Range(Node):
-    """A range constraint on a scalar of a declaration, checked whenever a parameter is set.
+    """The range [low, high] of a scalar, without the numbers in `but`, checked whenever a parameter is set.
 
-    A range belongs to a parameter or an expression, and is checked whenever a value is set: in the
-    declaration, in `with_params` and in `from_json`. It takes no part in equality.
-
-    Attributes
-    ----------
-    name : the name of the scalar in messages, such as "CVaR: beta"
-    scalar : the scalar, without ranges of its own
-    low, high : the ends of the range, both admissible
-    but : numbers in [low, high] that are not admissible
-    must : the statement of the range in messages
-
-    Raises
-    ------
-    CompositionError
-        The value is out of range. A fraction of an admissible interval is not checked.
+    It belongs to an expression and takes no part in its equality. `name`, such as "CVaR: beta", and `must`
+    are the words of its message. A fraction of an admissible interval is not checked.
     """
 
     name: str
@@ -196,34 +184,22 @@ class Range(Node):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.scalar, Expression) and self.scalar.relative:
-            return
-        x = as_declared(self.scalar)
-        if not self.low <= x <= self.high or x in self.but:
-            got = with_value(self.scalar) if isinstance(self.scalar, Expression) else f"{x:.10g}"
-            raise CompositionError(f"{self.name} {self.must}, got {got}; choose another value")
+        x, relative = as_declared(self.scalar), getattr(self.scalar, "relative", False)
+        if not relative and (not self.low <= x <= self.high or x in self.but):
+            raise CompositionError(
+                f"{self.name} {self.must}, got {with_value(self.scalar)}; choose another value"
+            )
 
 
-def within(scalar: Any, low: float, high: float, but: tuple[float, ...], name: str, must: str) -> Scalar:
-    """Check a scalar against a range and return the scalar; an expression keeps the range.
-
-    The other parameters are as for `Range`.
-
-    Raises
-    ------
-    CompositionError
-        The argument is no scalar, or out of range.
-    """
-    number = scalar if isinstance(scalar, Expression) else as_number(scalar, name)
-    bare = number.without_ranges() if isinstance(number, Expression) else number
-    return with_range(number, Range(name, bare, low, high, but, must))
+def within(scalar: object, low: float, high: float, but: tuple[float, ...], name: str, must: str) -> Scalar:
+    """Check a scalar against a `Range` and return it; an expression keeps the range."""
+    if not isinstance(scalar, Expression):
+        return Range(name, as_number(scalar, name), low, high, but, must).scalar
+    return with_range(scalar, Range(name, scalar.without_ranges(), low, high, but, must))
 
 
 def with_range(scalar: Scalar, limits: Range) -> Scalar:
-    """Return an expression with one more range attached, or a number unchanged.
-
-    The range may be about another scalar.
-    """
+    """Return an expression with one more range, which may be about another scalar; a number unchanged."""
     if isinstance(scalar, Expression):
         return replace(scalar, ranges=(*scalar.ranges, limits))
     return scalar
@@ -239,29 +215,23 @@ def _power(base: float, exponent: float) -> float:
         return math.nan
 
 
-_OPERATIONS: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "**": _power,
+class _Operation(NamedTuple):
+    """An operation of scalars, and its operands as functions of the result y and the other operand a."""
+
+    precedence: int
+    ufunc: np.ufunc
+    of: Callable[[float, float], float]
+    left: Callable[[float, float], float]
+    right: Callable[[float, float], float]
+
+
+_OPERATIONS = {
+    "+": _Operation(1, np.add, add, lambda y, a: y - a, lambda y, a: y - a),
+    "-": _Operation(1, np.subtract, sub, lambda y, a: y + a, lambda y, a: a - y),
+    "*": _Operation(2, np.multiply, mul, lambda y, a: y / a, lambda y, a: y / a),
+    "/": _Operation(2, np.divide, truediv, lambda y, a: y * a, lambda y, a: a / y if y else math.inf),
+    "**": _Operation(3, np.power, _power, lambda y, a: _power(y, 1.0 / a), lambda y, a: math.nan),
 }
-_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
-_UFUNCS: dict[np.ufunc, str] = {
-    np.add: "+",
-    np.subtract: "-",
-    np.multiply: "*",
-    np.true_divide: "/",
-    np.power: "**",
-}
-_INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, float], float]]] = {
-    "+": (lambda y, a: y - a, lambda y, a: y - a),
-    "-": (lambda y, a: y + a, lambda y, a: a - y),
-    "*": (lambda y, a: y / a, lambda y, a: y / a),
-    "/": (lambda y, a: y * a, lambda y, a: a / y if y else math.inf),
-    "**": (lambda y, a: _power(y, 1.0 / a), lambda y, a: math.nan),
-}
-"""The left and the right operand as functions of the result y and the other operand a."""
 
 
 class BinaryExpression(Expression):
@@ -314,7 +284,7 @@ class BinaryExpression(Expression):
         left, right = (x.at(read) if isinstance(x, Expression) else x for x in (self.left, self.right))
         if self.operation == "/" and right == 0.0:
             return math.nan
-        return _OPERATIONS[self.operation](left, right)
+        return _OPERATIONS[self.operation].of(left, right)
 
     def inverse(self, name: str) -> Callable[[float], float] | None:
         """Return the function from a value of the expression to the value of one `Param`, or None if unknown.
@@ -325,33 +295,32 @@ class BinaryExpression(Expression):
         on_left = holds(self.left, name)
         operand, scalar = (self.left, self.right) if on_left else (self.right, self.left)
         other = as_declared(scalar)
+        sums = [e for e in self.nodes_of_type(BinaryExpression) if e.operation in "+-" and holds(e, name)]
         if (
             holds(scalar, name)
-            or (self.operation in ("*", "/") and other == 0.0)
+            or (self.operation in "*/" and other == 0.0)
+            or (self.operation == "/" and not on_left and sums)
             or (self.operation == "**" and as_declared(operand) < 0.0)
         ):
             return None
-        undo = _INVERSES[self.operation][0 if on_left else 1]
-        if not isinstance(operand, BinaryExpression):
-            return lambda y: undo(y, other)
-        inverse = operand.inverse(name)
-        sums = [e for e in operand.nodes_of_type(BinaryExpression) if e.operation in ("+", "-")]
-        divides = self.operation == "/" and not on_left
-        if inverse is None or (divides and any(holds(e, name) for e in sums)):
-            return None
-        return lambda y: inverse(undo(y, other))
+        operation = _OPERATIONS[self.operation]
+        undo = operation.left if on_left else operation.right
+        inverse = operand.inverse(name) if isinstance(operand, BinaryExpression) else float
+        return None if inverse is None else lambda y: inverse(undo(y, other))
 
     def _text(self, of: Callable[[Param], str]) -> str:
         """Return the source text of the expression, with `of(p)` as the text of each `Param` p."""
-        precedence = _PRECEDENCE[self.operation]
         texts = []
         for x, on_right in ((self.left, False), (self.right, True)):
-            if isinstance(x, BinaryExpression):
-                text, loose = x._text(of), _PRECEDENCE[x.operation] < precedence
-                inside = on_right or loose or self.operation == "**"
-            else:
-                text = of(x) if isinstance(x, Param) else number_source(as_declared(x))
-                inside = on_right and text.startswith("-")
+            match x:
+                case BinaryExpression():
+                    loose = _OPERATIONS[x.operation].precedence < _OPERATIONS[self.operation].precedence
+                    text, inside = x._text(of), on_right or loose or self.operation == "**"
+                case Param():
+                    text, inside = of(x), False
+                case _:
+                    text = number_source(as_declared(x))
+                    inside = on_right and text.startswith("-")
             texts.append(f"({text})" if inside else text)
         return f" {self.operation} ".join(texts)
 
@@ -379,35 +348,33 @@ def holds(scalar: Scalar, name: str) -> bool:
     return isinstance(scalar, Expression) and any(p.name == name for p in scalar.leaves())
 
 
-def _combined(operation: str, left: Any, right: Any) -> Any:
+def _combined(operation: str, left: object, right: object) -> object:
     """Return `left operation right` for scalars or a scalar and an array, else NotImplemented."""
-    sides = []
-    for x in (left, right):
-        x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
-        if isinstance(x, np.ndarray | list | tuple):
+    for x, factor in ((left, right), (right, left)):
+        if isinstance(x, np.ndarray | list | tuple) and np.ndim(x):
             if np.ndim(x) in (1, 2) and (operation == "*" or (operation == "/" and x is left)):
-                factor = left if x is right else right if operation == "*" else 1.0 / right
-                return OPERATORS["parameter * array"](factor, x)
+                c = as_factor(factor) or 0.0
+                return OPERATORS["parameter * array"](c if operation == "*" else 1.0 / c, x)
             raise CompositionError(
                 f"{operation}: expected numbers and parameters, got an array of shape {np.shape(x)} and a "
                 "parameter; put the array into the declaration, as in diag(r) @ set or "
                 "AffineImage(np.diag(r), Box(-s, s)) for sizes s * r, or weights=r of a penalty"
             )
-        if isinstance(x, bool) or not isinstance(x, Real | Expression):
-            return NotImplemented
-        sides.append(x if isinstance(x, Expression) else as_number(x, operation))
-    if operation in "*/" and sides[1] == 1.0:
-        return sides[0]
-    return sides[1] if operation == "*" and sides[0] == 1.0 else BinaryExpression(operation, *sides)
+    a, b = as_factor(left), as_factor(right)
+    if a is None or b is None:
+        return NotImplemented
+    if operation in "*/" and b == 1.0:
+        return a
+    return b if operation == "*" and a == 1.0 else BinaryExpression(operation, a, b)
 
 
 def value(scalar: Scalar) -> float:
-    """Return the present value of a scalar, which must not be relative.
+    """Return the present value of a scalar of a declaration, which must not be relative.
 
     Parameters
     ----------
     scalar : float, Param or arithmetic of these
-        The scalar, as a field of a declaration.
+        The scalar.
 
     Raises
     ------
@@ -431,32 +398,37 @@ def as_declared(scalar: Scalar) -> float:
 
 def with_value(scalar: Scalar) -> str:
     """Return the source text of a scalar for an error message, with the value of a `BinaryExpression`."""
-    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else repr(scalar)
+    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, BinaryExpression) else source(scalar)
 
 
-def as_factor(c: Any) -> Scalar | None:
+def as_factor(c: object) -> Scalar | None:
     """Return a number or an expression as a factor of a node, or None for anything else."""
-    if isinstance(c, np.ndarray) and c.ndim == 0:
-        c = c.item()
-    if isinstance(c, Expression):
-        return c
-    return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
+    match c:
+        case np.ndarray(ndim=0):
+            return as_factor(c.item())
+        case Expression():
+            return c
+        case bool():
+            return None
+        case Real():
+            return as_number(c, "a factor")
+    return None
 
 
-def is_zero(x: Any) -> bool:
+def is_zero(x: object) -> bool:
     """Return True if x is the number 0, the start value of Python's `sum`."""
     return as_factor(x) == 0.0
 
 
 def named(scalar: Scalar, noun: str) -> str:
     """Return the words `the cap eta = 0.1` for the noun `cap`, or `the cap 0.1` for a constant."""
-    name = f"{scalar.name} = " if isinstance(scalar, Expression) else ""
-    return f"the {noun} {name}{as_declared(scalar):.6g}"
+    name = getattr(scalar, "name", "")
+    return f"the {noun} {name}{' = ' if name else ''}{as_declared(scalar):.6g}"
 
 
 def subject(scalar: Scalar, noun: str) -> str:
     """Return the subject of an error message: the name of an expression, or `the cap` for a constant."""
-    return scalar.name if isinstance(scalar, Expression) else f"the {noun}"
+    return getattr(scalar, "name", f"the {noun}")
 
 
 # --- the size of a set -----------------------------------------------------------------------------
@@ -547,7 +519,7 @@ class Parameters(Scope):
     def _now(self, p: Param) -> float:
         return float(self._known[p.name].value)  # type: ignore[arg-type]
 
-    def zero(self) -> Any:
+    def zero(self) -> float | cp.Expression:
         """Return an expression equal to 0 that contains every parameter of the scope.
 
         In an objective it makes `problem.param_dict` list the parameters that occur in a `CallbackParam`

@@ -459,10 +459,6 @@ class FoldedConcave(Penalty):
         """Return for each feature the entry of `of_lengths` of that feature or of its group, (n,)."""
         return of_lengths
 
-    def is_locally_affine(self, s: Vec, tol: float) -> bool:
-        """Return True if r is known to be affine within tol of every s (for s = 0 to the right)."""
-        return False
-
     def excess_formula(self, notation: Notation) -> str:
         """Return the formula of the subtracted part `sum_j r'(0) |w_j| - r(|w_j|)`."""
         return f"({self.tangent().formula(notation)} - {self.formula(notation)})"
@@ -487,20 +483,21 @@ class SubtractedPart(Node):
     penalty: FoldedConcave
     factor: Scalar = 1.0
 
+    @property
+    def coordinatewise(self) -> bool:
+        """True if the penalty is of single weights, not of groups."""
+        return type(self.penalty).lengths is FoldedConcave.lengths
+
     def _steepest(self) -> float:
         return float(self.penalty.slope(np.zeros(1))[0])
 
-    def _excess(self, s: Vec) -> Vec:
+    def each(self, s: Vec) -> Vec:
+        """Return the summands at the lengths s, which are `|w_j|` or norms of groups."""
         return value(self.factor) * (self._steepest() * s - self.penalty.profile(s))
-
-    def each(self, s: Vec) -> Vec | None:
-        """Return the summands at `s_j = |w_j|`, (n,), or None for a penalty of groups."""
-        coordinatewise = type(self.penalty).lengths is FoldedConcave.lengths
-        return self._excess(s) if coordinatewise else None
 
     def value(self, w: Vec) -> float:
         """Return the value of the function at w."""
-        return float(self._excess(self.penalty.lengths(np.asarray(w, dtype=float))).sum())
+        return float(self.each(self.penalty.lengths(np.asarray(w, dtype=float))).sum())
 
     def subgradient(self, w: Vec) -> Vec:
         """Return a subgradient of the function at w, (n,)."""
@@ -510,8 +507,12 @@ class SubtractedPart(Node):
         return value(self.factor) * unit * self.penalty.spread(self._steepest() - self.penalty.slope(s))
 
     def affine(self, w: Vec, tol: float) -> bool:
-        """Return True if the function is known to be affine near w, with each `|w_j|` varied by up to tol."""
-        return self.penalty.is_locally_affine(self.penalty.lengths(np.asarray(w, dtype=float)), tol)
+        """Return True if the function is known to be affine near w, with each `|w_j|` varied by up to tol.
+
+        As r is concave, its slope is constant between two points of equal slope.
+        """
+        s, slope = np.abs(w), self.penalty.slope
+        return self.coordinatewise and bool(np.all(slope(np.maximum(s - tol, 0.0)) == slope(s + tol)))
 
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.penalty.excess_formula(notation), notation)

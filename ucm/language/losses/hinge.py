@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, restricted
 from ucm.language.objective import multiple, multiplied
-from ucm.language.parameter import Scalar, Scope, value
+from ucm.language.parameter import Expression, Scalar, Scope, value
 from ucm.language.power import power_root
 from ucm.language.statistics.samples import Samples
 from ucm.language.terms import Bound, ConvexLoss, PointwiseLoss, SubsetLoss
 
 
 class _PowerHinge(SubsetLoss, ConvexLoss):
-    """The base class of the losses `sum max(0, offset - margin)^p`."""
+    """The base class of the losses `sum max(0, start - margin)^p`."""
 
+    start: ClassVar[Scalar] = 1.0
     p: float = restricted(
         lambda p: 1.0 <= p < np.inf,
         "p is a plain number with 1 <= p < inf",
         "write Hinge(p=1.5)",
         default=1.0,
     )
+
+    @property
+    def offset(self) -> float:
+        return value(self.start)
 
     def slope(self) -> float | None:
         return 1.0 if self.p == 1.0 else None
@@ -67,6 +74,18 @@ class _PowerHinge(SubsetLoss, ConvexLoss):
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return (self.p - 1.0) * power, [s >= 0]
 
+    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        if isinstance(self.start, Expression):  # f max(0, start - t) = max(0, f start - f t) keeps it DPP
+            return cp.pos(scope.of(factor * self.start, signed=True) - scope.of(factor) * margin)
+        short = cp.pos(self.start - margin)
+        if self.p != 1.0:
+            short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
+        return scope.of(factor) * short
+
+    def formula(self, notation: Notation) -> str:
+        term = _plus(self.start, notation)
+        return self.over(term if self.p == 1.0 else notation.power(term, f"{self.p:.6g}"), notation)
+
 
 class Hinge(_PowerHinge):
     """The hinge loss to the power p, `sum max(0, 1 - margin)^p`.
@@ -98,22 +117,6 @@ class Hinge(_PowerHinge):
     >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
     Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
     """
-
-    @property
-    def offset(self) -> float:
-        return 1.0
-
-    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        short = cp.pos(1.0 - margin)
-        if self.p != 1.0:
-            short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
-        return scope.of(factor) * short
-
-    def formula(self, notation: Notation) -> str:
-        term = _plus(1.0, notation)
-        if self.p != 1.0:
-            term = notation.power(term, f"{self.p:.6g}")
-        return self.over(term, notation)
 
 
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
@@ -265,19 +268,7 @@ class ShiftedHinge(_PowerHinge):
     Ong and Le Thi (2013), equation (3).
     """
 
-    start: Scalar = 1.0
-
-    @property
-    def offset(self) -> float:
-        return value(self.start)
-
-    def cvxpy(self, margin: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        # f max(0, start - t) = max(0, f start - f t): parameters stand in a linear function
-        start = scope.of(factor * self.start, signed=True)
-        return cp.pos(start - scope.of(factor) * margin)
-
-    def formula(self, notation: Notation) -> str:
-        return self.over(_plus(self.start, notation), notation)
+    start: Scalar = 1.0  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def _plus(start: Scalar, notation: Notation) -> str:

@@ -23,10 +23,6 @@ def _above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
     return restricted(lambda x: least < x < np.inf, words, remedy, default=default)
 
 
-def _far(s: Vec, kink: float, tol: float) -> bool:
-    return bool(np.all(np.abs(s - kink) > tol))
-
-
 class ExpL0(FoldedConcave):
     """The exponential penalty `sum_j 1 - exp(-a |w_j|)`, which approximates the number of nonzero w_j.
 
@@ -98,9 +94,6 @@ class CappedL1(FoldedConcave):
     def slope(self, s: Vec) -> Vec:
         return (s < value(self.a)).astype(float)
 
-    def is_locally_affine(self, s: Vec, tol: float) -> bool:
-        return _far(s, value(self.a), tol)
-
     def tangent(self) -> ProximalPenalty:
         return L1()
 
@@ -164,9 +157,6 @@ class MCP(_ClippedSlope):
     def slope(self, s: Vec) -> Vec:
         return np.maximum(value(self.lam) - s / value(self.gamma), 0.0)
 
-    def is_locally_affine(self, s: Vec, tol: float) -> bool:
-        return bool(np.all(s > value(self.gamma) * value(self.lam) + tol))
-
     def clip(self) -> Scalar:
         return self.gamma
 
@@ -202,10 +192,6 @@ class SCAD(_ClippedSlope):
     def slope(self, s: Vec) -> Vec:
         lam, a = value(self.lam), value(self.a)
         return np.clip((a * lam - s) / (a - 1.0), 0.0, lam)
-
-    def is_locally_affine(self, s: Vec, tol: float) -> bool:
-        lam, a = value(self.lam), value(self.a)
-        return bool(np.all((s < lam - tol) | (s > a * lam + tol)))
 
     def clip(self) -> Scalar:
         return self.a

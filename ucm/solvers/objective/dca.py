@@ -234,7 +234,7 @@ def _separable(form: DifferenceOfConvex) -> bool:
     The losses are smooth, and the penalties are boxes, L2 and at least one folded concave penalty.
     """
     smooth = all(loss.smooth() for loss in form.G.losses) and not form.losses
-    folded = all(h.each(np.zeros(1)) is not None for h in form.penalties)
+    folded = all(h.coordinatewise for h in form.penalties)
     return smooth and folded and bool(form.penalties) and form.G.penalty.boxed is not None
 
 
@@ -254,8 +254,7 @@ def _coordinate_moves(form: DifferenceOfConvex, margin: Vec, w: Vec) -> tuple[Ve
     def height(v: Vec) -> Vec:
         s = np.abs(v)
         total = np.where(v > 0.0, upper, np.where(v < 0.0, lower, 0.0)) * v + c * v * v
-        each = (p.each(s) for p in form.penalties)
-        return total - sum(value for value in each if value is not None)
+        return total - sum(p.each(s) for p in form.penalties)
 
     before, gain, to = height(w), np.zeros(w.size), w
     with np.errstate(over="ignore", invalid="ignore"):
