@@ -25,7 +25,6 @@ from ucm.forms.monitor import Monitor, TimeLimit
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
 from ucm.solvers import ActiveSet
-from ucm.solvers.distance.active_set import HullChain
 
 _EACH = 0.25  # of eps: the relative gap of a solve
 _SAFE = 0.7  # of eps: the target of a step
@@ -285,17 +284,19 @@ def path_over_interval(
     if between is not None:
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=time_limit, zero_tol=_ZERO)
-    chain = HullChain(hulls.form_at(low), monitor)
 
-    def from_normal(c: float, w: Vec) -> CapSolution | None:
-        """Return the solution at c for the dual vector w; None if w is 0, as 0 then lies in U."""
-        return hulls.solved(c, chain.weights(), w) if w.any() else None
-
-    def solved(c: float) -> CapSolution | None:
-        return from_normal(c, chain.at([h.factor * c for h in hulls.members]))
+    def solved(c: float, near: CapSolution | None = None) -> CapSolution | None:
+        """Return the solution at c, from a solution near it; None if 0 lies in U."""
+        start = None if near is None else Answer(hulls.blocks([q.copy() for q in near.q]), near.x)
+        answer = ActiveSet().solve(hulls.form_at(c), monitor.child(monitor.tol, zero_tol=_ZERO), start)
+        length = float(np.linalg.norm(hulls.form.matvec(answer.q)))
+        if answer.w is None or length <= _ZERO * hulls.form.largest:
+            return None
+        groups = [(q, g) for q, b in zip(answer.q, hulls.form.blocks, strict=True) for g in b.groups or ()]
+        return hulls.solved(c, [q[g.entries] for q, g in groups], length * answer.w)
 
     with data.overflow_guard():
-        current = from_normal(low, chain.first(ActiveSet().coarse))
+        current = solved(low)
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.x))
@@ -309,7 +310,7 @@ def path_over_interval(
             if not ahead:
                 c = current.c * (1.0 + step)
                 c = high if c > high / (1.0 + 0.3 * step) else c
-                solution = solved(c)
+                solution = solved(c, current)
                 if solution is None:  # 0 has entered
                     step *= 0.5
                     if step < _NEAR:
@@ -335,7 +336,7 @@ def path_over_interval(
                     break
                 continue
             c = current.c + _HALVES * (ahead[-1].c - current.c)
-            solution = solved(c)
+            solution = solved(c, ahead[-1])
             if solution is None:
                 raise ParameterError(_enters(hulls, c))
             ahead.append(solution)

@@ -141,7 +141,7 @@ ROUTES = (
     ),
     Route(
         solvers.ActiveSet(),
-        "two hulls of samples: the active ones, from few samples to all",
+        "two hulls of samples: Newton steps over the active ones",
         _systems_pay,
         fallback="ssnal",
     ),

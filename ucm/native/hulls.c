@@ -325,7 +325,7 @@ static double relative_gap(hulls_t *h, double far)
 /* What the iterate proves. */
 static int assess(hulls_t *h)
 {
-    h->gap = relative_gap(h, h->verify >= 0.0 ? NEAR_GAP * h->tol : 0.0);
+    h->gap = relative_gap(h, NEAR_GAP * h->tol);
     h->nearest = smaller(h->nearest, fabs(h->gap));
     if (!h->boxes && h->value <= h->zero * h->largest &&
         !((1.0 - relative_gap(h, INFINITY)) * h->value > SEPARATED * h->largest)) {
@@ -333,7 +333,7 @@ static int assess(hulls_t *h)
         return ENDED;
     }
     if (!reached(h->gap, ENOUGH * h->tol)) return OPEN;
-    if (h->verify > 0.0 && !all_active(h)) return UNVERIFIED;
+    if (!all_active(h)) return UNVERIFIED;
     h->status = PROVEN;
     return ENDED;
 }
@@ -438,7 +438,7 @@ static void shrink(hulls_t *h, double reach)
         h->old_theta[c] = h->theta[c];
     }
     h->reach = reach;
-    h->slack = all_active(h) ? INFINITY : smaller(h->slack, larger(1.0, -h->verify) * reach);
+    h->slack = all_active(h) ? INFINITY : smaller(h->slack, reach);
 }
 
 /* --- Newton steps --- */
