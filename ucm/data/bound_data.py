@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
@@ -20,7 +20,16 @@ from ucm.data.effective_weights import (
 )
 from ucm.data.gram import Gram
 from ucm.data.kernel_features import KernelFeatures
-from ucm.data.linear_map import IdentityMap, LinearMap, MatrixMap, RowMap, SampleMap, Vec, centered_map
+from ucm.data.linear_map import (
+    IdentityMap,
+    LinearMap,
+    Matrix,
+    MatrixMap,
+    RowMap,
+    SampleMap,
+    Vec,
+    centered_map,
+)
 from ucm.data.moments import Moments, exact_mean, without_constant
 from ucm.data.row_metadata import members
 from ucm.data.source import RowSource, as_double
@@ -149,11 +158,8 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
     """Decorate a method of `Data` to cache its result for each kind and group."""
 
     @functools.wraps(method)
-    def cached(self: Data, kind: str, group: Any = None) -> T:
-        key, cache = (method.__name__, kind, group), self._cache
-        if key not in cache:  # if two threads compute it, both use the first result
-            cache.setdefault(key, method(self, kind, group))
-        return cache[key]
+    def cached(self: Data, kind: str, group: Hashable = None) -> T:
+        return self.once((method.__name__, kind, group), lambda: method(self, kind, group))
 
     return cached
 
@@ -167,8 +173,7 @@ class Data:
     table : the given samples, perhaps float32; X converts them at its first use
     y : (m,) array of +1.0 and -1.0
     weighing : the weights of samples and classes
-    gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
-        feature space
+    gram : None, or the Gram matrix of a kernel, in whose feature space X holds coordinates of the samples
     approx : None, or the approximate kernel features that X holds
     seal : the checksum of the given samples
     groups : the group of every sample, or None
@@ -182,7 +187,7 @@ class Data:
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         y: Vec,
         weighing: EffectiveWeights = UNWEIGHTED,
         gram: Gram | None = None,
@@ -190,7 +195,7 @@ class Data:
         seal: Fingerprint | None = None,
         groups: np.ndarray | None = None,
         source: RowSource | None = None,
-        moments: Mapping[tuple[str, Any], Moments] | None = None,
+        moments: Mapping[tuple[str, Hashable], Moments] | None = None,
     ) -> None:
         self.table, self.y = X, y
         if X.dtype != np.float32:
@@ -208,10 +213,10 @@ class Data:
         self._cache: dict[Hashable, Any] = {}
 
     @functools.cached_property
-    def X(self) -> Any:
+    def X(self) -> Matrix:
         return as_double(self.table)
 
-    def with_coordinates(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
+    def with_coordinates(self, X: Matrix, gram: Gram | None = None, space: Space | None = None) -> Data:
         """Return new `Data` with coordinates X and the same labels, weights and groups."""
         return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 
@@ -220,10 +225,9 @@ class Data:
 
         No coordinates are computed, and only the entries of the Gram matrix that a solver requests.
         """
-        unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
             ("rows", gram),
-            lambda: self.with_coordinates(unit(), gram, GramSpace(gram)),
+            lambda: self.with_coordinates(sparse.eye_array(self.m, format="csr"), gram, GramSpace(gram)),
         )
 
     @functools.cached_property
@@ -267,8 +271,7 @@ class Data:
     def from_orthonormal(self, n: int) -> LinearMap:
         """Return the map from n orthonormal coordinates to the coordinates of the samples.
 
-        The map is the identity, or, where the samples are unit vectors, gives the coefficients of a point
-        over the samples.
+        Where the samples are unit vectors, it gives the coefficients of a point over the samples.
         """
         if self.factor is None or self.gram is None:
             return IdentityMap(n)
@@ -276,13 +279,8 @@ class Data:
 
     @functools.cached_property
     def by_spectrum(self) -> Data:
-        """The samples as rows of the symmetric root of the Gram matrix, for independent reference solutions.
-
-        Without a Gram matrix, this `Data`.
-        """
-        if self.gram is None:
-            return self
-        return self.with_coordinates(self.gram.spectral(), self.gram)
+        """The samples as rows of the symmetric root of the Gram matrix, if there is one, for references."""
+        return self if self.gram is None else self.with_coordinates(self.gram.spectral(), self.gram)
 
     @functools.cached_property
     def factors(self) -> Vec:
@@ -307,44 +305,38 @@ class Data:
         return float(self.m if samples is None else samples.sum())
 
     @_once
-    def copies(self, kind: str, group: Any = None) -> Vec | None:
+    def copies(self, kind: str, group: Hashable = None) -> Vec | None:
         """Return the effective weights of a kind and group; None if every weight in the data is 1."""
         return None if self.weighing.is_uniform else self.factors[self.rows(kind, group)]
 
-    def count(self, kind: str, group: Any = None) -> float:
+    def count(self, kind: str, group: Hashable = None) -> float:
         """Return the sum of the effective weights of the samples of a kind and group."""
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
-    def number(self, kind: str, group: Any = None) -> float:
+    def number(self, kind: str, group: Hashable = None) -> float:
         """Return the sum of the sample weights of a kind and group, without class factors."""
         rows, samples = self.rows(kind, group), self.weighing.samples
         return float(rows.size if samples is None else samples[rows].sum())
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the cached result of `make()`, which is called at the first use of the key."""
         if key not in self._cache:
             self._cache.setdefault(key, make())  # two threads share the first result
         return self._cache[key]
 
     @_once
-    def _matrix(self, kind: str, group: Any = None) -> Any:
+    def _matrix(self, kind: str, group: Hashable = None) -> Matrix:
         """Return the samples of a kind and group in rows; a view of X for contiguous dense rows."""
         rows = self.rows(kind, group)
-        together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
         if rows.size == self.m:
             return self.X
+        together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
         return self.X[rows[0] : rows[-1] + 1] if together else self.X[rows]
 
     @_once
-    def rows(self, kind: str, group: Any = None) -> NDArray[np.intp]:
-        """Return the indices of the samples of a kind and group.
-
-        Raises
-        ------
-        DataError
-            The samples have no groups, or none of them this one.
-        """
+    def rows(self, kind: str, group: Hashable = None) -> NDArray[np.intp]:
+        """Return the indices of the samples of a kind and group; raise `DataError` if the group has none."""
         if group is not None:
             return members(self.groups, kind, group, self.rows(kind))
         if kind == "signed":
@@ -352,28 +344,27 @@ class Data:
         return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
 
     @_once
-    def signs(self, kind: str, group: Any = None) -> Vec | None:
+    def signs(self, kind: str, group: Hashable = None) -> Vec | None:
         """Return the labels y_i of the samples for kind `signed`; None for `pos` and `neg`."""
         if kind != "signed":
             return None
         return self.y if group is None else self.y[self.rows(kind, group)]
 
     @_once
-    def samples(self, kind: str, group: Any = None) -> LinearMap:
+    def samples(self, kind: str, group: Hashable = None) -> LinearMap:
         """Return the linear map `q -> sum q_i x_i`, with y_i x_i in place of x_i for kind `signed`."""
         if isinstance(self.space, GramSpace):
-            units: Any = sparse.eye_array(self.m, format="csr")
-            units = units[self.rows(kind, group)]
-            return RowMap(units, self.signs(kind, group))
+            units: Matrix = sparse.eye_array(self.m, format="csr")
+            return RowMap(units[self.rows(kind, group)], self.signs(kind, group))
         return SampleMap(self._matrix(kind, group), self.signs(kind, group))
 
-    def _counts(self, kind: str, group: Any) -> Vec | None:
+    def _counts(self, kind: str, group: Hashable) -> Vec | None:
         """Return the effective weights for means and covariances of a kind; None if known to be equal."""
         one_class = kind != "signed" and self.weighing.samples is None
         return None if one_class else self.copies(kind, group)
 
     @_once
-    def mean(self, kind: str, group: Any = None) -> Vec:
+    def mean(self, kind: str, group: Hashable = None) -> Vec:
         """Return the weighted mean of the samples of a kind and group, (n,).
 
         For `pos` and `neg` it is exact in the constant features of a dense table.
@@ -389,27 +380,23 @@ class Data:
         return mean
 
     @_once
-    def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
+    def covariance_factor(self, kind: str, group: Hashable = None) -> LinearMap:
         """Return a linear map F such that `F F'` is the weighted 1/m covariance of a kind and group.
 
         The covariance is formed only where moments are given in place of samples.
 
-        Raises
-        ------
-        DataError
-            Squares of the entries are no numbers of double precision.
+        Raises `DataError` if squares of the entries over- or underflow.
         """
         if self.moments is not None:
             return MatrixMap(psd_root(self.covariance(kind, group)))
         refuse_squares(self.scale, "covariances")
         X, signs = self._matrix(kind, group), self.signs(kind, group)
         if signs is not None:
-            signs = signs[:, None]
-            X = sparse.csr_matrix(X.multiply(signs)) if sparse.issparse(X) else X * signs
+            X = X.multiply(signs[:, None]).tocsr() if sparse.issparse(X) else X * signs[:, None]
         return centered_map(X, self.mean(kind, group), self._counts(kind, group))
 
     @_once
-    def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
+    def covariance(self, kind: str, group: Hashable = None) -> NDArray[np.float64]:
         """Return the weighted 1/m covariance of a kind and group, dense (n, n).
 
         Its entries are exactly 0 for a feature that varies by rounding only.
@@ -420,10 +407,7 @@ class Data:
         return without_constant(F.weighted_gram(np.ones(F.shape[1])), self.mean(kind, group))
 
     def check_unchanged(self) -> None:
-        """Raise `DataError` if X or y has been changed in place since binding.
-
-        Without a `seal`, or within `unchecked`, nothing is checked.
-        """
+        """Raise `DataError` if X or y has been changed since binding; no effect within `unchecked`."""
         if self.seal is not None:
             self.seal.check()
 
@@ -467,8 +451,8 @@ class Data:
     @functools.cached_property
     def sizes(self) -> Vec:
         """The largest absolute entry of each feature, (n,); 1 for a feature whose entries are all 0."""
-        top = abs(self.X).max(axis=0)
-        sizes = np.asarray(top.toarray() if sparse.issparse(top) else top).ravel()
+        top: Matrix = abs(self.X).max(axis=0)
+        sizes = np.ravel(top.toarray() if sparse.issparse(top) else top)
         return np.where(sizes > 0.0, sizes, 1.0)
 
     @functools.cached_property
@@ -487,59 +471,49 @@ class Data:
 def known_by(moments: Mapping[str, Moments]) -> Data:
     """Return `Data` without samples, from the moments of each kind."""
     n = next(iter(moments.values())).mean.size
-    by_kind = {(kind, None): of for kind, of in moments.items()}
-    return Data(np.empty((0, n)), np.empty(0), moments=by_kind)
+    return Data(np.empty((0, n)), np.empty(0), moments={(kind, None): of for kind, of in moments.items()})
 
 
 def bind(
-    X: Any,
-    y: Any,
-    class_weight: Any = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    pos_label: Any = None,
+    X: object,
+    y: ArrayLike,
+    class_weight: object = None,
+    sample_weight: object = None,
+    subgroup: object = None,
+    pos_label: object = None,
     *,
     square: bool = False,
 ) -> Data:
     """Validate samples, labels, weights and groups, drop samples of weight 0, and return `Data`.
 
-    Parameters
-    ----------
-    X : (m, n) array, data frame or sparse matrix
-    y : (m,) labels of two classes
-    class_weight, sample_weight, subgroup, pos_label : as in `ucm.compile`
-    square : whether X holds inner products of the samples, so that its columns are samples too
+    The arguments are those of `ucm.compile`; X is `square` if it holds inner products of the samples, so that
+    its columns are samples too.
 
-    Raises
-    ------
-    DataError
-        NaN or inf, no samples or features, lengths that differ, labels of more or less than two classes,
-        invalid weights or groups.
-    ParameterError
-        An invalid `class_weight`.
+    Raises `DataError` for NaN or inf, no samples or features, lengths that differ, labels of more or less
+    than two classes, invalid weights or groups, and `ParameterError` for an invalid `class_weight`.
     """
     if isinstance(X, RowSource):
         raise DataError(
             f"X: expected samples in memory here, got rows read block by block, {X.m} x {X.n}; bring all "
             f"of them, {X.nbytes / 1e9:.3g} GB, with X, y = rows.gather()"
         )
-    X = read(X)
-    weights = read_weights(sample_weight, X.shape[0])
+    table = read(X)
+    weights = read_weights(sample_weight, table.shape[0])
     label_column = np.asarray(y)
     y = label_column.ravel() if label_column.ndim == 2 and label_column.shape[1] == 1 else y
-    values, labels = signs_of(vector("label", y, X.shape[0]), pos_label)
+    values, labels = signs_of(vector("label", y, table.shape[0]), pos_label)
     groups = None if subgroup is None else read_groups(subgroup, values.size).copy()
     weighing = UNWEIGHTED
     if weights is not None or class_weight is not None:
         weighing = sample_weights_of(values, weights, class_weight, labels)
     if weighing.nonzero is not None:
-        X, values = X[weighing.nonzero], values[weighing.nonzero]
-        X = np.ascontiguousarray(X[:, weighing.nonzero]) if square else X
+        table, values = table[weighing.nonzero], values[weighing.nonzero]
+        table = np.ascontiguousarray(table[:, weighing.nonzero]) if square else table
         groups = None if groups is None else groups[weighing.nonzero]
-    seal = Fingerprint(X, values)
+    seal = Fingerprint(table, values)
     if not seal.finite:
-        refuse(bad_entry(X))
+        refuse(bad_entry(table))
     if np.may_share_memory(values, label_column):  # the caller may change it
         values = values.copy()
     values.flags.writeable = False
-    return Data(X, values, weighing, seal=seal, groups=groups)
+    return Data(table, values, weighing, seal=seal, groups=groups)

@@ -34,10 +34,7 @@ class Features(NamedTuple):
     def of(cls, columns: Any, drop: Any) -> Features:
         """Return the choice of features from the options `columns` and `drop` of `open_rows`.
 
-        Raises
-        ------
-        DataError
-            An option is no sequence of names, or both options are given.
+        Raises `DataError` for an option is no sequence of names, or both options are given.
         """
         for word, names in (("columns", columns), ("drop", drop)):
             if names is not None and (isinstance(names, str | bytes) or not isinstance(names, Iterable)):
@@ -77,10 +74,7 @@ class RowColumns(NamedTuple):
     def columns(self, m: int) -> RowColumns:
         """Return the fields as validated vectors of m entries, and None for a field that is a column name.
 
-        Raises
-        ------
-        DataError
-            A vector of another length; weights that are no numbers.
+        Raises `DataError` for a vector of another length; weights that are no numbers.
         """
         vectors = (np.broadcast_to(v, m) if isinstance(v, float) else v for v in self)
         return RowColumns(
@@ -104,16 +98,14 @@ def chosen(
 ) -> tuple[list, RowColumns]:
     """Return the feature names of a table, and `beside` with the label column found if its label is None.
 
+    Raises `DataError` if no such column; no features; a column whose name says that it is no feature, or
+    without real numbers.
+
     Parameters
     ----------
     kinds : for each column name, None if the column holds real numbers, else its type
     beside : labels, the name of their column, or None to look for the column; weights, groups
     choice : which columns are features
-
-    Raises
-    ------
-    DataError
-        No such column; no features; a column whose name says that it is no feature, or without real numbers.
     """
     names = list(kinds)
     if beside.label is None:
@@ -159,10 +151,7 @@ def chosen(
 def places_of(names: Sequence[str], columns: Sequence[Any]) -> list[int]:
     """Return the index in `columns` of each feature name of a fit.
 
-    Raises
-    ------
-    DataError
-        The table has not all of these columns.
+    Raises `DataError` if the table has not all of these columns.
     """
     places = {name: j for j, name in enumerate(columns)}
     lost = sorted(set(names) - set(places))

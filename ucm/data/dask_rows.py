@@ -138,10 +138,7 @@ class DaskRows(BlockSource):
     The workers of the current client hold the blocks in their memory as long as this source is kept. Without
     a client a block is computed in this process each time it is read.
 
-    Raises
-    ------
-    DataError
-        Chunks along columns, labels that do not fit, no real numbers.
+    Raises `DataError` for chunks along columns, labels that do not fit, no real numbers.
     """
 
     def __init__(
@@ -203,10 +200,7 @@ class DaskRows(BlockSource):
     def _gathered(self, tasks: list) -> list:
         """Wait for tasks, and return their results from the workers.
 
-        Raises
-        ------
-        DataError
-            A task fails, or no task finishes within the timeout.
+        Raises `DataError` for a task fails, or no task finishes within the timeout.
         """
         wait, every = import_module("distributed").wait, [*self.futures, *tasks]
         finished = sum(future.done() for future in every)
@@ -287,10 +281,7 @@ def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
 
     The blocks of a column alone may differ from the blocks of the frame, as where both are read from files.
 
-    Raises
-    ------
-    DataError
-        A series of another frame whose rows cannot be aligned with the frame.
+    Raises `DataError` for a series of another frame whose rows cannot be aligned with the frame.
     """
     for name, column in beside._asdict().items():
         if not is_dask(column) or hasattr(column, "chunks"):

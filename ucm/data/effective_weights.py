@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Vec
 from ucm.data.validation import refuse_weightless
@@ -23,8 +23,8 @@ ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 class EffectiveWeights:
     """The sample weights and class factors of a two-class problem.
 
-    The weight of a sample is a number of copies, and m is the sum of these weights. The weight of a class is
-    a factor of the weights of its samples that leaves m as it is.
+    The weight of a sample is a number of copies, and m is the sum of these weights. A class factor multiplies
+    the weights of the samples of a class and leaves m as it is.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ SAMPLE_OPTIONS = ("class_weight", "sample_weight", "subgroup", "pos_label")
 
 
 def class_factors(
-    class_weight: Any, labels: Sequence[Any], totals: Any = None, pair: bool = False
+    class_weight: object, labels: Sequence[Any], totals: ArrayLike | None = None, pair: bool = False
 ) -> list[float]:
-    """Validate `class_weight`, and return the factor of each class in the order of the labels.
+    """Return the factor of each class in the order of the labels; raise `ParameterError` for invalid ones.
 
     Parameters
     ----------
@@ -80,18 +80,13 @@ def class_factors(
         -1) and {1: ..., -1: ...}
     totals : the sums of the weights of the samples of each class, for "balanced"; None to validate only
     pair : whether the labels are of class -1 and class +1 of a library function
-
-    Raises
-    ------
-    ParameterError
-        Another value, or a factor that is no positive, finite number.
     """
     choice = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
     if choice is None:
         return [1.0] * len(labels)
     if isinstance(choice, str) and choice == "balanced":
-        totals = np.ones(len(labels)) if totals is None else np.asarray(totals)
-        return (totals.sum() / (len(labels) * totals)).tolist()
+        sums = np.ones(len(labels)) if totals is None else np.asarray(totals)
+        return (sums.sum() / (len(labels) * sums)).tolist()
     names, wrong = list(labels), None
     if pair and isinstance(choice, tuple | list) and len(choice) == 2:
         choice = dict(zip(reversed(names), choice, strict=True))
@@ -115,41 +110,19 @@ def class_factors(
 
 
 def signed_factors(
-    class_weight: Any, totals: Any = None, labels: tuple[Any, Any] = (-1, 1)
+    class_weight: object, totals: Vec | None = None, labels: tuple[Any, Any] = (-1, 1)
 ) -> tuple[float, float]:
-    """Return (factor of class +1, factor of class -1) for a two-class `class_weight`.
-
-    Parameters
-    ----------
-    totals : the sums of the weights of the samples of class +1 and class -1; None to validate only
-    labels : of class -1 and class +1
-
-    Raises
-    ------
-    ParameterError
-        As `class_factors`.
-    """
-    totals = None if totals is None else totals[::-1]
-    minus, plus = class_factors(class_weight, labels, totals, pair=True)
+    """Return the factors of class +1 and -1; `totals` are of class +1 and -1, `labels` of class -1 and +1."""
+    minus, plus = class_factors(class_weight, labels, None if totals is None else totals[::-1], pair=True)
     return plus, minus
 
 
 def sample_weights_of(
-    y: Vec, weights: Vec | None, class_weight: Any, labels: tuple[Any, Any]
+    y: Vec, weights: Vec | None, class_weight: object, labels: tuple[Any, Any]
 ) -> EffectiveWeights:
-    """Combine sample and class weights into `EffectiveWeights` that exclude samples of weight 0.
+    """Combine validated sample weights and class weights, without the samples of weight 0.
 
-    Parameters
-    ----------
-    weights : (m,) validated weights of the samples
-    labels : of class -1 and class +1
-
-    Raises
-    ------
-    DataError
-        All samples of a class have weight 0.
-    ParameterError
-        As `class_factors`.
+    Raises `DataError` if all samples of a class have weight 0, and `ParameterError` as `class_factors`.
     """
     counts = np.ones(y.size) if weights is None else weights
     totals = np.array([counts[y > 0.0].sum(), counts[y < 0.0].sum()])

@@ -54,6 +54,8 @@ def read(
     is split at commas, semicolons, tabs or blanks, and may stand below a header. A file that ends with .gz or
     .bz2 is decompressed.
 
+    Raises `DataError` for one line naming the file, the line where known, and what is wrong there.
+
     Parameters
     ----------
     path : str or Path
@@ -66,11 +68,6 @@ def read(
         How many a CSV row has: with as many columns the file has no labels.
     zero_based : bool, optional
         Whether the indices of a LIBSVM file begin at 0; by default they do where one of them is 0.
-
-    Raises
-    ------
-    DataError
-        One line naming the file, the line where known, and what is wrong there.
     """
     path = Path(path)
     text = _text(path)

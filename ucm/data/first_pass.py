@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.effective_weights import UNWEIGHTED, ClassWeight, EffectiveWeights, signed_factors
-from ucm.data.linear_map import LinearMap, Vec
+from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.moments import Moments, united
 from ucm.data.readers import open_rows
 from ucm.data.row_metadata import Factors, members_in
@@ -26,16 +26,22 @@ _SAMPLE = 1 << 27  # largest number of bytes of the sample
 _FEWEST = 1500  # least number of rows of a sample
 
 
-def _look(X: Any, y: Any, step: int, factors: Any) -> tuple[BlockSummary, Any]:
+Drawn = tuple[Matrix, Vec, NDArray[np.intp], int]
+"""Rows of a block, their labels, their indices, and the number of rows in the block."""
+
+
+def _look(
+    X: Matrix, y: np.ndarray, step: int, factors: Factors | None
+) -> tuple[BlockSummary, tuple[Matrix, Vec]]:
     summary, X, y, _ = inspect_block(X, y, factors)
     return summary, drawn(X, y, (step, step))[:2]
 
 
-def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.intp], int]:
+def drawn(X: Matrix, y: ArrayLike, steps: tuple[int, int]) -> Drawn:
     """Draw one of every `steps[0]` rows of class +1 and of every `steps[1]` rows of class -1 of a block.
 
-    Return the rows, their labels, their indices, and the number of rows in the block. The indices have no
-    period and differ between blocks, so that a class with few rows in each block is drawn in some block.
+    The indices have no period and differ between blocks, so that a class with few rows in each block is drawn
+    in some block.
     """
     y = np.asarray(y, dtype=np.float64)
     first = X[:1].data if sparse.issparse(X) else X[:1]
@@ -49,18 +55,10 @@ def drawn(X: Any, y: Any, steps: tuple[int, int]) -> tuple[Any, Vec, NDArray[np.
     return as_double(X[part]), y[part], part, y.size
 
 
-def outermost(
-    X: Any, y: Any, D: Any, sides: Vec, tops: Vec, most: int
-) -> tuple[Any, Vec, NDArray[np.intp], int]:
-    """Return per direction up to `most` rows of class `sides` with the largest products above `tops`.
+def outermost(X: Matrix, y: ArrayLike, D: NDArray[np.float64], sides: Vec, tops: Vec, most: int) -> Drawn:
+    """Return, for each direction in the rows of D, up to `most` rows with the largest products with it.
 
-    The format is that of `drawn`.
-
-    Parameters
-    ----------
-    D : (k, n) directions
-    sides, tops : (k,) for each direction, the class, 1.0 or -1.0, and the product that its rows exceed
-    most : the largest number of rows for each direction
+    They are of the class 1.0 or -1.0 in `sides`, (k,), and their products exceed `tops`, (k,).
     """
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     scores, chosen = np.asarray(X @ D.T), np.zeros(y.size, dtype=bool)
@@ -73,7 +71,7 @@ def outermost(
     return X[rows], y[rows], rows, y.size
 
 
-def sampled(source: RowSource, steps: tuple[int, int]) -> tuple[Any, Vec]:
+def sampled(source: RowSource, steps: tuple[int, int]) -> tuple[Matrix, Vec]:
     """Return a sample of the rows by `drawn`, with all rows of a class of which none is drawn."""
     X, y = gathered([part[:2] for part in source.map_reduce(drawn, steps)])
     present = (y > 0.0).any(), (y < 0.0).any()
@@ -90,10 +88,7 @@ _OTHERS = (
 
 
 def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
-    """Raise `DataError` for a model that needs all samples in memory.
-
-    The message names the model, `what`, and an alternative, `instead`.
-    """
+    """Raise `DataError` for a model, `what`, that needs all samples in memory."""
     raise DataError(
         f"{what} has no route over rows that are read block by block: it needs all {source.m} x {source.n} "
         f"samples in memory, {source.nbytes / 1e9:.3g} GB; ask for that with X, y = "
@@ -128,7 +123,6 @@ class RowData(Data):
     ----------
     class_sizes : the numbers of rows of class +1 and class -1 with a positive weight in the model
     counts : the sums of their weights, without the factors of the classes
-    whole : the sums of the weights of the rows of class +1 and class -1, of all groups
     least : the least weight
     scale : the largest absolute entry, 1 if all are 0
     stored : the number of entries
@@ -142,15 +136,14 @@ class RowData(Data):
         self,
         source: RowSource,
         summary: BlockSummary,
-        sample: tuple[Any, Vec],
+        sample: tuple[Matrix, Vec],
         weighing: EffectiveWeights = UNWEIGHTED,
     ) -> None:
         super().__init__(*sample, weighing, source=source)
         self.m, self.sample = source.m, sample
         self.class_sizes = tuple(summary.counts.astype(int).tolist())
-        self.counts, self.whole = tuple(summary.totals.tolist()), summary.all_totals
+        self.counts, self.total = tuple(summary.totals.tolist()), float(summary.all_totals.sum())
         self.least, self.scale, self.stored = summary.least, summary.top or 1.0, summary.entries
-        self.total = float(summary.all_totals.sum())
 
     @property
     def given(self) -> int:
@@ -168,66 +161,64 @@ class RowData(Data):
         return plus, minus
 
     @property
-    def scaled_sample(self) -> tuple[Any, Vec]:
+    def scaled_sample(self) -> tuple[Matrix, Vec]:
         """The sample, with weights scaled so that their sum in each class is the total over all rows."""
         X, y = self.sample
         totals = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
         plus, minus = (t / f if f else 0.0 for t, f in zip(self.counts, totals, strict=True))
         return X, y * np.where(y > 0.0, plus, minus)
 
-    def _sum(self, kind: str, values: Iterable[Any]) -> Any:
+    def _sum(self, kind: str, values: Iterable[float]) -> float:
         """Return the value of the class for kind `pos` or `neg`, the sum of both values for `signed`."""
         return sum(v for c, v in zip(("pos", "neg"), values, strict=True) if kind in (c, "signed"))
 
-    def rows(self, kind: str, group: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def rows(self, kind: str, group: Hashable = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return None, as the row indices of a kind are unknown."""
 
-    def signs(self, kind: str, group: Any = None) -> Vec | None:
+    def signs(self, kind: str, group: Hashable = None) -> Vec | None:
         """Return the labels of all rows, +1 first, for kind `signed`; None for `pos` and `neg`."""
         if kind != "signed":
             return None
         return self.once("signs", lambda: np.repeat([1.0, -1.0], self.class_sizes))
 
-    def samples(self, kind: str, group: Any = None) -> LinearMap:
+    def samples(self, kind: str, group: Hashable = None) -> LinearMap:
         """Return the map of the samples of kind pos, neg or signed: a shape and costs, no products."""
-        return OutOfCoreMap(self.source, kind, self._sum(kind, self.class_sizes))
+        return OutOfCoreMap(self.source, kind, int(self._sum(kind, self.class_sizes)))
 
-    def copies(self, kind: str, group: Any = None) -> Vec | None:
+    def copies(self, kind: str, group: Hashable = None) -> Vec | None:
         """Return for each row the class factor times the mean row weight of its class; None if both are 1."""
         plus, minus = (f * c for f, c in zip(self.weighing.classes, self.means, strict=True))
         if plus == minus == 1.0:
             return None
         if kind == "signed":
             return np.repeat([plus, minus], self.class_sizes)
-        size = self._sum(kind, self.class_sizes)
-        return np.broadcast_to(plus if kind == "pos" else minus, size)
+        return np.broadcast_to(plus if kind == "pos" else minus, int(self._sum(kind, self.class_sizes)))
 
-    def count(self, kind: str, group: Any = None) -> float:
+    def count(self, kind: str, group: Hashable = None) -> float:
         """Return the sum of the weights of the rows of a kind, with class factors."""
-        factors = zip(self.counts, self.weighing.classes, strict=True)
-        return float(self._sum(kind, (total * factor for total, factor in factors)))
+        return float(self._sum(kind, np.multiply(self.counts, self.weighing.classes)))
 
-    def number(self, kind: str, group: Any = None) -> float:
+    def number(self, kind: str, group: Hashable = None) -> float:
         """Return the sum of the weights of the rows of a kind, without class factors."""
         return float(self._sum(kind, self.counts))
 
-    def mean(self, kind: str, group: Any = None) -> NoReturn:
+    def mean(self, kind: str, group: Hashable = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
 
-    def covariance_factor(self, kind: str, group: Any = None) -> NoReturn:
+    def covariance_factor(self, kind: str, group: Hashable = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
 
 
-def rows_here(X: Any, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Data:
+def rows_here(X: Matrix, y: Vec, weighing: EffectiveWeights = UNWEIGHTED) -> Data:
     """Return `Data` of rows in memory, whose y holds labels multiplied by weights."""
     c = np.abs(y)
     return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
 
 
 def in_memory(data: Data) -> RowData:
-    """Return `RowData` of samples bound in memory, without a pass over the rows.
+    """Return `RowData` of samples bound in memory, each of weight 1, without a pass over the rows.
 
-    Every sample counts with weight 1, and `scale` is the largest absolute entry of the drawn rows.
+    `scale` is the largest absolute entry of the drawn rows.
     """
     plus = int(np.count_nonzero(data.y > 0.0))
     source = open_rows(data.table, data.y)
@@ -254,14 +245,8 @@ def first_pass(
 ) -> RowData:
     """Validate and count all rows, draw a sample, and return `RowData`.
 
-    Parameters
-    ----------
-    factors : of classes and groups, where rows have weights or groups
-
-    Raises
-    ------
-    DataError
-        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups.
+    The `factors` are given where rows have weights or groups. Raises `DataError` for NaN or inf, no samples,
+    labels other than both -1 and +1, invalid weights or groups.
     """
     if source.m == 0:
         refuse_empty()
@@ -282,13 +267,7 @@ def _checked(
     of_rows: Factors | None,
     class_weight: ClassWeight,
 ) -> tuple[RowSource, EffectiveWeights]:
-    """Check a summary, and return the source of the rows of positive weight and the class factors.
-
-    Raises
-    ------
-    DataError
-        As `refuse_bad`.
-    """
+    """Check a summary as `refuse_bad`; return the source of the rows of positive weight and class factors."""
     refuse_bad(summary, () if factors is None else factors.model_groups)
     if of_rows is not None:
         source = WeightedRows(source, of_rows, int(summary.counts.sum()))
@@ -299,7 +278,9 @@ def _checked(
 _BlockMoments = tuple[BlockSummary, list[Moments | None]]
 
 
-def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...]) -> _BlockMoments:
+def _moments(
+    X: Matrix, y: np.ndarray, factors: Factors | None, parts: tuple[tuple[float, Hashable], ...]
+) -> _BlockMoments:
     """Return the summary of a block, and the moments of each part, a class sign and a group label or None."""
     summary, X, y, group = inspect_block(X, y, factors)
     if summary.defect is not None:
@@ -308,7 +289,7 @@ def _moments(X: Any, y: Any, factors: Any, parts: tuple[tuple[float, Any], ...])
     with np.errstate(over="ignore", invalid="ignore"):  # refused after the pass
         for sign, label in parts:
             rows = sign * y > 0.0
-            if label is not None:
+            if label is not None and group is not None:
                 rows &= members_in(group, label)
             moments.append(Moments.of(X[rows], np.abs(y[rows])) if rows.any() else None)
     return summary, moments
@@ -319,18 +300,10 @@ def _merge(a: _BlockMoments, b: _BlockMoments) -> _BlockMoments:
         return joined(a[0], b[0]), list(map(united, a[1], b[1]))
 
 
-def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | None = None) -> Data:
+def of_moments(source: RowSource, class_weight: ClassWeight = None, factors: Factors | None = None) -> Data:
     """Return `Data` with the moments of the classes over all rows and over named groups, without rows.
 
-    Parameters
-    ----------
-    factors : of classes and groups, where rows have weights or groups
-
-    Raises
-    ------
-    DataError
-        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups; squares of the
-        entries that overflow.
+    Raises `DataError` as `first_pass`, and for squares of the entries that over- or underflow.
     """
     labels: list = [None]
     labels += dict.fromkeys(label for _, label in (factors.model_groups if factors else ()))
@@ -343,24 +316,13 @@ def of_moments(source: RowSource, class_weight: Any = None, factors: Factors | N
     source, weighing = _checked(source, summary, factors, of_rows, class_weight)
     scale = summary.top or 1.0
     refuse_squares(scale, "covariances")
-    moments: dict[tuple[str, Any], Moments] = {}
-    for label, *classes in zip(labels, parts[::2], parts[1::2], strict=True):
-        signed = None
-        for kind, sign, factor, class_moments in zip(
-            ("pos", "neg"), (1.0, -1.0), weighing.classes, classes, strict=True
-        ):
-            if class_moments is not None:
-                moments[kind, label] = class_moments
-                signed = united(
-                    signed,
-                    Moments(
-                        factor * class_moments.total,
-                        sign * class_moments.mean,
-                        factor * class_moments.scatter,
-                    ),
-                )
-        if signed is not None:
-            moments["signed", label] = signed
+    found = {key: part for key, part in zip(keys, parts, strict=True) if part is not None}
+    moments = {("pos" if sign > 0.0 else "neg", label): part for (sign, label), part in found.items()}
+    for (sign, label), part in found.items():
+        factor = weighing.classes[0 if sign > 0.0 else 1]
+        signed = Moments(factor * part.total, sign * part.mean, factor * part.scatter)
+        known = moments.get(("signed", label))
+        moments["signed", label] = signed if known is None else known.merged(signed)
     means = np.array([moments["pos", None].mean, moments["neg", None].mean])
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source, moments=moments)
     data.m, data.scale, data.stored = source.m, scale, summary.entries

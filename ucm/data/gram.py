@@ -239,10 +239,7 @@ class Gram:
     def matrix(self) -> NDArray[np.float64]:
         """Return the whole Gram matrix, dense (m, m).
 
-        Raises
-        ------
-        ParameterError
-            It is larger than the memory limit.
+        Raises `ParameterError` if it is larger than the memory limit.
         """
         if not self.fits:
             raise ParameterError(
@@ -266,12 +263,8 @@ class Gram:
         The rows of F are the samples in an orthonormal basis of their own span, so every model of
         samples over these rows is the model in the feature space of the kernel, exactly.
 
-        Raises
-        ------
-        ParameterError
-            The matrix is larger than the memory limit.
-        DataError
-            The kernel is indefinite: it has no feature space.
+        Raises `ParameterError` if the matrix is larger than the memory limit, and `DataError` if the kernel
+        is indefinite: it has no feature space.
         """
         K = np.asarray(self.matrix())
         top = float(np.diagonal(K).max(initial=0.0))
@@ -332,10 +325,8 @@ class Expansion:
     def scores(self, X: Matrix) -> NDArray[np.float64]:
         """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples.
 
-        Raises
-        ------
-        DataError
-            A precomputed X without one column per sample of the fit, or other features than theirs.
+        Raises `DataError` for a precomputed X without one column per sample of the fit, or other features
+        than theirs.
         """
         C = self.coefficients
         if self.kernel.name == "precomputed":

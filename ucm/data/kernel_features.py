@@ -42,10 +42,7 @@ class FeatureSampler(ABC):
     def of(self, kernel: Kernel, X: Matrix) -> KernelFeatures:
         """Draw approximate features of a kernel for the samples X.
 
-        Raises
-        ------
-        ParameterError, DataError
-            This kernel has no such features.
+        Raises `ParameterError` or `DataError` for this kernel has no such features.
         """
 
 
@@ -192,12 +189,8 @@ def approximation(approx: Any, kernel: Kernel, X: Matrix) -> KernelFeatures:
 
     A number is the rank of `Nystroem`; `KernelFeatures` are returned unchanged.
 
-    Raises
-    ------
-    ParameterError
-        Another type of value, or a kernel that is linear or precomputed.
-    DataError
-        The kernel is indefinite.
+    Raises `ParameterError` for another type of value, or a kernel that is linear or precomputed, and
+    `DataError` if the kernel is indefinite.
     """
     check_approx(approx)
     if isinstance(approx, KernelFeatures):
@@ -222,12 +215,8 @@ def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
 
     The sample has rows of every block, in all about 2000, or twice the rank if that is more.
 
-    Raises
-    ------
-    ParameterError
-        The value is no `kernel_approx`.
-    DataError
-        The rows cannot be read, or NaN and inf are among them.
+    Raises `ParameterError` if the value is no `kernel_approx`, and `DataError` if the rows cannot be read, or
+    NaN and inf are among them.
     """
     check_approx(approx)
     rank = int(approx) if COUNT.holds(approx) else approx.rank

@@ -163,6 +163,8 @@ def _variance(X: Matrix, weights: Vec | None) -> float:
 def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any) -> tuple[Kernel, int]:
     """Return the `Kernel` for the kernel options of `compile`, and the memory limit in bytes.
 
+    Raises `ParameterError` for an unknown kernel or option, or a number out of range.
+
     Parameters
     ----------
     kernel : a name of `Kernel`, or a callable
@@ -173,11 +175,6 @@ def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: 
     coef0 : of the polynomial and the sigmoid kernel; default 0
     cache_size : megabytes for rows of the Gram matrix, and the size above which it is never formed
         whole; default 200
-
-    Raises
-    ------
-    ParameterError
-        An unknown kernel or option, or a number out of range.
     """
     unknown = sorted(set(options) - set(KERNEL_OPTIONS))
     if unknown:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Matrix, Vec
 from ucm.errors import DataError
 
 
-def tagged(y: Any, weight: Any = None, group: Any = None) -> np.ndarray:
+def tagged(y: ArrayLike, weight: ArrayLike | None = None, group: ArrayLike | None = None) -> np.ndarray:
     """Return labels, weights and groups as one structured array; labels alone as a plain array."""
     columns = {"label": y, "weight": weight, "group": group}
     fields = {name: np.asarray(v) for name, v in columns.items() if v is not None}
@@ -30,32 +29,29 @@ def tagged(y: Any, weight: Any = None, group: Any = None) -> np.ndarray:
     return records
 
 
-def _field(y: Any, name: str) -> Any:
-    y = np.asarray(y)
-    return y[name] if name in (y.dtype.names or ()) else None
-
-
-def label_in(y: Any) -> np.ndarray:
+def label_in(y: ArrayLike) -> np.ndarray:
     """Return the labels from a plain array of labels or a `tagged` array."""
-    labels = _field(y, "label")
-    return np.asarray(y) if labels is None else labels
+    y = np.asarray(y)
+    return y["label"] if y.dtype.names else y
 
 
-def weight_in(y: Any) -> Any:
+def weight_in(y: ArrayLike) -> np.ndarray | None:
     """Return the weights from a `tagged` array, or None if it has no weights."""
-    return _field(y, "weight")
+    y = np.asarray(y)
+    return y["weight"] if "weight" in (y.dtype.names or ()) else None
 
 
-def group_in(y: Any) -> Any:
+def group_in(y: ArrayLike) -> np.ndarray | None:
     """Return the groups from a `tagged` array, or None if it has no groups."""
-    return _field(y, "group")
+    y = np.asarray(y)
+    return y["group"] if "group" in (y.dtype.names or ()) else None
 
 
 _OF = {"pos": "class +1", "neg": "class -1"}
 _SHOWN = 6  # labels that a message lists
 
 
-def no_members(kind: str, label: Any, among: str = "") -> DataError:
+def no_members(kind: str, label: object, among: str = "") -> DataError:
     """Return the `DataError` for a group without samples of the kind `pos`, `neg` or `signed`."""
     return DataError(
         f"{kind}.group({label!r}): expected samples of {_OF.get(kind, 'both classes')} in the group, got "
@@ -63,14 +59,8 @@ def no_members(kind: str, label: Any, among: str = "") -> DataError:
     )
 
 
-def members(groups: np.ndarray | None, kind: str, label: Any, among: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the indices of the samples in a group, out of the indices `among` of a kind.
-
-    Raises
-    ------
-    DataError
-        There are no groups, or no sample of the kind has this label.
-    """
+def members(groups: np.ndarray | None, kind: str, label: object, among: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the indices of a group out of `among`, the indices of a kind; raise `DataError` for none."""
     name = f"{kind}.group({label!r})"
     if groups is None:
         raise DataError(
@@ -93,7 +83,7 @@ def members(groups: np.ndarray | None, kind: str, label: Any, among: NDArray[np.
     return rows
 
 
-def members_in(group: np.ndarray, label: Any) -> NDArray[np.bool_]:
+def members_in(group: np.ndarray, label: object) -> NDArray[np.bool_]:
     """Return the boolean mask of the rows whose group is `label`."""
     if isinstance(label, str) != (group.dtype.kind in "UT") and group.dtype != object:
         return np.zeros(group.size, dtype=bool)
@@ -111,21 +101,21 @@ class Factors:
     model_groups : kind, `pos`, `neg` or `signed`, and label of the groups that a model names
     """
 
-    plus: Mapping[Any, float] = field(default_factory=lambda: {None: 1.0})
-    minus: Mapping[Any, float] = field(default_factory=lambda: {None: 1.0})
-    model_groups: tuple[tuple[str, Any], ...] = ()
+    plus: Mapping[object, float] = field(default_factory=lambda: {None: 1.0})
+    minus: Mapping[object, float] = field(default_factory=lambda: {None: 1.0})
+    model_groups: tuple[tuple[str, object], ...] = ()
 
-    def of(self, positive: NDArray[np.bool_], group: Any) -> Vec:
+    def of(self, positive: NDArray[np.bool_], group: np.ndarray | None) -> Vec:
         """Return the factor of each row, (m,), by its class and group."""
         factors = np.where(positive, self.plus.get(None, 0.0), self.minus.get(None, 0.0))
         for summands, rows in ((self.plus, positive), (self.minus, ~positive)):
             for label, factor in summands.items():
-                if label is not None:
+                if label is not None and group is not None:
                     factors += factor * (rows & members_in(group, label))
         return factors
 
 
-def positive_rows(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
+def positive_rows(X: Matrix, y: np.ndarray, factors: Factors) -> tuple[Matrix, Vec, NDArray[np.intp] | None]:
     """Return the rows of positive weight, their labels times weights, and their indices (None: all rows)."""
     positive, weight = label_in(y) > 0.0, weight_in(y)
     c = factors.of(positive, group_in(y))
@@ -137,7 +127,7 @@ def positive_rows(X: Matrix, y: Any, factors: Factors) -> tuple[Any, Vec, Any]:
     return X[rows], v[rows], rows
 
 
-def magnitudes(y: Any) -> Vec | None:
+def magnitudes(y: Vec) -> Vec | None:
     """Return the weights `|y|` of rows whose y is label times weight; None if all weights are 1."""
     c = np.abs(y)
     return None if (c == 1).all() else c

@@ -411,10 +411,7 @@ def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, 
 
     `pos_label` is the original label of class +1; None if the labels are -1 and +1 already.
 
-    Raises
-    ------
-    DataError
-        Another number of labels than two, or `pos_label` is none of them.
+    Raises `DataError` for another number of labels than two, or `pos_label` is none of them.
     """
     if pos_label is None:
         return rows, (-1, 1)
@@ -492,10 +489,7 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
 
     The source itself is returned if it has no names, or these names in this order, or if `names` is None.
 
-    Raises
-    ------
-    DataError
-        The source has not all of these features.
+    Raises `DataError` if the source has not all of these features.
     """
     if names is None or source.features is None or list(names) == source.features:
         return source
@@ -508,10 +502,7 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
 def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:
     """Apply a transform to the rows of a dense or CSR block, and validate the resulting features.
 
-    Raises
-    ------
-    DataError
-        It fails, or gives no table of real numbers with as many rows.
+    Raises `DataError` if it fails, or gives no table of real numbers with as many rows.
     """
     try:
         features = transform(X)

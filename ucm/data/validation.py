@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from ucm import native
@@ -46,12 +46,12 @@ _WANTED = {
 
 
 # --- tables ------------------------------------------------------------------------------------
-def library_of(X: Any) -> str:
+def library_of(X: object) -> str:
     """Return the name of the top-level package that defines the type of an object."""
     return type(X).__module__.split(".")[0]
 
 
-def malformed(X: Any) -> str | None:
+def malformed(X: Matrix) -> str | None:
     """Return a message if the indices of a sparse matrix do not fit its shape, else None.
 
     Compiled code would read or write outside of its arrays.
@@ -71,21 +71,17 @@ def malformed(X: Any) -> str | None:
     return None
 
 
-def refuse_unsound(X: Any, name: str) -> None:
+def refuse_unsound(X: object, name: str) -> None:
     """Raise `DataError` for masked entries, malformed sparse matrices and Dask collections.
 
-    Raises
-    ------
-    DataError
-        A masked array with masked entries, a sparse matrix whose indices do not fit its shape, or a
-        collection of Dask, which NumPy would compute and gather.
+    NumPy would compute and gather a collection of Dask.
     """
     if library_of(X) == "dask":
         raise DataError(
             f"{name}: expected samples in memory, got {brief(X)} of Dask; give X.compute() where it "
             "fits into memory"
         )
-    if _hidden(X):
+    if any(map(np.ma.is_masked, X)) if isinstance(X, list | tuple) else np.ma.is_masked(X):
         raise DataError(
             f"{name}: expected every entry, got a masked array with some of them hidden; remove these "
             "samples or fill them in, for example with sklearn.impute.SimpleImputer"
@@ -93,63 +89,47 @@ def refuse_unsound(X: Any, name: str) -> None:
     why = malformed(X) if sparse.issparse(X) else None
     if why is not None:
         raise DataError(
-            f"{name}: expected a sparse matrix whose indices fit its shape {X.shape}, got a malformed one "
+            f"{name}: expected a sparse matrix whose indices fit its shape, got a malformed {brief(X)} "
             f"({why}); build it anew, for example as scipy.sparse.csr_array((data, indices, indptr))"
         )
 
 
-def _hidden(X: Any) -> bool:
-    """True if an array, or an array in a list, has masked entries."""
-    return any(map(np.ma.is_masked, X)) if isinstance(X, list | tuple) else np.ma.is_masked(X)
-
-
-def read(X: Any) -> Any:
+def read(X: object) -> Matrix:
     """Return X as a C-contiguous array or CSR matrix of float64, or dense float32, not copied if possible.
 
-    A `Fingerprint` checks that the entries are finite.
-
-    Raises
-    ------
-    DataError
-        No table of real numbers, with samples and features.
+    Raises `DataError` unless X is a table of real numbers with samples and features. A `Fingerprint` checks
+    that the entries are finite.
     """
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size:
         return np.ascontiguousarray(X)
     refuse_unsound(X, "X")
     try:
-        X = X if sparse.issparse(X) else np.asarray(X)
-        if X.dtype == object:
-            X = X.astype(np.float64)
-        check_table(X.shape, X.dtype)
-        if sparse.issparse(X):
-            X = sparse.csr_matrix(X, dtype=np.float64)
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
+        entries: Matrix = X if sparse.issparse(X) else np.asarray(X)
+        if entries.dtype == object:
+            entries = entries.astype(np.float64)
+        check_table(entries.shape, entries.dtype)
+        if sparse.issparse(entries):
+            entries = sparse.csr_matrix(entries, dtype=np.float64)
+            if not entries.has_canonical_format:
+                entries = entries.copy()
+                entries.sum_duplicates()
         else:
-            X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)
+            entries = np.ascontiguousarray(entries, None if entries.dtype == np.float32 else np.float64)
     except DataError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"X: expected a table of real numbers, got {error}; encode text and dates first"
         ) from error
-    if X.shape[0] == 0:
+    if entries.shape[0] == 0:
         refuse_empty()
-    return X
+    return entries
 
 
-def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
+def check_table(shape: Sequence[float], dtype: DTypeLike, kind: str = "") -> None:
     """Raise `DataError` unless shape and dtype are those of a table of real numbers with features.
 
-    Parameters
-    ----------
-    kind : a word about the samples for a message
-
-    Raises
-    ------
-    DataError
-        Another number of dimensions than two, no features, entries of another type.
+    `kind` is a word about the samples for a message.
     """
     if len(shape) != 2:
         raise DataError(
@@ -165,13 +145,7 @@ def check_table(shape: Sequence[Any], dtype: Any, kind: str = "") -> None:
 
 
 class Defect(NamedTuple):
-    """The first row of a block with an invalid entry, weight, group or label, and the error message.
-
-    Attributes
-    ----------
-    row : index of the row
-    before, after : the message before and after the index
-    """
+    """The first row of a block with an invalid entry, and the error message before and after its index."""
 
     row: int
     before: str
@@ -198,18 +172,14 @@ def bad_entry(X: Matrix) -> Defect | None:
     return Defect(i, "X: entry (", f", {j}) is {float(entries.ravel()[at])}; {remedy}")
 
 
-def table(X: Any) -> Any:
+def table(X: object) -> Matrix:
     """Return X as a finite C-contiguous array or CSR matrix of float64, for samples that are used once.
 
-    Raises
-    ------
-    DataError
-        As `read`, or NaN or inf.
+    Raises `DataError` as `read`, and for NaN or inf.
     """
-    X = as_double(read(X))
-    if not finite(X.data if sparse.issparse(X) else X):
-        refuse(bad_entry(X))
-    return X
+    entries = as_double(read(X))
+    refuse(bad_entry(entries))
+    return entries
 
 
 def scale_hint(X: Matrix) -> str:
@@ -230,7 +200,7 @@ def scale_hint(X: Matrix) -> str:
     return f"ranges of features differ by a factor of {ratio:.1g}; a StandardScaler changes the classifier"
 
 
-def as_double(X: Matrix) -> Any:
+def as_double(X: Matrix) -> Matrix:
     """Return a dense or CSR table in float64, without a copy if its dtype is float64."""
     if sparse.issparse(X):
         return X if X.dtype == np.float64 else X.astype(np.float64)
@@ -251,17 +221,11 @@ def finite(v: NDArray[np.float64]) -> bool:
 
 
 class Fingerprint:
-    """Checksums of validated samples and labels, which detect later changes in place.
-
-    The samples are not copied.
-
-    Parameters
-    ----------
-    X : (m, n) array of float64 or float32, or CSR matrix of float64
-    y : (m,) array of float64
+    """Checksums of validated samples and labels, not copied, which detect later changes in place.
 
     Attributes
     ----------
+    X, y : (m, n) array or CSR matrix of float64, or array of float32; (m,) array of float64
     finite : whether all entries of X were finite numbers
     largest : the largest absolute entry of X
     unchecked : whether the check is skipped, within one call
@@ -271,17 +235,16 @@ class Fingerprint:
         self.X, self.y = X, y
         self.unchecked = False
         self._sums = self._checksums()
-        if X.dtype == np.float64:
-            self.finite = self._sums[0][1] < _INFINITE
+        if X.dtype == np.float64:  # the largest bits are of the largest absolute entry, or of inf or NaN
             self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
         else:
             self.largest = float(np.maximum(X.max(), -X.min()))  # NaN where there is one
-            self.finite = bool(np.isfinite(self.largest))
+        self.finite = bool(np.isfinite(self.largest))
 
     def _checksums(self) -> list[tuple[int, int]]:
         X = self.X
         parts = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
-        return [_sum(part) for part in (*parts, self.y)]
+        return [_sum(part.reshape(-1)) for part in (*parts, self.y)]
 
     def check(self) -> None:
         """Raise `DataError` if samples or labels have changed since; no effect if `unchecked`."""
@@ -292,19 +255,15 @@ class Fingerprint:
             )
 
 
-def _sum(part: np.ndarray) -> tuple[int, int]:
-    flat: Any = part.reshape(-1)
-    return native.checksum(flat.view(np.int32 if flat.itemsize == 4 else np.int64))
+def _sum(v: np.ndarray) -> tuple[int, int]:
+    return native.checksum(v.view(np.int32) if v.itemsize == 4 else v.view(np.int64))
 
 
 # --- labels, weights and groups ----------------------------------------------------------------
 def vector(name: str, values: Any, m: int) -> Any:
-    """Return labels, weights or groups as a validated array with one entry for each of m rows.
+    """Return labels, weights or groups as an array with one entry for each of m rows.
 
-    Raises
-    ------
-    DataError
-        Another shape, weights that are no numbers.
+    Raises `DataError` for hidden entries, another shape, or weights that are no numbers.
     """
     if np.ma.is_masked(values):
         raise DataError(
@@ -317,19 +276,10 @@ def vector(name: str, values: Any, m: int) -> Any:
     return v
 
 
-def check_column(name: str, shape: Sequence[Any], dtype: Any, m: int | None) -> None:
-    """Raise `DataError` unless shape and dtype fit labels, weights or groups of m rows.
+def check_column(name: str, shape: Sequence[object], dtype: object, m: int | None) -> None:
+    """Raise `DataError` unless shape and dtype fit labels, weights or groups of m rows; None if m is unknown.
 
     Each is a vector with one entry per row, and weights are numbers.
-
-    Parameters
-    ----------
-    m : the number of rows; None if it is unknown
-
-    Raises
-    ------
-    DataError
-        Another shape, weights of another type.
     """
     word, noun = SAID[name]
     if len(shape) != 1:
@@ -355,14 +305,14 @@ def no_entry(name: str, where: str = "") -> DataError:
     )
 
 
-def signs_of(y: np.ndarray, pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]]:
+def signs_of(y: np.ndarray, pos_label: object = None) -> tuple[Vec, tuple[Any, Any]]:
     """Return labels of two classes as -1 and +1, and the original labels of class -1 and class +1.
 
     Raises as `classes_of`.
     """
     if pos_label is None and y.dtype.kind in "biuf":
         signs = np.asarray(y, dtype=np.float64, order="C")
-        plus, minus = (np.count_nonzero(signs == sign) for sign in (1.0, -1.0))
+        plus, minus = (int(np.count_nonzero(signs == sign)) for sign in (1.0, -1.0))
         if plus + minus == signs.size:
             _refuse_one_class(plus, minus)
             return signs, (-1, 1)
@@ -370,20 +320,13 @@ def signs_of(y: np.ndarray, pos_label: Any = None) -> tuple[Vec, tuple[Any, Any]
     return np.where(index == 1, 1.0, -1.0), (negative, positive)
 
 
-def classes_of(y: np.ndarray, pos_label: Any = None, several: bool = False) -> tuple[list, NDArray[np.intp]]:
+def classes_of(
+    y: np.ndarray, pos_label: object = None, several: bool = False
+) -> tuple[list, NDArray[np.intp]]:
     """Return the class labels, sorted with `pos_label` last, and the class index of every sample.
 
-    Parameters
-    ----------
-    y : (m,) array of numbers or strings
-    pos_label : the label of class +1, which becomes the last; None for the larger one
-    several : whether there may be more than two classes, without `pos_label`
-
-    Raises
-    ------
-    DataError
-        Another number of labels than two, a label that is neither a number nor a string, NaN, or no sample
-        with the label `pos_label`.
+    Raises `DataError` for another number of labels than two, or for less than two if `several`; for labels
+    that are neither numbers nor strings, NaN, and a `pos_label` that no sample has.
     """
     try:
         labels, index = np.unique(y, return_inverse=True)
@@ -423,13 +366,10 @@ def classes_of(y: np.ndarray, pos_label: Any = None, several: bool = False) -> t
     return classes, index
 
 
-def read_weights(sample_weight: Any, m: int) -> Vec | None:
+def read_weights(sample_weight: object, m: int) -> Vec | None:
     """Return the validated weights of m samples; None if every weight is 1 or none are given.
 
-    Raises
-    ------
-    DataError
-        They are no numbers, not one for each sample, negative, NaN or infinite, or all 0.
+    Raises `DataError` unless they are m finite numbers, none negative and not all 0.
     """
     if sample_weight is None:
         return None
@@ -443,14 +383,8 @@ def read_weights(sample_weight: Any, m: int) -> Vec | None:
     return None if (weights == 1.0).all() else weights
 
 
-def read_groups(subgroup: Any, m: int) -> np.ndarray:
-    """Return the validated group labels of m samples.
-
-    Raises
-    ------
-    DataError
-        Not one label for each sample, or one that is no string and no number.
-    """
+def read_groups(subgroup: object, m: int) -> np.ndarray:
+    """Return the groups of m samples; raise `DataError` unless each is a string or a number."""
     groups = np.asarray(vector("group", subgroup, m))
     refuse(_bad_group(groups))
     return groups
@@ -465,19 +399,18 @@ def _bad_group(group: np.ndarray) -> Defect | None:
     if group.dtype.kind not in "biufUTO" and group.size:
         return _defect("subgroup", 0, group[:1].tolist()[0])
     if group.dtype.kind in "fO":
-        none: Any = None
-        rows = np.flatnonzero((group != group) | np.equal(group, none))  # NaN differs from itself
+        rows = np.flatnonzero((group != group) | (group == np.array(None)))  # NaN differs from itself
         if rows.size:
             return _defect("subgroup", int(rows[0]), group[rows[:1]].tolist()[0])
     return None
 
 
-def _defect(name: str, row: int, value: Any) -> Defect:
+def _defect(name: str, row: int, value: object) -> Defect:
     expected, hint = _WANTED[name]
     return Defect(row, f"{name}: expected {expected}, got {brief(value)} for sample ", f"; {hint}")
 
 
-def _refuse_one_class(plus: Any, minus: Any) -> None:
+def _refuse_one_class(plus: float, minus: float) -> None:
     """Raise `DataError` unless the numbers of labels +1 and -1 are both positive."""
     if not plus or not minus:
         raise DataError(
@@ -502,7 +435,7 @@ class BlockSummary(NamedTuple):
 
     Attributes
     ----------
-    rows : the number of rows
+    rows, entries : the number of rows and of stored entries
     labels : (2,) rows of class +1 and class -1
     counts : (2,) rows of positive weight of class +1 and class -1
     totals : (2,) the sums of the weights of the counted rows
@@ -510,8 +443,6 @@ class BlockSummary(NamedTuple):
     groups : kind and label of the named groups with a row of positive weight
     least : the least positive weight of a counted row
     top : the largest absolute entry
-    entries : the number of stored entries
-    defect : the first defect of the block
     """
 
     rows: int
@@ -519,29 +450,25 @@ class BlockSummary(NamedTuple):
     counts: Vec
     totals: Vec
     all_totals: Vec
-    groups: frozenset[tuple[str, Any]]
+    groups: frozenset[tuple[str, object]]
     least: float
     top: float
     entries: int
     defect: Defect | None
 
 
-def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[BlockSummary, Any, Vec, Any]:
+def inspect_block(
+    X: Matrix, y: np.ndarray, factors: Factors | None = None
+) -> tuple[BlockSummary, Matrix, Vec, np.ndarray | None]:
     """Return the summary of a block, then its rows of positive weight, labels times weights, and groups.
 
-    Parameters
-    ----------
-    factors : of classes and groups, where rows have weights or groups
-
-    Raises
-    ------
-    DataError
-        The labels are no numbers.
+    The `factors` are given where rows have weights or groups. Raises `DataError` for labels that are no
+    numbers.
     """
     v = _label_values(label_in(y))
     size, index, group = v.size, None, None
     labels = counts = totals = all_totals = _by_class(v, np.ones(size))
-    groups: frozenset[tuple[str, Any]] = frozenset()
+    groups: frozenset[tuple[str, object]] = frozenset()
     least, defect = 1.0, _odd_label(v)
     if factors is not None:
         weight, group = weight_in(y), group_in(y)
@@ -554,7 +481,9 @@ def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Bl
         group = group if group is None or index is None else group[index]
         counts, totals = _by_class(v, np.ones(v.size)), _by_class(v, np.abs(v))
         least = float(np.abs(v).min(initial=np.inf))
-        groups = frozenset(part for part in factors.model_groups if _has(v, group, *part))
+        groups = frozenset(
+            part for part in factors.model_groups if group is not None and _has(v, group, *part)
+        )
     bad, entries = bad_entry(X), X.data if sparse.issparse(X) else X
     if bad is not None and index is not None:
         bad = bad._replace(row=int(index[bad.row]))
@@ -565,7 +494,7 @@ def inspect_block(X: Matrix, y: Any, factors: Factors | None = None) -> tuple[Bl
     return summary, X, v, group
 
 
-def _label_values(y: Any) -> Vec:
+def _label_values(y: np.ndarray) -> Vec:
     """Return labels as float64; raise `DataError` if a label is no real number."""
     try:
         if y.dtype.kind == "c":
@@ -585,7 +514,7 @@ def _odd_label(v: Vec) -> Defect | None:
     return Defect(int(rows[0]), f"{_SIGNS}, got {v[rows[0]]:g} for sample ", f"; {remedy}")
 
 
-def _has(v: Vec, group: Any, kind: str, label: Any) -> bool:
+def _has(v: Vec, group: np.ndarray, kind: str, label: object) -> bool:
     """True if a row of the class or classes of a kind is in a group."""
     in_class = {"pos": v > 0.0, "neg": v < 0.0}.get(kind, True)
     return bool((in_class & members_in(group, label)).any())
@@ -605,17 +534,10 @@ def joined(a: BlockSummary, b: BlockSummary) -> BlockSummary:
     )  # fmt: skip
 
 
-def refuse_bad(summary: BlockSummary, model_groups: Sequence[tuple[str, Any]] = ()) -> None:
-    """Raise `DataError` if summarised rows have a defect or lack a class or a group of the model.
+def refuse_bad(summary: BlockSummary, model_groups: Sequence[tuple[str, object]] = ()) -> None:
+    """Raise `DataError` for a defect, a class without rows, or a group of the model without rows.
 
-    Parameters
-    ----------
-    model_groups : kind and label of the groups that a model names
-
-    Raises
-    ------
-    DataError
-        NaN or inf, no samples, labels other than both -1 and +1, invalid weights or groups.
+    `model_groups` are kind and label of the groups that a model names.
     """
     if summary.rows == 0:
         refuse_empty()

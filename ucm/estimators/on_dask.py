@@ -30,15 +30,12 @@ def _answers(classifier: Any, method: str, like: Any, X: Any) -> Any:
 def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     """Return a lazy Dask array of the results of a method of a fitted classifier for X.
 
+    Raises `DataError` for chunks along columns, no such columns. NaN raise it when they are met.
+
     Parameters
     ----------
     method : that takes an array in memory
     X : array or frame of Dask, of which the columns of the fit are taken
-
-    Raises
-    ------
-    DataError
-        Chunks along columns, no such columns. NaN raise it when they are met.
     """
     dask: Any = import_module("dask")
     da: Any = import_module("dask.array")
