@@ -50,7 +50,6 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
-from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -364,14 +363,11 @@ def plan_of(
     with data.overflow_guard():
         if model.relative_names():
             model = with_numbers(model, in_its_space(data, gram), time_limit)
-        if isinstance(model, RobustMargin) and any(by_lam(ball) for ball in model.nodes_of_type(LossBall)):
-            declared, declared_values, space = model, model.params(), in_its_space(data, gram)
-            conversion = radius_from_lambda(declared, space)
-            model = conversion.model
-            if not conversion.active:
-                return Plan.of(
-                    (GeneralisedNuSVMLowering(conversion, declared, space, solver),), began, declared_values
-                )
+        if isinstance(model, RobustMargin) and by_lam(model):
+            declared_values, problem = model.params(), radius_from_lambda(model, in_its_space(data, gram))
+            model = problem.model
+            if not problem.active:
+                return Plan.of((GeneralisedNuSVMLowering(problem, solver),), began, declared_values)
         if isinstance(model, Objective):
             declared_values = model.params()
             lowerings = _lower_objective(model, data, gram, solver)

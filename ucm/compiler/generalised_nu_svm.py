@@ -16,9 +16,8 @@ from ucm.compiler.lowering import (
 )
 from ucm.compiler.recover import bias
 from ucm.compiler.robust import minimum_norm
-from ucm.data.bound_data import Data
 from ucm.errors import ParameterError
-from ucm.evidence.generalised_nu_svm import KnownRadius, NormProblem, bounds, hulls_by_lam, reference_problem
+from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM
 from ucm.evidence.reference import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -38,27 +37,15 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
 
     0 then lies on the boundary of the set with the radius of lam. The set does not determine the length of w,
     and no gap relative to the distance 0 proves the direction of w.
-
-    Parameters
-    ----------
-    known : the model with its radius
-    declared : the model with lam
     """
 
     model: RobustMargin
     bias_rules = ("auto", "multipliers", "means", "min_error", "odds", "zero")
     bias_refusal = "there are no nearest points where the bound of the norm is inactive"
 
-    def __init__(
-        self,
-        known: KnownRadius,
-        declared: RobustMargin,
-        data: Data,
-        requested: str | Solver = "auto",
-    ) -> None:
-        self.model, self.declared, self.data, self.requested = known.model, declared, data, requested
-        self.problem, self.known = NormProblem(hulls_by_lam(declared), data), known.w
-        self.form = self.problem.form
+    def __init__(self, problem: GeneralisedNuSVM, requested: str | Solver = "auto") -> None:
+        self.problem, self.requested = problem, requested
+        self.model, self.data, self.form = problem.model, problem.data, problem.form
 
     @property
     def regime(self) -> Regime:
@@ -75,15 +62,14 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
 
     def answer(self, solver: Solver[Composite], monitor: Monitor, start: Answer | None) -> Answer:
         """Return the answer of a solver, started by default from the normal found with the radius."""
-        if start is None and self.known is not None:
-            start = self.problem.start(self.known)
+        if start is None and self.problem.w is not None:
+            start = self.problem.start(self.problem.w)
         return super().answer(solver, monitor, start)
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        result = bounds(self.declared, self.data, self.problem.normal(answer.plane[0]))
-        x = np.asarray(self.data.X.T @ (result.q * self.data.y)).ravel()
-        certificate = result.certificate
-        return Proof(answer, certificate, certificate.primal, result.w, result.b, x)
+        found = self.problem.bounds(self.problem.normal(answer.plane[0]))
+        x = np.asarray(self.data.X.T @ (found.q * self.data.y)).ravel()
+        return Proof(answer, found.certificate, found.certificate.primal, found.w, found.b, x)
 
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         data = self.data
@@ -100,23 +86,22 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
                 "certify: w: expected the normal of this problem, of its own length, got none; give it"
             )
         w = np.asarray(data.X.T @ c).ravel() if w is None else w
-        per_hull = None if weights is None else weights / len(hulls_by_lam(self.declared))
-        return bounds(self.declared, data, w, per_hull).certificate
+        per_hull = None if weights is None else weights / len(self.problem.hulls)
+        return self.problem.bounds(w, per_hull).certificate
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        data, gram = self.data, self.data.gram
-        w: Any = proof.w
-        result = bounds(self.declared, data, w)
-        b, rule = result.b, "multipliers"
-        if bias_rule not in ("auto", "multipliers") and result.w.any():
-            b, rule, _ = bias(bias_rule, self.model.set, minimum_norm(self.model, data), data, [], result.w)
-        weights = result.q * len(hulls_by_lam(self.declared))
-        recovered = Recovered(result.w, b, proof.x, weights, rule, rho=result.rho)
-        return recovered if gram is None else recovered.by_kernel(gram, gram.combination(data.X, result.w))
+        data, gram, w = self.data, self.data.gram, proof.w
+        assert w is not None
+        found, b, rule = self.problem.bounds(w), proof.b, "multipliers"
+        if bias_rule not in ("auto", "multipliers") and w.any():
+            b, rule, _ = bias(bias_rule, self.model.set, minimum_norm(self.model, data), data, [], w)
+        weights = found.q * len(self.problem.hulls)
+        recovered = Recovered(w, b, proof.x, weights, rule, rho=found.rho)
+        return recovered if gram is None else recovered.by_kernel(gram, gram.combination(data.X, w))
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        return reference_problem(self.declared, self.data, scaled)
+        return self.problem.reference_problem(scaled)
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        reference = solved(reference_problem(self.declared, self.data), options)
+        reference = solved(self.problem.reference_problem(), options)
         return compared(solution, reference, tol, unit=1.0)

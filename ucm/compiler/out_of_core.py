@@ -73,7 +73,7 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
     terms: Any = ()
     if isinstance(model, Objective):
         terms = None if model.nodes_of_type(MatrixNode) else loss_terms(model)
-    if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
+    if model.relative_names() or terms is None or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
     factors = _factors(model, rows, terms)
     if isinstance(model, RobustMargin) and (of_statistics(model.set) or _has_hulls_and_moments(model)):

@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
@@ -38,13 +37,13 @@ from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.language import cvx as cp_words
-from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.domains.divergence_ball import ConjugateFunction
 from ucm.language.domains.separable_constraint import soft
 from ucm.language.losses import Hinge
+from ucm.language.node import Node
 from ucm.language.objective import ScaledPenalty, split_scalar
-from ucm.language.parameter import Param, Parameters, value
+from ucm.language.parameter import Param, Parameters, Scalar, value
 from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Hull
@@ -65,24 +64,18 @@ _FALL = 1e-3  # factor of mu until its root is enclosed
 _LONG = 1e12  # in units of the samples: a bound of the norm that stands for none
 
 
-@dataclass(frozen=True)
-class LossOfClass:
-    """The loss, the samples and the weights of one class.
-
-    Attributes
-    ----------
-    rows : (m_o,) the indices of the samples
-    sign : the label
-    loss : the declared loss
-    c : (m_o,) the weights
-    h : the part of h(q) of the class
-    """
+class LossOfClass(NamedTuple):
+    """The samples of one class, their label, and the part of h(q) of the class with its loss and weights."""
 
     rows: NDArray[np.intp]
     sign: float
-    loss: ConvexLoss
-    c: Vec
     h: ConjugateFunction
+
+    @property
+    def c(self) -> Vec:
+        """The weights of the samples."""
+        assert self.h.weights is not None
+        return self.h.weights
 
 
 @dataclass(frozen=True)
@@ -103,174 +96,13 @@ class Bounds:
     q: Vec
 
 
-def by_lam(node: object) -> bool:
-    """True if the node is a `LossBall` declared by `lam` in place of a radius."""
-    return isinstance(node, LossBall) and node.lam is not None
+def by_lam(model: Node) -> bool:
+    """True if a model has a `LossBall` declared by `lam` in place of a radius."""
+    return any(ball.lam is not None for ball in model.nodes_of_type(LossBall))
 
 
-def ball_of(hull: Hull) -> LossBall:
-    """Return the `LossBall` that holds the weights of a hull."""
-    return hull.weights  # type: ignore[return-value]
-
-
-def hulls_by_lam(model: RobustMargin) -> list[Hull]:
-    """Return the hulls of a generalised nu-SVM: one of all samples, or those of class +1 and class -1.
-
-    Raises
-    ------
-    CompositionError
-        The model has another set or another norm.
-    """
-    pairs = list(summands(model.set))
-    signs = {V.samples: L for V, L in pairs if isinstance(V, Hull) and by_lam(V.weights)}
-    accepted = len(signs) == len(pairs) and signs in ({signed: 1.0}, {pos: 1.0, neg: -1.0})
-    if not accepted or model.norm != 2.0:
-        raise CompositionError(
-            f"lam: expected Hull(signed, weights=LossBall(loss, lam=...)) or such hulls of pos and of neg, "
-            f"Hull(pos, ...) - Hull(neg, ...), in the Euclidean norm, got {model!r}; give the radius"
-        )
-    hulls: list[UncertaintySet] = [V for V, _ in pairs]
-    return sorted(hulls, key=lambda V: V.samples == neg)  # type: ignore[attr-defined, return-value]
-
-
-def lam_of(hulls: list[Hull]) -> float:
-    """Return the common lam of the hulls, a positive number."""
-    lams = [value(ball_of(hull).lam) for hull in hulls]  # type: ignore[arg-type]
-    if len(set(lams)) > 1:
-        raise CompositionError(
-            f"lam: expected one lam for both classes, as ||w|| has one bound, got {lams[0]:g} and "
-            f"{lams[1]:g}; give both the same, and multiply a loss to weigh its class"
-        )
-    if not 0.0 < lams[0] < math.inf:
-        raise ParameterError(f"lam: expected a positive number, got {lams[0]:g}; write one, as 1.0")
-    return lams[0]
-
-
-def losses_of(hulls: list[Hull], data: Data) -> list[LossOfClass]:
-    """Return the `LossOfClass` of class +1 and of class -1.
-
-    Raises
-    ------
-    CompositionError
-        The loss of one class is no p-hinge with p > 1.
-    EmptySetError
-        The slopes of the loss are too small for any radius.
-    """
-    classes = []
-    bound = [hull.samples.bound(data) for hull in hulls]
-    N = sum(samples.total for samples in bound)
-    for hull, samples in zip(hulls, bound, strict=True):
-        ball = ball_of(hull)
-        base = split_scalar(ball.loss)[1]
-        if len(hulls) > 1 and not (isinstance(base, Hinge) and base.p > 1.0):
-            raise CompositionError(
-                f"lam: expected the loss of one class to be Hinge(p) with p > 1, got {ball.loss!r}, whose "
-                "balls are others with the number of samples; take Hull(signed, ...)"
-            )
-        why = samples.missing(hull) or ball.too_flat(samples)
-        if why is not None:
-            raise EmptySetError(f"{hull!r}: {why.partition(': ')[2]}")
-        rows = hull.samples.rows(data)
-        rows = np.arange(data.m) if rows is None else rows
-        c = np.ones(rows.size) * samples.c
-        for sign in (1.0, -1.0):
-            mask = data.y[rows] == sign
-            if mask.any():
-                h = ConjugateFunction(ball.loss, N, c[mask])
-                classes.append(LossOfClass(rows[mask], sign, ball.loss, c[mask], h))
-    return classes
-
-
-def best_thresholds(classes: list[LossOfClass], scores: Vec) -> tuple[Vec, dict[float, float], float]:
-    """Return the optimal weights q for fixed scores `w'x_i`, the thresholds by label, and h(q).
-
-    The thresholds are `rho - b` for class +1 and `rho + b` for class -1; q has the sum 1/2 on each class.
-    """
-    q, thresholds, height = np.zeros(scores.size), {}, 0.0
-    for one in classes:
-        point = soft(one.h, -one.sign * scores[one.rows], [(slice(None), 0.5)], 1.0)
-        q[one.rows], thresholds[one.sign] = point.q, -point.theta[0]
-        height += one.h.value(point.q)
-    return q, thresholds, height
-
-
-def bounds(model: RobustMargin, data: Data, w: Vec, weights: Vec | None = None) -> Bounds:
-    """Return primal and dual bounds of the optimum at w, which is shortened to `||w|| <= lam`.
-
-    Given `weights` of sum 1/2 on each class replace those of w in the dual bound.
-    """
-    hulls = hulls_by_lam(model)
-    lam, classes = lam_of(hulls), losses_of(hulls, data)
-    size = data.space.norm(w)
-    w = w * min(1.0, lam / size) if size > 0.0 else w
-    scores = np.asarray(data.X @ w).ravel()
-    q, thresholds, height = best_thresholds(classes, scores)
-    mean = outside = 0.0
-    for one in classes:
-        margins = one.loss.offset + one.sign * scores[one.rows] - thresholds[one.sign]
-        mean += float(one.c @ one.loss.each(margins)) / one.h.dim
-    dual = q if weights is None else weights
-    if weights is not None:
-        height = 0.0
-        for one in classes:
-            q_class = weights[one.rows]
-            off = abs(2.0 * float(q_class.sum()) - 1.0), -2.0 * float(np.minimum(q_class, 0.0).sum())
-            outside = max(outside, *off)
-            height += one.h.value(q_class)
-    rho, b = 0.5 * (thresholds[1.0] + thresholds[-1.0]), 0.5 * (thresholds[-1.0] - thresholds[1.0])
-    x = np.asarray(data.X.T @ (dual * data.y)).ravel()
-    primal, least = mean - rho, -height - lam * data.space.norm(x)
-    gap = primal - least
-    unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * (abs(rho) + abs(mean)))
-    certificate = Certificate(primal, least, gap, gap / max(unit, 1e-300), outside)
-    return Bounds(certificate, w, b, rho, q)
-
-
-def reference_problem(model: RobustMargin, data: Data, scaled: bool = True) -> cp.Problem:
-    """Return the generalised nu-SVM in w, b and rho as a DPP problem of CVXPY.
-
-    It is vectorised and has a `cvxpy.Parameter` for every hyperparameter.
-
-    Parameters
-    ----------
-    scaled : True if the variable is w times max |X|
-    """
-    cp, scope, hulls = cp_words, Parameters(), hulls_by_lam(model)
-    scale = data.scale if scaled else 1.0
-    omega = cp.Variable(data.n, name=f"{scale:.3g} w" if scaled else "w")
-    b, rho, t = cp.Variable(name="b"), cp.Variable(name="rho"), cp.Variable(data.m, name="t")
-    total: Any = -rho
-    for one in losses_of(hulls, data):
-        c = np.zeros(data.m)
-        c[one.rows] = one.c / one.h.dim
-        total += loss_cvxpy(one.loss, one.loss.offset + t - rho, c, scope)
-    bound = scope.of(ball_of(hulls[0]).lam)  # type: ignore[arg-type]
-    constraints = [
-        t == cp.multiply(data.y, (data.X / scale) @ omega + b),
-        cp.norm(omega / scale, 2) <= bound,
-    ]
-    return cp.Problem(cp.Minimize(total + scope.zero()), constraints)
-
-
-# --- the radius of lam ------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class KnownRadius:
-    """A model with radii in place of lam, with the optimal normal w.
-
-    Attributes
-    ----------
-    model : with radii, `Param`s, in place of every lam
-    active : True if `||w|| = lam`; else 0 lies on the boundary of the set with these radii
-    w : (n,) the optimal normal; None if the radius does not depend on w
-    """
-
-    model: RobustMargin
-    active: bool
-    w: Vec | None
-
-
-class NormProblem:
-    """The generalised nu-SVM with the ridge `mu ||w||^2 / 2` in place of `||w|| <= lam`, as `Composite`.
+class GeneralisedNuSVM:
+    """The generalised nu-SVM of a model declared by `lam`, with the ridge `mu ||w||^2 / 2` as `Composite`.
 
     `min -rho + (1/N) sum c_i l_i(rho - margin_i) + mu ||w||^2 / 2` over w, b and rho.
 
@@ -280,154 +112,293 @@ class NormProblem:
 
     Attributes
     ----------
-    form : the composite problem with mu = 0 over (w, rho - o)
-    distance : the distance of the weighted class means, `mu ||w||` for a large mu
-
-    Raises
-    ------
-    CompositionError, EmptySetError
-        As `losses_of`.
-    ParameterError
-        More than 2,000 features and samples.
-    """
-
-    def __init__(self, hulls: list[Hull], data: Data) -> None:
-        self.classes = losses_of(hulls, data)
-        if min(data.n, data.m) > _MOST:
-            raise ParameterError(
-                f"lam: expected at most {_MOST:,} features or as many samples, got {data.n:,} and "
-                f"{data.m:,}; give the radius"
-            )
-        power = max(math.frexp(data.scale)[1], -1000)
-        self.unit = math.ldexp(1.0, power)
-        X: Matrix = data.X * math.ldexp(1.0, -power)
-        self.span: Span | None = None
-        if data.n > data.m:
-            self.span = GramCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
-            X = self.span.tables[0]
-        weights: dict[ConvexLoss, Vec] = {}
-        uniform = np.zeros(data.m)
-        for one in self.classes:
-            weights.setdefault(one.loss, np.zeros(data.m))[one.rows] = one.c / one.h.dim
-            uniform[one.rows] = 0.5 * one.c / one.c.sum()
-        self.X, self.n = X, X.shape[1]
-        self.distance, n = float(np.linalg.norm(X.T @ (data.y * uniform))), self.n
-        column = -data.y[:, None]
-        table: Matrix = sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
-        slope = LinearTerm(np.zeros(data.m), np.eye(1, n + 1, n).ravel())
-        self.form = Composite(table, data.y, tuple(weights), (), tuple(weights.values()), tilt=slope)
-        self.ridge = Quadratic(np.diag(np.append(np.ones(n), 0.0)))
-
-    def normal(self, v: Vec) -> Vec:
-        """Return the normal w in the features from the variable (w, rho - o) of the form."""
-        w = v[: self.n] if self.span is None else self.span.outward(v[: self.n])
-        return w / self.unit
-
-    def start(self, w: Vec) -> Answer:
-        """Return a warm start (w, rho - o), b for a normal w in the features, with optimal b and rho."""
-        v = w * self.unit if self.span is None else self.span.inward(w * self.unit)
-        thresholds = best_thresholds(self.classes, self.X @ v)[1]
-        rho = 0.5 * (thresholds[1.0] + thresholds[-1.0]) - self.classes[0].loss.offset
-        return Answer(w=np.append(v, rho), b=0.5 * (thresholds[-1.0] - thresholds[1.0]))
-
-    def solution(self, lam: float) -> tuple[Vec, bool]:
-        """Return the optimal w under `||w|| <= lam` in coordinates of the form; True if the bound is active.
-
-        If active, mu is the root of `lam / ||w|| - 1`, which is nearly linear in mu.
-        """
-        smooth = all(loss.smooth() for loss in self.form.losses)
-        solver: Solver[Composite] = ProxNewton() if smooth else ProxALM()
-        session, answer = solver.session(self._with_ridge(1.0)), None
-
-        @functools.cache
-        def at(mu: float) -> tuple[Vec, float]:
-            nonlocal answer
-            answer = session.solve(self._with_ridge(mu), Monitor(_ACCURACY), answer)
-            v = answer.plane[0][: self.n]
-            return v, float(np.linalg.norm(v))
-
-        mu: Any = self.distance / min(lam, 1.0)
-        upper = mu
-        if mu == 0.0:
-            return np.zeros(self.n), False
-        while at(mu)[1] < lam and mu * at(mu)[1] > _INACTIVE * self.distance:
-            upper, mu = mu, _FALL * mu
-        if at(mu)[1] < lam:
-            return at(mu)[0], False
-        if upper > mu:
-            options: Any = {"xtol": 1e-300, "rtol": np.float64(_ACCURACY), "disp": False}
-            mu = brentq(lambda mu: lam / at(mu)[1] - 1.0, mu, upper, **options)
-        v, size = at(mu)
-        return v * (lam / size), True
-
-    def _with_ridge(self, mu: float) -> Composite:
-        return replace(self.form, penalties=(ScaledPenalty(0.5 * mu, self.ridge),))
-
-
-def radius_from_lambda(model: RobustMargin, data: Data) -> KnownRadius:
-    """Return the model with radii in place of lam, from the optimum of its problem; cached in the data.
+    declared : the model with lam
+    hulls : its hulls, one of all samples, or those of class +1 and class -1
+    lam : the bound of `||w||`
+    model : with radii, `Param`s, in place of every lam; from `solved`
+    active : True if `||w|| = lam`; else 0 lies on the boundary of the set with these radii; from `solved`
+    w : (n,) the optimal normal; None if the radius does not depend on w; from `solved`
 
     Raises
     ------
     CompositionError
         The hulls are not those of (22), or have two lams, or a loss of one class is no p-hinge with p > 1.
-    EmptySetError
-        The slopes of the loss are too small for any radius.
     ParameterError
-        lam is not positive; more than 2,000 features and samples.
-    SolverError
-        The optimum was not found.
+        lam is not positive.
     """
-    return data.once(("radii", model), lambda: _solved(model, data))
 
+    model: RobustMargin
+    active: bool
+    w: Vec | None
 
-def _solved(model: RobustMargin, data: Data) -> KnownRadius:
-    hulls = hulls_by_lam(model)
-    lam = lam_of(hulls)
-    if all(ball_of(hull).loss.slope() is not None for hull in hulls):
-        losses_of(hulls, data)  # refuses hulls that are empty
-        radii, active, w = [0.0] * len(hulls), True, None  # l* is 0 wherever it is finite
-    else:
-        problem = NormProblem(hulls, data)
-        bound = min(max(lam * problem.unit, 1e-100), 1e100)
-        v, active = problem.solution(bound)
-        q = best_thresholds(problem.classes, problem.X @ v)[0]
-        x = problem.X.T @ (data.y * q)
-        distance = float(np.linalg.norm(x))
-        gap = distance - float(v @ x) / bound
-        if active and not gap <= _GAP * distance < math.inf:
-            raise SolverError(
-                f"lam: the radius of lam = {lam:g} was not found, its relative gap is "
-                f"{gap / distance:.2g}; scale the features, or give the radius"
+    def __init__(self, declared: RobustMargin, data: Data) -> None:
+        pairs = list(summands(declared.set))
+        signs = {V.samples: L for V, L in pairs if isinstance(V, Hull)}
+        self.hulls = sorted((V for V, _ in pairs if isinstance(V, Hull)), key=lambda V: V.samples == neg)
+        self.balls = [V.weights for V in self.hulls if isinstance(V.weights, LossBall)]
+        bounds: list[Scalar] = [ball.lam for ball in self.balls if ball.lam is not None]
+        accepted = len(bounds) == len(pairs) and signs in ({signed: 1.0}, {pos: 1.0, neg: -1.0})
+        if not accepted or declared.norm != 2.0:
+            raise CompositionError(
+                f"lam: expected Hull(signed, weights=LossBall(loss, lam=...)) or such hulls of pos and of "
+                f"neg, Hull(pos, ...) - Hull(neg, ...), in the Euclidean norm, got {declared!r}; give the "
+                "radius"
             )
-        w, radii = problem.normal(v), []
-        for hull in hulls:
+        self.declared, self.data = declared, data
+        self.bound, lams = bounds[0], [value(lam) for lam in bounds]
+        self.lam = lams[0]
+        if len(set(lams)) > 1:
+            raise CompositionError(
+                f"lam: expected one lam for both classes, as ||w|| has one bound, got {lams[0]:g} and "
+                f"{lams[1]:g}; give both the same, and multiply a loss to weigh its class"
+            )
+        if not 0.0 < self.lam < math.inf:
+            raise ParameterError(f"lam: expected a positive number, got {self.lam:g}; write one, as 1.0")
+
+    @functools.cached_property
+    def classes(self) -> list[LossOfClass]:
+        """The loss, the samples and the weights of class +1 and of class -1.
+
+        Raises
+        ------
+        CompositionError
+            The loss of one class is no p-hinge with p > 1.
+        EmptySetError
+            The slopes of the loss are too small for any radius.
+        """
+        classes, data = [], self.data
+        bound = [hull.samples.bound(data) for hull in self.hulls]
+        N = sum(samples.total for samples in bound)
+        for hull, ball, samples in zip(self.hulls, self.balls, bound, strict=True):
+            base = split_scalar(ball.loss)[1]
+            if len(bound) > 1 and not (isinstance(base, Hinge) and base.p > 1.0):
+                raise CompositionError(
+                    f"lam: expected the loss of one class to be Hinge(p) with p > 1, got {ball.loss!r}, "
+                    "whose balls are others with the number of samples; take Hull(signed, ...)"
+                )
+            why = samples.missing(hull) or ball.too_flat(samples)
+            if why is not None:
+                raise EmptySetError(f"{hull!r}: {why.partition(': ')[2]}")
             rows = hull.samples.rows(data)
-            class_weights = len(hulls) * (q if rows is None else q[rows])
-            radii.append(ball_of(hull).curve(hull.samples.bound(data)).value(class_weights))
-    names = model.params()
-    each = [_with_radius(hull, r, names) for hull, r in zip(hulls, radii, strict=True)]
-    U = each[0] if len(each) == 1 else each[0] - each[1]
-    return KnownRadius(replace(model, set=U), active, w)
+            rows = np.arange(data.m) if rows is None else rows
+            c = np.ones(rows.size) * samples.c
+            for sign in (1.0, -1.0):
+                mask = data.y[rows] == sign
+                if mask.any():
+                    classes.append(LossOfClass(rows[mask], sign, ConjugateFunction(ball.loss, N, c[mask])))
+        return classes
+
+    def best_thresholds(self, scores: Vec) -> tuple[Vec, float, float, float]:
+        """Return the optimal weights q, b and rho for fixed scores `w'x_i`, and h(q).
+
+        The thresholds are `rho - b` for class +1 and `rho + b` for class -1; q has the sum 1/2 on each class.
+        """
+        q, thresholds, height = np.zeros(scores.size), {}, 0.0
+        for one in self.classes:
+            point = soft(one.h, -one.sign * scores[one.rows], [(slice(None), 0.5)], 1.0)
+            q[one.rows], thresholds[one.sign] = point.q, -point.theta[0]
+            height += one.h.value(point.q)
+        plus, minus = thresholds[1.0], thresholds[-1.0]
+        return q, 0.5 * (minus - plus), 0.5 * (plus + minus), height
+
+    def bounds(self, w: Vec, weights: Vec | None = None) -> Bounds:
+        """Return primal and dual bounds of the optimum at w, which is shortened to `||w|| <= lam`.
+
+        Given `weights` of sum 1/2 on each class replace those of w in the dual bound.
+        """
+        data, size = self.data, self.data.space.norm(w)
+        w = w * min(1.0, self.lam / size) if size > 0.0 else w
+        scores = np.asarray(data.X @ w).ravel()
+        q, b, rho, height = self.best_thresholds(scores)
+        mean = outside = 0.0
+        for one in self.classes:
+            margins = one.h.loss.offset + one.sign * (scores[one.rows] + b) - rho
+            mean += float(one.c @ one.h.loss.each(margins)) / one.h.dim
+        dual = q if weights is None else weights
+        if weights is not None:
+            height = 0.0
+            for one in self.classes:
+                q_class = weights[one.rows]
+                off = abs(2.0 * float(q_class.sum()) - 1.0), -2.0 * float(np.minimum(q_class, 0.0).sum())
+                outside = max(outside, *off)
+                height += one.h.value(q_class)
+        x = np.asarray(data.X.T @ (dual * data.y)).ravel()
+        primal, least = mean - rho, -height - self.lam * data.space.norm(x)
+        gap = primal - least
+        unit = max(abs(primal), abs(least) if np.isfinite(least) else 0.0, 1e-9 * (abs(rho) + abs(mean)))
+        return Bounds(Certificate(primal, least, gap, gap / max(unit, 1e-300), outside), w, b, rho, q)
+
+    def reference_problem(self, scaled: bool = True) -> cp.Problem:
+        """Return the generalised nu-SVM in w, b and rho as a DPP problem of CVXPY.
+
+        It is vectorised and has a `cvxpy.Parameter` for every hyperparameter.
+
+        Parameters
+        ----------
+        scaled : True if the variable is w times max |X|
+        """
+        cp, scope, data = cp_words, Parameters(), self.data
+        scale = data.scale if scaled else 1.0
+        omega = cp.Variable(data.n, name=f"{scale:.3g} w" if scaled else "w")
+        b, rho, t = cp.Variable(name="b"), cp.Variable(name="rho"), cp.Variable(data.m, name="t")
+        total = -rho
+        for one in self.classes:
+            c = np.zeros(data.m)
+            c[one.rows] = one.c / one.h.dim
+            total += loss_cvxpy(one.h.loss, one.h.loss.offset + t - rho, c, scope)
+        constraints = [
+            t == cp.multiply(data.y, (data.X / scale) @ omega + b),
+            cp.norm(omega / scale, 2) <= scope.of(self.bound),
+        ]
+        return cp.Problem(cp.Minimize(total + scope.zero()), constraints)
+
+    # --- the problem with a ridge, and the radius of lam -------------------------------------------
+    @functools.cached_property
+    def unit(self) -> float:
+        """The power of 2 that the samples of the form are divided by."""
+        return math.ldexp(1.0, max(math.frexp(self.data.scale)[1], -1000))
+
+    @functools.cached_property
+    def span(self) -> Span | None:
+        """The coordinates of the form if there are more features than samples; else None."""
+        if self.data.n <= self.data.m:
+            return None
+        X = self.data.X * (1.0 / self.unit)
+        return GramCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
+
+    @functools.cached_property
+    def samples(self) -> Matrix:
+        """The samples in units and coordinates of the form."""
+        return self.data.X * (1.0 / self.unit) if self.span is None else self.span.tables[0]
+
+    @functools.cached_property
+    def form(self) -> Composite:
+        """The problem without a ridge over (w, rho - o).
+
+        Raises
+        ------
+        ParameterError
+            More than 2,000 features and samples.
+        """
+        data = self.data
+        if min(data.n, data.m) > _MOST:
+            raise ParameterError(
+                f"lam: expected at most {_MOST:,} features or as many samples, got {data.n:,} and "
+                f"{data.m:,}; give the radius"
+            )
+        weights: dict[ConvexLoss, Vec] = {}
+        for one in self.classes:
+            weights.setdefault(one.h.loss, np.zeros(data.m))[one.rows] = one.c / one.h.dim
+        X, column = self.samples, -data.y[:, None]
+        table: Matrix = sparse.hstack([X, column], "csr") if sparse.issparse(X) else np.hstack([X, column])
+        slope = LinearTerm(np.zeros(data.m), np.eye(1, table.shape[1], X.shape[1]).ravel())
+        return Composite(table, data.y, tuple(weights), (), tuple(weights.values()), tilt=slope)
+
+    def normal(self, v: Vec) -> Vec:
+        """Return the normal w in the features from the variable (w, rho - o) of the form."""
+        w = v[: self.samples.shape[1]]
+        return (w if self.span is None else self.span.outward(w)) / self.unit
+
+    def start(self, w: Vec) -> Answer:
+        """Return a warm start (w, rho - o), b for a normal w in the features, with optimal b and rho."""
+        v = w * self.unit if self.span is None else self.span.inward(w * self.unit)
+        _, b, rho, _ = self.best_thresholds(self.samples @ v)
+        return Answer(w=np.append(v, rho - self.classes[0].h.loss.offset), b=b)
+
+    def at_norm(self, lam: float) -> tuple[Vec, bool]:
+        """Return the optimal w under `||w|| <= lam` in coordinates of the form; True if the bound is active.
+
+        If active, mu is the root of `lam / ||w|| - 1`, which is nearly linear in mu.
+        """
+        form, n = self.form, self.samples.shape[1]
+        square = Quadratic(np.diag(np.append(np.ones(n), 0.0)))
+        smooth = all(loss.smooth() for loss in form.losses)
+        solver: Solver[Composite] = ProxNewton() if smooth else ProxALM()
+
+        def ridged(mu: float) -> Composite:
+            return replace(form, penalties=(ScaledPenalty(0.5 * mu, square),))
+
+        session, answer = solver.session(ridged(1.0)), None
+
+        @functools.cache
+        def at(mu: float) -> tuple[Vec, float]:
+            nonlocal answer
+            answer = session.solve(ridged(mu), Monitor(_ACCURACY), answer)
+            v = answer.plane[0][:n]
+            return v, float(np.linalg.norm(v))
+
+        uniform = np.zeros(form.m)
+        for one in self.classes:
+            uniform[one.rows] = 0.5 * one.c / one.c.sum()
+        # the distance of the weighted class means is mu ||w|| for a large mu
+        distance = float(np.linalg.norm(self.samples.T @ (form.y * uniform)))
+        upper = mu = distance / min(lam, 1.0)
+        if mu == 0.0:
+            return np.zeros(n), False
+        while at(mu)[1] < lam and mu * at(mu)[1] > _INACTIVE * distance:
+            upper, mu = mu, _FALL * mu
+        if at(mu)[1] < lam:
+            return at(mu)[0], False
+        if upper > mu:
+            root = root_scalar(
+                lambda mu: lam / at(mu)[1] - 1.0, bracket=(mu, upper), xtol=1e-300, rtol=_ACCURACY
+            )
+            mu = float(root.root)
+        v, size = at(mu)
+        return v * (lam / size), True
+
+    def norm_without_bound(self) -> tuple[float, bool]:
+        """Return `||w||` of the solution without the bound `||w|| <= lam`; True if w separates the classes.
+
+        The norm is inf if w separates the classes, or if the norm exceeds 1e12 in units of the samples.
+        """
+        v, endless = self.at_norm(_LONG)
+        scores = self.data.y * (self.samples @ v)
+        least = sum(float(scores[self.data.y == sign].min()) for sign in (1.0, -1.0))
+        separates = least > 1e-12 * float(np.abs(scores).max())
+        return math.inf if endless or separates else float(np.linalg.norm(v)) / self.unit, separates
+
+    def solved(self) -> Self:
+        """Set the radii, the optimal normal, and whether the bound of the norm is active; return the problem.
+
+        Raises
+        ------
+        SolverError
+            The optimum was not found.
+        """
+        data, hulls = self.data, self.hulls
+        self.active, self.w, radii, classes = True, None, [0.0] * len(hulls), self.classes
+        # of a multiple of the hinge loss l* is 0 wherever it is finite
+        if any(one.h.loss.slope() is None for one in classes):
+            bound = min(max(self.lam * self.unit, 1e-100), 1e100)
+            v, self.active = self.at_norm(bound)
+            q = self.best_thresholds(self.samples @ v)[0]
+            x = self.samples.T @ (data.y * q)
+            distance = float(np.linalg.norm(x))
+            gap = distance - float(v @ x) / bound
+            if self.active and not gap <= _GAP * distance < math.inf:
+                raise SolverError(
+                    f"lam: the radius of lam = {self.lam:g} was not found, its relative gap is "
+                    f"{gap / distance:.2g}; scale the features, or give the radius"
+                )
+            self.w, radii = self.normal(v), []
+            for hull, ball in zip(hulls, self.balls, strict=True):
+                rows = hull.samples.rows(data)
+                class_weights = len(hulls) * (q if rows is None else q[rows])
+                radii.append(ball.curve(hull.samples.bound(data)).value(class_weights))
+        each = []
+        for hull, ball, radius in zip(hulls, self.balls, radii, strict=True):
+            word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"
+            while word in self.declared.params():
+                word += "_of_lam"
+            each.append(replace(hull, weights=LossBall(ball.loss, Param(word, radius))))
+        self.model = replace(self.declared, set=each[0] if len(each) == 1 else each[0] - each[1])
+        return self
 
 
-def norm_without_bound(hulls: list[Hull], data: Data) -> tuple[float, bool]:
-    """Return `||w||` of the solution without the bound `||w|| <= lam`; True if w separates the classes.
+def radius_from_lambda(model: RobustMargin, data: Data) -> GeneralisedNuSVM:
+    """Return the solved problem of a model declared by lam; cached in the data.
 
-    The norm is inf if w separates the classes, or if the norm exceeds 1e12 in units of the samples.
+    Raises as `GeneralisedNuSVM`, its `classes`, `form` and `solved`.
     """
-    problem = NormProblem(hulls, data)
-    v, endless = problem.solution(_LONG)
-    scores = data.y * (problem.X @ v)
-    least = sum(float(scores[data.y == sign].min()) for sign in (1.0, -1.0))
-    separates = least > 1e-12 * float(np.abs(scores).max())
-    size = math.inf if endless or separates else float(np.linalg.norm(v)) / problem.unit
-    return size, separates
-
-
-def _with_radius(hull: Hull, radius: float, names: Collection[str]) -> Hull:
-    """Return the hull with a radius in place of lam, as a `Param` whose name is not in `names`."""
-    word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"
-    while word in names:
-        word += "_of_lam"
-    return replace(hull, weights=LossBall(ball_of(hull).loss, Param(word, radius)))
+    return data.once(("radii", model), lambda: GeneralisedNuSVM(model, data).solved())

@@ -11,7 +11,7 @@ import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
-from ucm.evidence.generalised_nu_svm import ball_of, by_lam, hulls_by_lam, lam_of, norm_without_bound
+from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM, by_lam
 from ucm.evidence.lambda_max import lambda_max
 from ucm.evidence.zero_entry import contains_zero, zero_entry
 from ucm.forms.display import sheet
@@ -221,7 +221,7 @@ def interval_of(
     """
     if isinstance(model, Objective):
         return _of_objective(model, data, name)
-    if any(by_lam(node) for node in model.walk()):
+    if by_lam(model):
         return _of_lam(model, data, name)
     return intervals_of_sizes(model, (name,), data, time_limit)[name]
 
@@ -250,8 +250,8 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
     For lam it ends at the norm of w without the bound. For a multiple `Hinge(p) / nu` this norm grows as
     `nu^(1 / (p - 1))`.
     """
-    hulls = hulls_by_lam(model)
-    ball, lam = ball_of(hulls[0]), lam_of(hulls)
+    problem = GeneralisedNuSVM(model, data)
+    ball = problem.balls[0]
     factor, base = split_scalar(ball.loss)
     if base.slope() is not None:
         return _unknown("a multiple of the hinge loss has the same classifier for every lam; not computed")
@@ -259,13 +259,13 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
     power, present = 0.0, model.params()[name]
     prefix = "" if is_lam else f"{name} is a factor of the loss"
     if not is_lam:
-        other = ball_of(hulls_by_lam(model.with_params(**{name: 2.0 * present}))[0])
+        other = GeneralisedNuSVM(model.with_params(**{name: 2.0 * present}), data).balls[0]
         falls = math.isclose(2.0 * split_scalar(other.loss)[0], factor, rel_tol=1e-12)
-        if len(hulls) > 1 or not isinstance(base, Hinge) or not falls or other.lam != ball.lam:
+        if len(problem.hulls) > 1 or not isinstance(base, Hinge) or not falls or other.lam != ball.lam:
             return _unknown(f"{prefix} beside lam; not computed")
         power = base.p - 1.0
     try:
-        reach, separates = norm_without_bound(hulls, data)
+        reach, separates = problem.norm_without_bound()
     except ParameterError as error:
         raise SolverError(f"admissible: the end of {name} was not found; {error}") from error
     if math.isinf(reach):
@@ -277,7 +277,7 @@ def _of_lam(model: RobustMargin, data: Data, name: str) -> Interval:
         how = "from the upper end on norm(w) <= lam is inactive, and the solution the same"
         return Interval(0.0, reach, how, upper_closed=True)
     how = f"{prefix}: up to the lower end norm(w) <= lam is inactive"
-    return Interval(present * (lam / reach) ** power, math.inf, how)
+    return Interval(present * (problem.lam / reach) ** power, math.inf, how)
 
 
 def _unknown(how: str) -> Interval:

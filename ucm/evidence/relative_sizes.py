@@ -125,7 +125,7 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
         As `with_numbers` and `ucm.evidence.generalised_nu_svm.radius_from_lambda`.
     """
     model = with_numbers(model, data, time_limit)
-    if isinstance(model, RobustMargin) and any(by_lam(node) for node in model.walk()):
+    if isinstance(model, RobustMargin) and by_lam(model):
         model = radius_from_lambda(model, data).model  # type: ignore[assignment]
     return model
 
