@@ -75,10 +75,7 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         data = self.data
         external.refuse("b is the best one for w", "b")
         external.refuse("the weights of the samples give the lower bound", "x")
-        if data.gram is None:
-            external.refuse("there is no kernel; give w", "coefficients")
-        else:
-            external.refuse("a kernel hides the features; give coefficients", "w")
+        external.refuse_space(hidden=data.gram is not None)
         w, c = external.vector("w", data.n), external.per_sample("coefficients", data)
         weights = external.per_sample("weights", data)
         if w is None and c is None:

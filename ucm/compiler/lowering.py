@@ -1,8 +1,5 @@
 """The contract of a lowering: from a declaration to a standard form, and back.
 
-A lowering has a form (`form`), certifies the answer of a solver (`certify`), recovers the classifier
-(`recover`), and may name another lowering where 0 lies in U (`other_form`).
-
 What a lowering changes on the way in it undoes on the way back. The certificate is of the declaration:
 nothing of the form enters it but the answer of the solver.
 """
@@ -42,13 +39,9 @@ Form = TypeVar("Form", bound=StandardForm)
 
 @dataclass(frozen=True)
 class Regime:
-    """Whether a model is convex for its data, with the reason.
+    """Whether a model is convex for its data (a set: without 0), with the reason as a sentence.
 
-    Attributes
-    ----------
-    convex : of a set: False where 0 lies in U
-    how : a sentence
-    floor : a lower bound of the optimum of a set that holds 0: minus the norm of a point of it
+    `floor` is a lower bound of the optimum of a set that holds 0: minus the norm of a point of it.
     """
 
     convex: bool
@@ -58,14 +51,9 @@ class Regime:
 
 @dataclass(frozen=True)
 class Proof:
-    """An answer with its certificate, its objective and w, b and x.
+    """An answer with its certificate, the value of the declared problem, and w, b, x as for `Solution`.
 
-    Attributes
-    ----------
-    answer, certificate : these two
-    objective : the value of the declared problem
-    w, b, x : normal, bias where it is a variable, point of U; as for `Solution`
-    size : how large the points of U are
+    `size` is how large the points of U are; b is None where it is no variable.
     """
 
     answer: Answer
@@ -126,25 +114,19 @@ class Recovered:
 class ExternalAnswer:
     """The answer of an external solver: the arguments of `Plan.certify`."""
 
-    w: Any = None
-    b: Any = None
-    x: Any = None
-    weights: Any = None
-    coefficients: Any = None
+    w: object = None
+    b: object = None
+    x: object = None
+    weights: object = None
+    coefficients: object = None
 
     def vector(self, name: str, size: int) -> Vec | None:
-        """Return the named entry as a vector of finite numbers; None if the entry is not given.
-
-        Raises
-        ------
-        DataError
-            The entry has another length.
-        """
+        """Return the named entry as a vector of finite numbers of this length; None if it is not given."""
         v = getattr(self, name)
         return None if v is None else vector_of(v, size, f"certify: {name}")
 
     def per_sample(self, name: str, data: Data) -> Vec | None:
-        """Return the named entry at the samples of positive weight; None if the entry is not given.
+        """Return the named entry at the samples of positive weight; None if it is not given.
 
         Raises
         ------
@@ -168,6 +150,13 @@ class ExternalAnswer:
             if getattr(self, name) is not None:
                 raise ParameterError(f"certify: unexpected {name}: {why}")
 
+    def refuse_space(self, hidden: bool, others: str = "") -> None:
+        """Refuse w and x where a kernel hides the features, else coefficients; name the others to give."""
+        if hidden:
+            self.refuse(f"a kernel hides the features; give coefficients{others}", "w", "x")
+        else:
+            self.refuse(f"there is no kernel; give w{others}", "coefficients")
+
 
 class Lowering(ABC, Generic[Form]):
     """A model bound to data and translated to a standard form, with the way back to a classifier.
@@ -183,7 +172,7 @@ class Lowering(ABC, Generic[Form]):
     bias_refusal : the reason for which other rules do not apply
     """
 
-    model: Any  # a RobustMargin or an Objective, narrowed below
+    model: Any  # a RobustMargin or an Objective; subclasses narrow it
     data: Data
     form: Form
     requested: str | Solver
@@ -226,10 +215,7 @@ class Lowering(ABC, Generic[Form]):
     def warm_start(self, warm: Solution) -> Answer | None:
         """Return the start of a solver from an earlier solution; None, the default, for no start.
 
-        Raises
-        ------
-        ParameterError
-            The solution is of a model of another shape.
+        Raises `warm_start_error` for a solution of a model of another shape.
         """
         return None
 
@@ -247,13 +233,7 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def certify_external(self, external: ExternalAnswer) -> Certificate:
-        """Return the certificate of an external solver's answer.
-
-        Raises
-        ------
-        ParameterError, DataError
-            The answer does not belong to this model, or has another length.
-        """
+        """Return the certificate of an external solver's answer; raise if it is not one of this model."""
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """Return the verdict if the lowering decides the status; None, the default, to judge by the gap."""
@@ -261,13 +241,7 @@ class Lowering(ABC, Generic[Form]):
 
     @abstractmethod
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        """Return w, b and the sample weights of a certified answer.
-
-        Raises
-        ------
-        ParameterError
-            The rule of the bias does not apply.
-        """
+        """Return w, b and the sample weights of a certified answer; raise if the bias rule does not apply."""
 
     @abstractmethod
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:

@@ -67,12 +67,12 @@ class _PenalizedLowering(Lowering[Form]):
         return weights
 
     def certify_external(self, external: ExternalAnswer) -> Certificate:
+        external.refuse_space(self.hidden is not None, " and b")
+        external.refuse("it is a point of a set, and this is an objective", "x")
         if self.hidden is None:
-            external.refuse("there are features; give w and b", "x", "coefficients")
             w, b = normal_of(external, self.data)
             normal: Normal = FeatureNormal(self.data.X, w)
         else:
-            external.refuse("a kernel hides the features; give coefficients and b", "w", "x")
             c, b = normal_of(external, self.data, "coefficients")
             normal = self.normal_by_kernel(c)
         weights = external.per_sample("weights", self.data)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
 from ucm.compiler.lowering import (
     ExternalAnswer,
     Lowering,
@@ -134,13 +136,14 @@ class Plan:
         ----------
         verbose : every route, with why it is refused
         """
-        lines = [
-            str(self.model),
-            *(f"{name:<10}{text}" for name, text in self._facts().items()),
-            *table(self._verdicts(), verbose),
-            *self.lowering.describe_other(self.solver.name, verbose),
-        ]
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                str(self.model),
+                *(f"{name:<10}{text}" for name, text in self._facts().items()),
+                *table(self._verdicts(), verbose),
+                *self.lowering.describe_other(self.solver.name, verbose),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         rows = self._verdicts()
@@ -300,10 +303,7 @@ class Plan:
     def _run_fallbacks(
         self, solver: Solver, proof: Proof, monitor: Monitor, remaining_solvers: Iterator[Solver]
     ) -> tuple[Solver, Proof]:
-        """Run the remaining solvers until the gap is proven or a limit is reached.
-
-        Each solver starts from the best answer. Return the solver of the best proof, and the proof.
-        """
+        """Run the remaining solvers, each from the best answer, until a proof or a limit."""
         lowering = self.lowering
         while (
             monitor.may_continue
@@ -325,13 +325,11 @@ class Plan:
 
     def _judged(self, solver: str, proof: Proof, monitor: Monitor) -> tuple[Certificate, Verdict]:
         """Return the certificate, with the kernel's name, and the verdict; emit its warning."""
-        kernel = self.lowering.kernel
-        if kernel:
-            proof = replace(proof, certificate=replace(proof.certificate, kernel=kernel))
-        verdict = judge(self.lowering, proof, solver, monitor)
+        certificate = replace(proof.certificate, kernel=self.lowering.kernel)
+        verdict = judge(self.lowering, replace(proof, certificate=certificate), solver, monitor)
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
-        return proof.certificate, verdict
+        return certificate, verdict
 
     def _solution(
         self,
@@ -357,14 +355,8 @@ class Plan:
             message=verdict.message + (starts_summary(ends) if starts > 1 else ""),
             tol=monitor.tol,
             stats=Stats(
-                solver,
-                self.setup_time,
-                monitor.seconds,
-                int(monitor.iterations),
-                float(monitor.passes),
-                int(monitor.kernel_operations),
-                int(monitor.systems),
-                float(monitor.hessian_passes),
+                solver, self.setup_time, monitor.seconds, int(monitor.iterations), float(monitor.passes),
+                int(monitor.kernel_operations), int(monitor.systems), float(monitor.hessian_passes),
                 int(monitor.reads),
             ),
             history=monitor.history,
@@ -373,7 +365,7 @@ class Plan:
             answer=proof.answer,
             params={**self.declared_values, **self.model.params()},
             **vars(parts.over(self.data.weighing)),
-        )
+        )  # fmt: skip
 
     def bound(
         self,
@@ -491,11 +483,11 @@ class Plan:
     def certify(
         self,
         *,
-        w: Any = None,
+        w: ArrayLike | None = None,
         b: float | None = None,
-        x: Any = None,
-        weights: Any = None,
-        coefficients: Any = None,
+        x: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        coefficients: ArrayLike | None = None,
     ) -> Certificate:
         """Return the certificate of an external solver's answer, computed from the declaration.
 
@@ -615,8 +607,8 @@ class Plan:
     def guarantees(
         self,
         solution: Solution | None = None,
-        X_test: Any = None,
-        y_test: Any = None,
+        X_test: ArrayLike | None = None,
+        y_test: ArrayLike | None = None,
         *,
         level: float = 0.95,
     ) -> Guarantees:
@@ -664,14 +656,9 @@ class Plan:
         began: float,
         declared_values: Mapping[str, float] | None = None,
     ) -> Plan:
-        """Return the plan of the first lowering whose form has a solver.
+        """Return the plan of the first lowering whose form has a solver; raise if none has the requested one.
 
         `began` is the start of the compilation by `time.perf_counter`.
-
-        Raises
-        ------
-        ParameterError, SolverError
-            None has the solver that is asked for, or it refuses.
         """
         for k, lowering in enumerate(lowerings):
             solver = choose(lowering.form, lowering.requested)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.bound_data import Data, GramSpace
 from ucm.data.gram import Gram
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.source import RowSource, as_double, of_all_groups
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
@@ -45,24 +44,22 @@ def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
 
 def _matrix_chains(node: Node, chain: tuple = ()) -> Iterator[tuple[str, tuple]]:
     """Yield the kind of every leaf of samples, with the matrices applied to the leaf, outermost first."""
-    if isinstance(node, Samples):
-        yield node.kind, chain
-    elif isinstance(node, Combination):
-        for U, L in node.terms():
-            yield from _matrix_chains(U, chain if is_number(L) else (*chain, L))
-    else:
-        for x in node.children():
-            yield from _matrix_chains(x, chain)
+    match node:
+        case Samples():
+            yield node.kind, chain
+        case Combination():
+            for U, L in node.terms():
+                yield from _matrix_chains(U, chain if is_number(L) else (*chain, L))
+        case _:
+            for x in node.children():
+                yield from _matrix_chains(x, chain)
 
 
 def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec | None:
     """Return the normal of the original features: `M' w` under a matrix M, w without matrices.
 
     None if leaves of samples have different matrices, or a set without samples is in another space.
-
-    Parameters
-    ----------
-    read_as : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
+    `read_as` is "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all.
     """
     every = U.once("chains", lambda: tuple(_matrix_chains(U)))
     chains = [chain for kind, chain in every if read_as is None or kind in (read_as, "signed")]
@@ -70,9 +67,9 @@ def feature_normal(U: UncertaintySet, w: Vec, read_as: str | None = None) -> Vec
         return w if read_as is None else None
     first = chains[0]
     for other in chains[1:]:
+        pairs = zip(first, other, strict=False)
         if len(other) != len(first) or any(
-            a is not b and (a.shape != b.shape or abs(a - b).max() > 0.0)
-            for a, b in zip(first, other, strict=False)
+            a is not b and (a.shape != b.shape or abs(a - b).max() > 0.0) for a, b in pairs
         ):
             return None
     for M in first:
@@ -118,6 +115,7 @@ def bias(
     if rule == "zero" or not w.any():
         return 0.0, "zero", None
     rules = {
+        "multipliers": lambda: _bias_of_multipliers(form, w),
         "midpoint": lambda: midpoint_of(
             U, ((leaf, x) for leaf, _, x in _summands(U, data, iter(q))), lambda x: data.space.inner(w, x)
         ),
@@ -129,7 +127,7 @@ def bias(
     automatic = ("multipliers", "odds", "min_error") if weighted else ("multipliers", "midpoint", "min_error")
     automatic = automatic if one_map else [n for n in automatic if n in ("odds", "min_error")]
     for name in automatic if rule == "auto" else (rule,):
-        b, rho = _bias_of_multipliers(form, w) if name == "multipliers" else (rules[name](), None)
+        b, rho = found if isinstance(found := rules[name](), tuple) else (found, None)
         if b is not None and math.isfinite(b):
             return b, name, rho
     raise ParameterError(
@@ -214,21 +212,23 @@ def _translation(x: Node) -> dict[str, float]:
     1 for a hull or a mean, 0 for a covariance, the factor for a multiple, that of the first operand for an
     intersection, and nan for a convex union of sets with different translations.
     """
-    if isinstance(x, Samples):
-        return {x.kind: 1.0}
-    if isinstance(x, ConvexUnion):
-        first, *more = (_translation(V) for V in x.sets)
-        kinds = {*first, *(kind for other in more for kind in other)}
-        same = {k: all(other.get(k, 0.0) == first.get(k, 0.0) for other in more) for k in kinds}
-        return {k: first.get(k, 0.0) if same[k] else math.nan for k in kinds}
-    if isinstance(x, Combination):
-        terms = [(value(L) if is_number(L) else 1.0, V) for V, L in x.terms()]
-    elif isinstance(x, VectorSum):
-        terms = [(value(c), v) for c, v in x.terms]
-    else:
-        below = [] if isinstance(x, MatrixNode) else list(x.children())
-        sets = [y for y in below if isinstance(y, UncertaintySet)]
-        terms = [(1.0, y) for y in sets[:1] or below]
+    match x:
+        case Samples():
+            return {x.kind: 1.0}
+        case ConvexUnion():
+            each = [_translation(V) for V in x.sets]
+            first, kinds = each[0], dict.fromkeys(kind for moved in each for kind in moved)
+            same = (k for k in kinds if len({moved.get(k, 0.0) for moved in each}) == 1)
+            return dict.fromkeys(kinds, math.nan) | {k: first.get(k, 0.0) for k in same}
+        case Combination():
+            terms = [(value(L) if is_number(L) else 1.0, V) for V, L in x.terms()]
+        case VectorSum():
+            terms = [(value(c), v) for c, v in x.terms]
+        case MatrixNode():
+            terms = []
+        case _:
+            sets = [y for y in x.children() if isinstance(y, UncertaintySet)]
+            terms = [(1.0, y) for y in sets[:1] or x.children()]
     total: dict[str, float] = {}
     for factor, y in terms:
         for kind, moved in _translation(y).items():
@@ -244,11 +244,7 @@ def midpoint_of(
     """Return b of the hyperplane midway between the class points; None if no midpoint exists.
 
     No midpoint exists if a summand uses both classes, or the set does not move with the samples of a class.
-
-    Parameters
-    ----------
-    summands : of U, each with its contribution to the nearest point
-    score : w'x of a point x
+    `summands` are those of U, each with its contribution to the nearest point, and `score(x)` is w'x.
     """
     points = _class_points(summands)
     if points is None:
@@ -305,7 +301,7 @@ def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
     spread = math.sqrt(max(variance, other_variance)) + abs(mean - other_mean)
     costs = data.weighing.classes if weighted else (1.0, 1.0)
     center, source = 0.5 * (mean + other_mean), of_all_groups(data.source)
-    return error_over_rows(source, normal, costs, center, spread)
+    return _error_over_rows(source, normal, costs, center, spread)
 
 
 def least_error(
@@ -339,7 +335,7 @@ def least_error(
 
 
 # --- the least training error over rows: a histogram of scores, then the scores near the least error ---
-def _scores(X: Any, normal: Vec) -> Vec:
+def _scores(X: Matrix, normal: Vec) -> Vec:
     return np.asarray(as_double(X) @ normal).ravel()
 
 
@@ -348,29 +344,26 @@ def _edges(center: float, width: float) -> Vec:
     return center + width * np.linspace(-0.5, 0.5, _BINS - 1)
 
 
-def _histograms(X: Any, y: Any, normal: Vec, center: float, width: float) -> Vec:
+def _histograms(X: Matrix, y: ArrayLike, normal: Vec, center: float, width: float) -> Vec:
     """Return the score histograms of class +1 and class -1, (2, bins), with unbounded end bins."""
-    edges = _edges(center, width)
-    bins = np.searchsorted(edges, _scores(X, normal))
+    bins = np.searchsorted(_edges(center, width), _scores(X, normal))
     classes = (np.maximum(side * np.asarray(y, dtype=np.float64), 0.0) for side in (1.0, -1.0))
-    return np.array([np.bincount(bins, weights, edges.size + 1) for weights in classes], dtype=np.float64)
+    return np.array([np.bincount(bins, weights, _BINS) for weights in classes], dtype=np.float64)
 
 
-def _scores_between(X: Any, y: Any, normal: Vec, low: float, high: float) -> tuple[Vec, Vec]:
+def _scores_between(X: Matrix, y: ArrayLike, normal: Vec, low: float, high: float) -> tuple[Vec, Vec]:
     scores = _scores(X, normal)
     inside = (low < scores) & (scores <= high)
     return scores[inside], np.asarray(y)[inside]
 
 
-def error_over_rows(
+def _error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
     """Return the bias of least weighted training error over out-of-core rows, in two passes.
 
-    Parameters
-    ----------
-    costs : of an error in class +1 and class -1
-    center, spread : location and width of the scores; scores far out are in the first or the last bin
+    The errors cost `costs` in class +1 and class -1. The scores lie about `center` with the width `spread`;
+    scores far out are in the first or the last bin.
     """
     width = 16.0 * max(spread, 1e-280)
     counts = source.map_reduce(_histograms, normal, center, width, merge=operator.add)

@@ -130,10 +130,7 @@ class _RobustLowering(Lowering[Form]):
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         model, data, form = self.model, self.data, self.image
         external.refuse("the objective of a set has no bias", "b")
-        if data.gram is None:
-            external.refuse("there is no kernel; give w", "coefficients")
-        else:
-            external.refuse("a kernel hides the features; give coefficients or weights", "w", "x")
+        external.refuse_space(data.gram is not None, " or weights")
         unit = None
         w, c = external.vector("w", form.n), external.per_sample("coefficients", data)
         if w is not None:
