@@ -87,9 +87,9 @@ class GeneralisedNuSVMLowering(Lowering[Composite]):
         return self.problem.bounds(w, per_hull).certificate
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        data, gram, w = self.data, self.data.gram, proof.w
-        assert w is not None
-        found, b, rule = self.problem.bounds(w), proof.b, "multipliers"
+        data, gram = self.data, self.data.gram
+        found = self.problem.bounds(self.problem.normal(proof.answer.plane[0]))
+        w, b, rule = found.w, proof.b, "multipliers"
         if bias_rule not in ("auto", "multipliers") and w.any():
             b, rule, _ = bias(bias_rule, self.model.set, minimum_norm(self.model, data), data, [], w)
         weights = found.q * len(self.problem.hulls)

@@ -31,6 +31,7 @@ _SAFE = 0.7  # of eps: the target of a step
 _GROWS, _HALVES = 1.8, 0.5  # the largest growth of a step, and the factor after a refused step
 _SAME = 1e-12  # of an interval: samples within it change sides together
 _NEAR = 1e-7  # the least relative distance between two values
+_OUTSIDE = 1e-9  # relative violation of weights
 _ZERO = 1e-10  # of the largest norm: a point this close to 0 counts as 0, whatever eps is
 _LEAST = 0.05  # of the distance of the smallest set: the path ends there, before 0 enters
 
@@ -241,34 +242,29 @@ class _MovingCaps:
     def form_at(self, c: float) -> MinNorm:
         return DistanceLowering(self.at(c), self.data).form
 
-    def solved(self, c: float, q: list[Vec], w: Vec) -> CapSolution:
-        """Check the hull weights q at the cap factor c; return these with w, x and the scores."""
-        for h, part in zip(self.members, q, strict=True):
-            cap, total = h.factor * c, float(part.sum())
-            off = max(-float(part.min()), float(part.max()) - cap) / cap
-            if not max(off, abs(total - h.total) / h.total) <= 1e-9:
-                raise SolverError(
-                    f"path: weights outside of their domains by {off:.2g} of the cap, mass {total:.17g}, at "
-                    f"{self.name}={self.value(c):.6g}; please report it"
-                )
-        x, pulls = self.form.matvec(self.blocks(q)), self.form.rmatvec(w)
-        scores = [u[g.entries] for u, b in zip(pulls, self.form.blocks, strict=True) for g in b.groups or ()]
-        return CapSolution.of(c, q, x, w, scores)
-
-    def blocks(self, q: Sequence[Vec]) -> list[Vec]:
-        """Return the weights of both hulls, arranged as the blocks of the form."""
-        if len(self.form.blocks) == 2:
-            return list(q)
-        joint = np.empty(sum(part.size for part in q))
-        for part, g in zip(q, self.form.blocks[0].groups or (), strict=True):
-            joint[g.entries] = part
-        return [joint]
+    def solved(self, c: float, monitor: Monitor, near: CapSolution | None = None) -> CapSolution | None:
+        """Return the solution at c, from a solution near it; None if 0 lies in U."""
+        form, start = self.form_at(c), None if near is None else Answer(near.q, near.x)
+        answer = ActiveSet().solve(form, monitor.child(monitor.tol, zero_tol=_ZERO), start)
+        x = form.matvec(answer.q)
+        length = float(np.linalg.norm(x))
+        if answer.w is None or length <= _ZERO * self.form.largest:
+            return None
+        off = max(b.domain.violation(q) for b, q in zip(form.blocks, answer.q, strict=True))
+        if not off <= _OUTSIDE:
+            raise SolverError(
+                f"path: weights outside of their domains by {off:.2g} at {self.name}={self.value(c):.6g}; "
+                "please report it"
+            )
+        w = length * answer.w
+        pulls = zip(form.rmatvec(w), form.blocks, strict=True)
+        scores = [u[g.entries] for u, b in pulls for g in b.groups or ()]
+        return CapSolution.of(c, answer.q, x, w, scores)
 
     def solution(self, point: CapSolution, tol: float) -> Solution:
         """Return a `CapSolution` as a `Solution`, certified and recovered as by `Plan.solve`."""
         lowering = DistanceLowering(self.at(point.c), self.data)
-        answer = Answer(self.blocks(point.q), point.w)
-        return Plan(lowering, ActiveSet()).certified(answer, tol)
+        return Plan(lowering, ActiveSet()).certified(Answer(point.q, point.w), tol)
 
 
 def path_over_interval(
@@ -285,18 +281,8 @@ def path_over_interval(
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=time_limit, zero_tol=_ZERO)
 
-    def solved(c: float, near: CapSolution | None = None) -> CapSolution | None:
-        """Return the solution at c, from a solution near it; None if 0 lies in U."""
-        start = None if near is None else Answer(hulls.blocks([q.copy() for q in near.q]), near.x)
-        answer = ActiveSet().solve(hulls.form_at(c), monitor.child(monitor.tol, zero_tol=_ZERO), start)
-        length = float(np.linalg.norm(hulls.form.matvec(answer.q)))
-        if answer.w is None or length <= _ZERO * hulls.form.largest:
-            return None
-        groups = [(q, g) for q, b in zip(answer.q, hulls.form.blocks, strict=True) for g in b.groups or ()]
-        return hulls.solved(c, [q[g.entries] for q, g in groups], length * answer.w)
-
     with data.overflow_guard():
-        current = solved(low)
+        current = hulls.solved(low, monitor)
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.x))
@@ -310,7 +296,7 @@ def path_over_interval(
             if not ahead:
                 c = current.c * (1.0 + step)
                 c = high if c > high / (1.0 + 0.3 * step) else c
-                solution = solved(c, current)
+                solution = hulls.solved(c, monitor, current)
                 if solution is None:  # 0 has entered
                     step *= 0.5
                     if step < _NEAR:
@@ -336,7 +322,7 @@ def path_over_interval(
                     break
                 continue
             c = current.c + _HALVES * (ahead[-1].c - current.c)
-            solution = solved(c, ahead[-1])
+            solution = hulls.solved(c, monitor, ahead[-1])
             if solution is None:
                 raise ParameterError(_enters(hulls, c))
             ahead.append(solution)

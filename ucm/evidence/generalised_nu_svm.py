@@ -65,17 +65,12 @@ _LONG = 1e12  # in units of the samples: a bound of the norm that stands for non
 
 
 class LossOfClass(NamedTuple):
-    """The samples of one class, their label, and the part of h(q) of the class with its loss and weights."""
+    """The samples of one class, their label and weights, and the part of h(q) of the class with its loss."""
 
     rows: NDArray[np.intp]
     sign: float
+    c: Vec
     h: ConjugateFunction
-
-    @property
-    def c(self) -> Vec:
-        """The weights of the samples."""
-        assert self.h.weights is not None
-        return self.h.weights
 
 
 @dataclass(frozen=True)
@@ -185,7 +180,8 @@ class GeneralisedNuSVM:
             for sign in (1.0, -1.0):
                 mask = data.y[rows] == sign
                 if mask.any():
-                    classes.append(LossOfClass(rows[mask], sign, ConjugateFunction(ball.loss, N, c[mask])))
+                    h = ConjugateFunction(ball.loss, N, c[mask])
+                    classes.append(LossOfClass(rows[mask], sign, c[mask], h))
         return classes
 
     def best_thresholds(self, scores: Vec) -> tuple[Vec, float, float, float]:

@@ -55,21 +55,21 @@ class CapSolution:
     Attributes
     ----------
     c : the cap
-    q : the weights of each hull
+    q : the weights, by block
     x, w : (n,) a point of U(c), and a dual vector about as long
     scores : of the samples of each hull, ascending, each times its sign in x; the weights q give `w'x`
     sums : cumulative sums of the scores, from 0 on
     """
 
     c: float
-    q: Sequence[Vec]
+    q: list[Vec]
     x: Vec
     w: Vec
     scores: tuple[Vec, ...]
     sums: tuple[Vec, ...]
 
     @classmethod
-    def of(cls, c: float, q: Sequence[Vec], x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
+    def of(cls, c: float, q: list[Vec], x: Vec, w: Vec, scores: Sequence[Vec]) -> CapSolution:
         """Return the solution with sorted scores and their cumulative sums, from unsorted scores."""
         ordered = tuple(np.sort(a) for a in scores)
         sums = tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered)
