@@ -11,7 +11,6 @@ the number of columns. The equations of a coupling are written in coordinates of
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +25,6 @@ from ucm.data.linear_map import LinearMap, MatrixMap, Vec
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.language.contracts import Block, Coupling
 
 Matrix = NDArray[np.float64]
 _FEWER = 2.0  # least ratio of dimensions at which the QR factor pays
@@ -34,51 +32,19 @@ _WORTH = 300.0  # largest cost of the factor in passes without couplings: APG ta
 _ENTRIES = 2e8  # largest number of entries of the matrix to factor, 1.6 GB
 
 
-class Span(ABC):
-    """Interface of coordinates in the span of samples.
+class SpanCoordinates:
+    """Coordinates in the span of samples, from the pivoted Cholesky factor F of the Gram matrix `X X'`.
+
+    z are the coordinates of `X'c` with `F'c = z`.
+
+    Parameters
+    ----------
+    samples : tables of them, all dense or all CSR; X is made of their rows
 
     Attributes
     ----------
     tables : the samples in these coordinates
     forming : multiplications that the basis took
-    """
-
-    tables: list[NDArray[np.float64]]
-    forming: float
-
-    @abstractmethod
-    def outward(self, z: Vec) -> Vec:
-        """Return the vector in feature space that has the coordinates z."""
-
-    @abstractmethod
-    def inward(self, x: Vec) -> Vec:
-        """Return the coordinates of the orthogonal projection of x onto the span."""
-
-
-class OrthonormalCoordinates(Span):
-    """Coordinates in an orthonormal basis from a QR factorisation of dense samples."""
-
-    def __init__(self, X: NDArray[np.float64]) -> None:
-        self.basis, triangle = np.linalg.qr(X.T)
-        self.tables = [np.ascontiguousarray(triangle.T)]
-        self.forming = float(X.shape[0] ** 2 * X.shape[1])
-
-    def outward(self, z: Vec) -> Vec:
-        return self.basis @ z
-
-    def inward(self, x: Vec) -> Vec:
-        return self.basis.T @ x
-
-
-class GramCoordinates(Span):
-    """Coordinates in the span of samples, from the pivoted Cholesky factor F of the Gram matrix `X X'`.
-
-    z are the coordinates of `X'c` with `F'c = z`.
-
-
-    Parameters
-    ----------
-    samples : tables of them, all dense or all CSR; X is made of their rows
     """
 
     def __init__(self, samples: Sequence[Any]) -> None:
@@ -98,12 +64,14 @@ class GramCoordinates(Span):
         self.forming = 0.5 * sum(sizes) * sum(X.nnz if is_sparse else X.size for X in samples)
 
     def outward(self, z: Vec) -> Vec:
+        """Return the vector in feature space that has the coordinates z."""
         c = np.zeros(sum(X.shape[0] for X in self.samples))
         c[self.pivots] = linalg.solve_triangular(self.triangle, z, lower=True, trans=1)
         parts = zip(self.samples, np.split(c, self.ends), strict=True)
         return np.sum([X.T @ part for X, part in parts], axis=0)
 
     def inward(self, x: Vec) -> Vec:
+        """Return the coordinates of the orthogonal projection of x onto the span."""
         scores = np.concatenate([X @ x for X in self.samples])
         return linalg.solve_triangular(self.triangle, scores[self.pivots], lower=True)
 
@@ -132,18 +100,16 @@ def orthonormal_coordinates(point: Vec, maps: Iterable[LinearMap]) -> tuple[Matr
     return Q, R[:, 0], np.split(R, ends, axis=1)[1:-1]
 
 
-def range_space_shape(form: MinNorm) -> MinNorm | None:
-    """Return a placeholder form of the range-space sizes where the QR factor pays; else None.
-
-    The matrices of the form are not filled in.
-    """
-    small = _shape(form)
-    order, rows = small.n + small.coupled, form.n + form.coupled
+def range_space_orders(form: MinNorm) -> tuple[int, int] | None:
+    """Return the dimension and the coupling equations of the range space if the QR factor pays; else None."""
+    n = min(form.n, 1 + columns(form))
+    coupled = sum(min(c.offset.size, 1 + sum(B.shape[1] for _, B in c.terms)) for c in form.couplings)
+    order, rows = n + coupled, form.n + form.coupled
     if form.norm != 2.0 or _FEWER * order > rows or rows * order > _ENTRIES:
         return None
-    if not form.couplings and factoring(form, form.n, small.n) > _WORTH:
+    if not form.couplings and factoring(form, form.n, n) > _WORTH:
         return None
-    return small
+    return n, coupled
 
 
 @dataclass(frozen=True)
@@ -164,12 +130,13 @@ class RangeSpace:
     def of(cls, form: MinNorm, monitor: Monitor) -> RangeSpace:
         """Return the range-space form of a form, by QR factorisation of its centre and columns."""
         Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
-        blocks = tuple(_with(b, M) for b, M in zip(form.blocks, parts, strict=True))
+        blocks = tuple(replace(b, map=_map(M)) for b, M in zip(form.blocks, parts, strict=True))
         couplings, bases = [], []
         for c in form.couplings:
             basis, offset, parts = orthonormal_coordinates(c.offset, [B for _, B in c.terms])
             bases.append(basis)
-            couplings.append(_coupled(c, offset, parts))
+            terms = tuple((k, _map(M)) for (k, _), M in zip(c.terms, parts, strict=True))
+            couplings.append(replace(c, terms=terms, offset=offset))
         monitor.hessian_passes += sum(factoring(form, *A.shape) for A in (Q, *bases))
         space = Space()
         small = MinNorm(center, blocks, tuple(couplings), 2.0, form.stored, space)
@@ -183,22 +150,5 @@ class RangeSpace:
         return answer
 
 
-def _with(block: Block, M: Matrix) -> Block:
-    return replace(block, map=MatrixMap(np.ascontiguousarray(M)))
-
-
-def _coupled(coupling: Coupling, offset: Vec, parts: Sequence[Matrix]) -> Coupling:
-    terms: Any = zip((k for k, _ in coupling.terms), map(MatrixMap, parts), strict=True)
-    return replace(coupling, terms=tuple(terms), offset=offset)
-
-
-def _shape(form: MinNorm) -> MinNorm:
-    """Return a placeholder form of the range-space sizes, with uninitialised matrices."""
-    r = min(form.n, 1 + columns(form))
-    blocks = tuple(_with(b, np.empty((r, b.map.shape[1]))) for b in form.blocks)
-    couplings = []
-    for c in form.couplings:
-        rows = min(c.offset.size, 1 + sum(B.shape[1] for _, B in c.terms))
-        parts = [np.empty((rows, B.shape[1])) for _, B in c.terms]
-        couplings.append(_coupled(c, np.empty(rows), parts))
-    return MinNorm(np.empty(r), blocks, tuple(couplings), 2.0, form.stored, Space())
+def _map(M: Matrix) -> MatrixMap:
+    return MatrixMap(np.ascontiguousarray(M))

@@ -13,13 +13,31 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.language.contracts import Jacobian
-from ucm.solvers.augmented_lagrangian import ridge_solve
 
 Matrix = NDArray[np.float64]
+(_POSV,) = linalg.get_lapack_funcs(("posv",), dtype=np.float64)  # SciPy's checks take longer
 _KEPT = 60  # largest number of directions in the preconditioner
+
+
+def ridge_solve(H: Matrix, g: Vec) -> Vec:
+    """Return `H^-1 g` for a positive semidefinite H, with a ridge if H is singular to rounding.
+
+    The ridge grows until a Cholesky factor exists. The answer is 0 where entries overflow.
+    """
+    ridge, top = 0.0, float(np.diagonal(H).max())
+    for _ in range(8):
+        _, solution, info = _POSV(H.T, g, lower=1)  # by rows: the upper triangle of H
+        if info == 0:
+            return solution
+        ridge = max(10.0 * ridge, 1e-15 * top)
+        H = H + ridge * np.eye(H.shape[0])
+    if not (np.isfinite(H).all() and np.isfinite(g).all()):
+        return np.zeros_like(g)
+    return np.linalg.lstsq(H, g)[0].astype(np.float64)
 
 
 def conjugate_gradients(

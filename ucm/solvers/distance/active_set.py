@@ -19,7 +19,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.native.functions import blas_threads
-from ucm.solvers.coordinates import GramCoordinates
+from ucm.solvers.coordinates import SpanCoordinates
 from ucm.solvers.hulls import CompiledHulls, largest
 
 _TINY = float(np.finfo(float).tiny)
@@ -95,7 +95,7 @@ class _Sides(CompiledHulls):
                 self.places.append((k, g.entries))
                 self.declared.append(factor * sign)
         self.joint, unit = len(form.blocks) == 1, 1.0
-        self.span: GramCoordinates | None = None
+        self.span: SpanCoordinates | None = None
         if form.n > sum(X.shape[0] for X in tables):
             tables, unit = self._in_span(tables, monitor)
         factors = unit * np.array(self.declared)
@@ -110,7 +110,7 @@ class _Sides(CompiledHulls):
         else:  # inner products may overflow
             tables = [X / unit for X in tables]
         with blas_threads(sum(X.shape[0] for X in tables)):
-            self.span = GramCoordinates(tables)
+            self.span = SpanCoordinates(tables)
         monitor.hessian_passes += 0.5 * self.span.forming / max(1, self.form.stored)
         return self.span.tables, unit
 

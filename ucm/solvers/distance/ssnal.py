@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,14 +25,16 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.forms.steps import accuracy
+from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, accuracy, growth, line_search
 from ucm.language.contracts import SemiSmooth
 from ucm.native.functions import blas_threads
-from ucm.solvers.augmented_lagrangian import Lagrangian, run
-from ucm.solvers.coordinates import RangeSpace, range_space_shape
+from ucm.solvers.coordinates import RangeSpace, range_space_orders
 from ucm.solvers.newton_systems import ConjugateGradients, Formed, Systems
 
 _OUTER = 200  # steps
+_REFUSED = 8  # successive outer steps whose trial point is rejected
+_LOST = 3  # successive line searches that end by their limit of trials
+_AT_ONCE = 3.0  # growth of sigma where no Newton step was needed
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # passes up to, growth of sigma
 _COUPLED = 2
 _ROUNDED = 1e-12  # relative rounding of the entries of a point
@@ -68,24 +69,24 @@ class SSNAL(Solver[MinNorm]):
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
-        form = form if self.iterative else range_space_shape(form) or form
-        order = form.n + form.coupled
+        n, coupled = (not self.iterative and range_space_orders(form)) or (form.n, form.coupled)
+        order = n + coupled
         most = self.max_order * (_COUPLED if form.couplings else 1)
         if order > most and not self.iterative:
             return f"its linear systems would have order {order}, above {most}"
         parameters = sum(b.map.shape[1] for b in form.blocks)
-        if not form.couplings and form.n > max(300, 2 * parameters) and not self.iterative:
-            return f"{form.n} features exceed {parameters} parameters by far: too large a system"
+        if not form.couplings and n > max(300, 2 * parameters) and not self.iterative:
+            return f"{n} features exceed {parameters} parameters by far: too large a system"
         for b in form.blocks:
             if not isinstance(b.domain, SemiSmooth):
                 return f"{b.domain!r} has no Jacobian of its projection"
         return None
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        small = None if self.iterative else range_space_shape(form)
-        if small is None:
+        orders = None if self.iterative else range_space_orders(form)
+        if orders is None:
             return self._solve(form, monitor, start)
-        with blas_threads(small.n):
+        with blas_threads(orders[0]):
             reduced = RangeSpace.of(form, monitor)
         start = None if start is None else Answer(start.q)
         return reduced.back(self._solve(reduced.form, monitor, start))
@@ -98,7 +99,7 @@ class SSNAL(Solver[MinNorm]):
             return at.answer(at.run())
 
 
-class _Iterate(Lagrangian):
+class _Iterate:
     """Iterate of SSNAL in scaled units: features in units of `scale`, each coupling in its own unit.
 
     Attributes
@@ -112,10 +113,8 @@ class _Iterate(Lagrangian):
     upper, gap, residual : norm and relative gap of x(q), and how far q misses the couplings
     w, multipliers : the dual vector and the multipliers that prove the gap
     spent : passes when sigma last grew
-    best_point : q, w and multipliers of the best so far
+    best, best_point : the gap of the best centre so far, with its q, w and multipliers
     """
-
-    at_once = 3.0
 
     def __init__(self, form: MinNorm, q: list[Vec], monitor: Monitor, options: SSNAL) -> None:
         self.form, self.q, self.monitor = form, q, monitor
@@ -154,6 +153,7 @@ class _Iterate(Lagrangian):
         self.proven: tuple[list[Vec], float] = [], -np.inf
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self._project()
+        self.best = np.inf
         self.best_point: tuple[list[Vec], Vec | None, list[Vec]] = q, None, []
         self.floor = 1e-15
         self.largest = self.scale
@@ -169,11 +169,55 @@ class _Iterate(Lagrangian):
 
     def run(self) -> str:
         """Run the outer steps of the augmented Lagrangian; return the status."""
-        monitor = self.monitor
-        return run(self, monitor.limit(_OUTER), self.report, lambda: monitor.timed_out)
+        monitor, refused, least, stalled = self.monitor, 0, np.inf, Stall()
+        for outer in range(1, monitor.limit(_OUTER) + 1):
+            steps = self._minimise()
+            if steps == MOST and refused < _REFUSED and not monitor.timed_out:
+                if self._proves_empty():  # psi has no bound from below
+                    return "infeasible"
+                # p is no proximal point of q: the kinks are too sharp for this sigma
+                refused += 1
+                self._grow(SHRINK)
+                continue
+            refused = 0
+            self.q = self.p
+            self.y0 = np.concatenate([np.zeros(self.form.n), self.y[self.form.n :]])
+            objective, error = self._assess()
+            ends = stalled.after(error)
+            if error <= least:
+                least, self.best = error, self.gap
+                self.best_point = self.q, self.w, self.multipliers
+            stop = monitor.report(outer, objective, self.gap, lambda: {"q": [v.copy() for v in self.q]})
+            if self._proves_empty():
+                return "infeasible"
+            if self._solved():
+                return "converged"
+            if stop or monitor.timed_out:
+                return "interrupted"
+            if ends:
+                break
+            self._grow(growth(steps, _AT_ONCE))
+        return "max_iter"
 
-    def report(self, outer: int, objective: float, gap: float) -> bool:
-        return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
+    def _minimise(self) -> int:
+        """Minimise psi over y by Newton steps; return their number.
+
+        The number is `MOST` where the steps run out, or rounding ends the line searches.
+        """
+        lost = 0
+        for step in range(MOST):
+            g = self._gradient()
+            if self._good_enough(g) or self.monitor.timed_out:
+                return step
+            d = self._direction(g)
+            start = float(g @ d)
+            if not -np.inf < start < 0.0:
+                return step + 1
+            trials = self._move(d, start)
+            lost = lost + 1 if trials == TRIALS else 0
+            if lost == _LOST:
+                break
+        return MOST
 
     def _first_sigma(self, k: int) -> float:
         """Return the initial sigma of block k: a multiple of (reach of the domain) / (spread of `G_k' y`)."""
@@ -221,11 +265,12 @@ class _Iterate(Lagrangian):
         self.adjoint = self._pulled(self.y)
         self.largest_y = float(np.linalg.norm(self.y))
 
-    def gradient(self) -> Vec:
+    def _gradient(self) -> Vec:
+        """Return the gradient of psi at y."""
         self.monitor.passes += self.cost / 2
         return self.ridge * (self.y - self.y0) - self._image(self.p)
 
-    def good_enough(self, g: Vec) -> bool:
+    def _good_enough(self, g: Vec) -> bool:
         """Return True if g is small relative to the proximal step, or y proves the gap."""
         move = sum(float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True))
         small = max(accuracy(self.best) * float(np.sqrt(move)), self.floor)
@@ -240,7 +285,8 @@ class _Iterate(Lagrangian):
             return False
         return upper - self._bound() <= 0.4 * tol * upper
 
-    def direction(self, g: Vec) -> Vec:
+    def _direction(self, g: Vec) -> Vec:
+        """Return the Newton direction `-H^-1 g`, with a generalised Hessian H of psi at y."""
         J = [
             b.domain.jacobian(v)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, self._arguments(), strict=True)
@@ -251,33 +297,32 @@ class _Iterate(Lagrangian):
         self.monitor.hessian_passes += step.forming
         return step.d
 
-    def ahead(self, d: Vec) -> Any:
+    def _move(self, d: Vec, start: float) -> int:
+        """Move y along d by a line search from the slope `start` of psi; return the number of its trials."""
         self.monitor.passes += self.cost / 2
         smooth = float(d @ (self.ridge * (self.y - self.y0) - self.h / self.scale))
-        return self._pulled(d), smooth, float(d @ (self.ridge * d))
+        curve, trials = float(d @ (self.ridge * d)), 0
 
-    def slope(self, t: float, ahead: Any) -> float:
-        move, smooth, curve = ahead
-        self.p = self._project(t, move)
-        return smooth + t * curve - sum(float(v @ e) for v, e in zip(self.p, move, strict=True))
+        def slope(t: float, pulled: Sequence[Vec]) -> float:
+            nonlocal trials
+            trials += 1
+            self.p = self._project(t, pulled)
+            return smooth + t * curve - sum(float(v @ e) for v, e in zip(self.p, pulled, strict=True))
 
-    def move(self, t: float, d: Vec, ahead: Any) -> None:
+        pulled = self._pulled(d)
+        t = line_search(slope, pulled, start)
         self.y = self.y + t * d
-        self.adjoint = [u + t * e for u, e in zip(self.adjoint, ahead[0], strict=True)]
+        self.adjoint = [u + t * e for u, e in zip(self.adjoint, pulled, strict=True)]
         size = float(np.linalg.norm(self.y))
         self.largest_y = max(self.largest_y, size)
         if size <= 1e-3 * self.largest_y:
             self._pull_anew()
             self.monitor.passes += self.cost / 2
+        return trials
 
     # --- the outer loop ------------------------------------------------------------------------
-    def advance(self) -> None:
-        n = self.form.n
-        self.q = self.p
-        self.y0 = np.concatenate([np.zeros(n), self.y[n:]])
-
-    def assess(self) -> tuple[float, float, float]:
-        """Return the objective, the relative gap and the error of q, by the better of two dual vectors.
+    def _assess(self) -> tuple[float, float]:
+        """Return the objective and the error of q, and set its gap by the better of two dual vectors.
 
         They are y, and if y does not prove the tolerance, the point x itself.
         """
@@ -301,10 +346,7 @@ class _Iterate(Lagrangian):
         self.gap, self.lower = (upper - lower) / floor, lower
         # a point that misses its couplings can be "nearer" than the optimum: both errors count; 0 is a bound
         off = min(abs(self.gap) * max(upper, _TINY), upper)
-        return -upper, self.gap, max(off, self.residual * s)
-
-    def keep(self) -> None:
-        self.best_point = self.q, self.w, self.multipliers
+        return -upper, max(off, self.residual * s)
 
     def _bound(self) -> float:
         """Return the lower bound on the norm from the dual vector y, in scaled units."""
@@ -323,10 +365,11 @@ class _Iterate(Lagrangian):
         parts = np.split(self.y[self.form.n :], ends) if self.form.couplings else []
         return [mu * (self.scale**2 / (u * size)) for mu, u in zip(parts, self.units, strict=True)]
 
-    def proves_empty(self) -> bool:
+    def _proves_empty(self) -> bool:
+        """Return True if y proves that the feasible set is empty."""
         return self.form.proves_empty(self._multipliers(self.scale), self.units)
 
-    def solved(self) -> bool:
+    def _solved(self) -> bool:
         """Return True if the gap and the couplings meet the tolerance, or x is 0 to rounding."""
         tol = self.monitor.tol
         feasible = self.residual * self.scale <= 0.05 * tol * self.upper
@@ -334,7 +377,7 @@ class _Iterate(Lagrangian):
         zero = self.monitor.at_zero(self.upper, self.lower, self.largest)
         return close or (zero and self.residual <= self.monitor.zero)
 
-    def grow(self, factor: float) -> None:
+    def _grow(self, factor: float) -> None:
         """Multiply sigma and tau by a factor, smaller after many passes of conjugate gradients."""
         if self.iterative and factor > 1.0:
             passes = self.monitor.passes - self.spent

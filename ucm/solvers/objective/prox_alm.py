@@ -6,7 +6,7 @@ With multipliers alpha of `u = o - t`, a loss l is replaced by its envelope
 
 which has a Lipschitz gradient: minus the maximiser `a = prox_{sigma l*}(alpha + sigma (o - t))`. Its sum with
 the penalty is minimised by proximal Newton steps, which see only the samples near their breakpoints; then
-alpha becomes a, and sigma grows, as in `ucm.solvers.augmented_lagrangian`. In the limit alpha is a dual point
+alpha becomes a, and sigma grows, as in `ucm.solvers.distance.ssnal`. In the limit alpha is a dual point
 of the losses. One hinge loss with the squared l2 norm alone goes to `ucm.solvers.objective.hinge_active_set`
 first.
 """

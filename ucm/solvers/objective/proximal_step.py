@@ -35,7 +35,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.steps import line_search
 from ucm.language.terms import Bound
-from ucm.solvers.augmented_lagrangian import ridge_solve
+from ucm.solvers.newton_systems import ridge_solve
 from ucm.solvers.objective.quadratic_models import NewtonCG, ProximalQuadratic, boxed_columns, boxed_quadratic
 
 LARGEST = 1000  # largest number of features where a penalty joins features

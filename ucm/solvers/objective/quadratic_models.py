@@ -18,8 +18,7 @@ from ucm.data.linear_map import Vec
 from ucm.forms.steps import MOST, growth, line_search
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.native.binding import library, point, structure
-from ucm.solvers.augmented_lagrangian import ridge_solve
-from ucm.solvers.newton_systems import conjugate_gradients
+from ucm.solvers.newton_systems import conjugate_gradients, ridge_solve
 
 _BUDGET = 2e7  # multiplications of one call, some 20 ms
 _CG_RESIDUAL = 0.1  # relative residual

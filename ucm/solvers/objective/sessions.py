@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from scipy import sparse
-
 from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, LinearTerm
 from ucm.forms.solver import Session, Solver, solver_of
-from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
+from ucm.solvers.coordinates import SpanCoordinates
 
 _UNPROVEN = ("max_iter", "stalled")
 
@@ -21,10 +19,7 @@ _UNPROVEN = ("max_iter", "stalled")
 def in_range_space(
     solver: Solver[Composite], form: Composite, begin: Callable[[Composite], Session[Composite]]
 ) -> Session[Composite]:
-    """Return a session, over the span of the samples if m < n and the penalty is the squared l2 norm.
-
-    The penalty has to be the squared l2 norm.
-    """
+    """Return a session, over the span of the samples if m < n and the penalty is the squared l2 norm."""
     if form.n <= form.m or form.penalty.square is None:
         return begin(form)
     return _RangeSpace(solver, form, begin)
@@ -51,8 +46,7 @@ class _RangeSpace(Session[Composite]):
         begin: Callable[[Composite], Session[Composite]],
     ) -> None:
         super().__init__(solver)
-        X = form.X
-        self.span: Span = GramCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
+        self.span = SpanCoordinates([form.X])
         self.form = replace(form, X=self.span.tables[0], stored=form.unit_entries)
         self.forming = 0.5 * self.span.forming / form.unit_entries
         self.inner = begin(self.form)

@@ -26,7 +26,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
 from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.augmented_lagrangian import ridge_solve
+from ucm.solvers.newton_systems import ridge_solve
 
 _LIMIT = 60  # steps
 _SHORTER = 0.25  # factor of a step that does not lower the function, where no parabola is known
