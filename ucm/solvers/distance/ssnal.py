@@ -29,7 +29,7 @@ from ucm.forms.steps import MOST, SHRINK, TRIALS, Stall, accuracy, growth, line_
 from ucm.language.contracts import SemiSmooth
 from ucm.native.functions import blas_threads
 from ucm.solvers.coordinates import RangeSpace, range_space_orders
-from ucm.solvers.newton_systems import ConjugateGradients, Formed, Systems
+from ucm.solvers.newton_systems import ConjugateGradients, Formed
 
 _OUTER = 200  # steps
 _REFUSED = 8  # successive outer steps whose trial point is rejected
@@ -132,7 +132,7 @@ class _Iterate:
         factors = [self.scale / u for u in self.units]
         self.G: list[LinearMap] = [form.stacked(k, factors) for k in range(len(form.blocks))]
         self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
-        self.systems: Systems = (
+        self.systems = (
             ConjugateGradients(self.G, form.stored, timed_out=lambda: monitor.timed_out)
             if self.iterative
             else Formed(self.G, form.stored)
@@ -291,11 +291,11 @@ class _Iterate:
             b.domain.jacobian(v)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, self._arguments(), strict=True)
         ]
-        step = self.systems.step(J, [s / self.scale**2 for s in self.sigma], self.ridge, g)
+        d, passes, forming = self.systems.step(J, [s / self.scale**2 for s in self.sigma], self.ridge, g)
         self.monitor.systems += 1
-        self.monitor.passes += step.passes
-        self.monitor.hessian_passes += step.forming
-        return step.d
+        self.monitor.passes += passes
+        self.monitor.hessian_passes += forming
+        return d
 
     def _move(self, d: Vec, start: float) -> int:
         """Move y along d by a line search from the slope `start` of psi; return the number of its trials."""
