@@ -51,7 +51,7 @@ from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import neg, pos, signed
 from ucm.language.terms import ConvexLoss, loss_cvxpy
 from ucm.solvers import ProxALM, ProxNewton
-from ucm.solvers.coordinates import GramCoordinates, OrthonormalCoordinates, Span
+from ucm.solvers.coordinates import SpanCoordinates
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -255,12 +255,11 @@ class GeneralisedNuSVM:
         return math.ldexp(1.0, max(math.frexp(self.data.scale)[1], -1000))
 
     @functools.cached_property
-    def span(self) -> Span | None:
+    def span(self) -> SpanCoordinates | None:
         """The coordinates of the form if there are more features than samples; else None."""
         if self.data.n <= self.data.m:
             return None
-        X = self.data.X * (1.0 / self.unit)
-        return GramCoordinates([X]) if sparse.issparse(X) else OrthonormalCoordinates(X)
+        return SpanCoordinates([self.data.X * (1.0 / self.unit)])
 
     @functools.cached_property
     def samples(self) -> Matrix:
