@@ -12,7 +12,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.evidence.interval import CappedHull, CapSolution, interpolated, largest_gap
+from ucm.evidence.cap_path import CappedHull, CapSolution, interpolated, largest_gap
 from ucm.language.models import nu_svm
 
 ETA = ucm.Param("eta", 0.1)
@@ -235,7 +235,7 @@ def test_a_path_of_one_value() -> None:
     assert len(found) == 1 and at.objective == pytest.approx(-np.sqrt(2.0))
     assert at.objective <= at.bound + 1e-12 and at.b == found[0].b
     np.testing.assert_allclose(at.w, found[0].w)
-    assert curve.best == (0.0, 1.0, 1.0) and curve.at(1.0) == 0.0
+    assert curve.best == pytest.approx((0.0, 1.0, 1.0)) and curve.at(1.0) == 0.0
     np.testing.assert_array_equal(found.validation(X, -y).errors, [1.0])
 
 

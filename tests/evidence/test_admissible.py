@@ -19,15 +19,14 @@ import ucm
 from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import Data, bind
 from ucm.errors import CompositionError, EmptySetError
+from ucm.evidence.interval import Interval
 from ucm.evidence.parameter_range import (
-    Interval,
-    _program,
-    _smallest_by_program,
     as_size,
     grows_with,
-    smallest_feasible,
+    size_of,
+    smallest_nonempty,
 )
-from ucm.evidence.zero_entry import zero_entry
+from ucm.evidence.zero_entry import forms_of, zero_entry
 from ucm.forms.monitor import Monitor
 from ucm.language.robust import RobustMargin, as_model
 
@@ -98,8 +97,7 @@ def as_sizes(model: RobustMargin, data: Data, name: str) -> tuple[bool, Any, flo
         return model.without_ranges().with_params(**{name: as_size(grows, t)})
 
     present = as_size(grows, model.params()[name])
-    meets, _ = _smallest_by_program(model.without_ranges(), data, name, grows, present, math.inf)
-    return grows, at, max(meets, smallest_feasible(at, data, present, name))
+    return grows, at, smallest_nonempty(at, data, present, name, Monitor())
 
 
 @pytest.mark.parametrize("case", ["iris nu", "iris mpm", "breast_cancer nu", "breast_cancer l2"])
@@ -112,7 +110,7 @@ def test_both_proofs_by_hand(case: str) -> None:
     (parameter,) = model.params()
     data, monitor = bind(X, y), Monitor()
     grows, at, empty = as_sizes(model, data, parameter)
-    found = zero_entry(at, data, empty, monitor)
+    found = zero_entry(forms_of(at, data), empty, data.scale, monitor)
     assert found.proven and found.upper - found.lower <= 1.01e-6 * found.lower
     assert monitor.passes <= 250
     before = ucm.solve(at(found.lower * (1 - 1e-6)), X, y, tol=1e-4)
@@ -132,6 +130,32 @@ def test_both_proofs_by_hand(case: str) -> None:
         assert problem.status in ("optimal", "optimal_inaccurate")
 
 
+class SizeAsVariable(ucm.extend.Scope):
+    """The scope in which the only size with a parameter is a variable."""
+
+    def __init__(self, unit: float) -> None:
+        self.t = unit * cp.Variable(nonneg=True)
+
+    def of(self, x: Any, signed: bool = False) -> Any:
+        if not isinstance(x, ucm.extend.Size):
+            return ucm.extend.value(x)
+        return self.t if isinstance(x.declared, Param) else x.number
+
+
+def entry_by_program(model: RobustMargin, data: Data, name: str) -> float:
+    """The parameter at the least size for which 0 lies in U, by CVXPY; NaN where it is in no U."""
+    size = size_of(model, data, name)
+    assert not isinstance(size, str)
+    scope = SizeAsVariable(size.number)
+    x, constraints = model.set.cvxpy(data, scope)
+    problem = cp.Problem(cp.Minimize(scope.t / size.number), [*constraints, x / data.scale == 0])
+    linear = problem.is_lp()
+    options: Any = {"scipy_options": {"method": "highs-ds"}} if linear else {}
+    problem.solve(solver=cp.SCIPY if linear else cp.CLARABEL, **options)
+    found = problem.status in ("optimal", "optimal_inaccurate")
+    return size.inverse(max(float(scope.t.value), 0.0)) if found else math.nan
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_end_by_a_program_of_its_own(seed: int) -> None:
     """The size as a variable in CVXPY, over random samples: dense or sparse, with constant and repeated
@@ -147,9 +171,9 @@ def test_the_end_by_a_program_of_its_own(seed: int) -> None:
         (parameter,) = robust.params()
         data = bind(sparse.csr_matrix(X) if seed > 2 else X, y)
         grows, at, empty = as_sizes(robust, data, parameter)
-        found = zero_entry(at, data, empty, Monitor())
-        end, _ = _program(robust, data, parameter, True, math.inf)
-        program = math.inf if end is None else as_size(grows, end)
+        found = zero_entry(forms_of(at, data), empty, data.scale, Monitor())
+        end = entry_by_program(robust, data, parameter)
+        program = math.inf if math.isnan(end) else as_size(grows, end)
         assert found.proven, model
         if math.isinf(program) or program > 1e6:
             assert math.isinf(found.lower)

@@ -13,7 +13,7 @@ from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, brief
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.parameter_range import interval_of, sizes_of
+from ucm.evidence.parameter_range import effects, interval_of
 from ucm.evidence.relative_sizes import intervals_of
 from ucm.language.objective import Objective, TermMultiple
 from ucm.language.parameter import Expression, holds
@@ -161,5 +161,6 @@ def simple_first(model: RobustMargin | Objective, data: Data, name: str, values:
             and holds(factor, name)
         ]
         return order if any(of_loss) else order[::-1]
-    sizes = sizes_of(model, data, name)
-    return order if not sizes or sizes[0].grows else order[::-1]
+    changed = effects(model, data, name)
+    shrinks = not isinstance(changed, str) and not all(size.grows for size in changed.sizes)
+    return order[::-1] if shrinks else order

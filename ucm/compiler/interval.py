@@ -17,7 +17,7 @@ from ucm.compiler.robust import DistanceLowering
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import ParameterError, SolverError, brief
-from ucm.evidence.interval import CappedHull, CapSolution, interpolated, largest_gap
+from ucm.evidence.cap_path import CappedHull, CapSolution, interpolated, largest_gap
 from ucm.evidence.parameter_range import size_of, smallest_feasible
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm

@@ -3,99 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ucm.data.bound_data import Data
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
 from ucm.evidence.generalised_nu_svm import GeneralisedNuSVM, by_lam
+from ucm.evidence.interval import Interval
 from ucm.evidence.lambda_max import lambda_max
-from ucm.evidence.zero_entry import contains_zero, zero_entry
-from ucm.forms.display import sheet
+from ucm.evidence.zero_entry import contains_zero, coupling_units, forms_of, residuals, zero_entry
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.language import cvx as cp
-from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
+from ucm.language.contracts import Domain, Size, UncertaintySet
 from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
 from ucm.language.objective import Objective, split_scalar
-from ucm.language.parameter import BinaryExpression, Expression, Param, Scalar, holds, value
+from ucm.language.parameter import Expression, Param, holds
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination
-from ucm.language.sets.union import ConvexUnion
-from ucm.solvers.programs import attempt
 
 _ADVICE = 5.0  # seconds for an interval in a message
-_ACCURACY = 1e-8  # of a conic program
 _INTERVALS = 4  # parts of the time left for one interval in a message
-_SOLVES = 10  # before a program gives the end
-_SOLVES_OF_SEVERAL = 40  # which have no program
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The admissible interval of one parameter, at fixed values of the other parameters.
-
-    Beyond the closed end U is empty; at the open end 0 enters U.
-
-    Attributes
-    ----------
-    lower, upper : the ends, possibly infinite
-    how : the proof of each end
-    lower_closed, upper_closed : True if the end is admissible
-    gap : the difference between the open end, up to which 0 is proven to lie outside U, and the first value
-        at which U is proven to contain 0; 0 if a conic program gave the end
-    """
-
-    lower: float
-    upper: float
-    how: str
-    lower_closed: bool = False
-    upper_closed: bool = False
-    gap: float = 0.0
-
-    def __contains__(self, number: float) -> bool:
-        above = number > self.lower or (self.lower_closed and number == self.lower)
-        return above and (number < self.upper or (self.upper_closed and number == self.upper))
-
-    @property
-    def empty(self) -> bool:
-        """True if no value is admissible."""
-        return self.lower > self.upper or (
-            self.lower == self.upper and not (self.lower_closed and self.upper_closed)
-        )
-
-    @property
-    def middle(self) -> float:
-        """The midpoint, `at(0.5)`; an infinite upper end is replaced as in `at`."""
-        return self.at(0.5)
-
-    def at(self, fraction: float) -> float:
-        """Return the value at a fraction of the way from the lower to the upper end.
-
-        An infinite upper end is replaced by twice the lower end, or by 2 if the lower end is 0.
-        """
-        upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
-        return self.lower + fraction * (upper - self.lower)
-
-    @property
-    def bounds(self) -> str:
-        """The interval in mathematical notation, such as `(0.333, 0.889]`."""
-        left, right = "[" if self.lower_closed else "(", "]" if self.upper_closed else ")"
-        return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}"
-
-    def __str__(self) -> str:
-        return f"{self.bounds}  {self.how}"
-
-    def _repr_html_(self) -> str:
-        bounds = self.bounds.replace("-", "−").replace("inf", "∞")
-        return sheet(
-            f"Interval {'(empty)' if self.empty else bounds}",
-            {"known by": self.how, "gap of the proofs": self.gap or None},
-        )
 
 
 # --- which sets a parameter makes larger ------------------------------------------------------------
@@ -106,52 +37,39 @@ def own_size(node: Node, data: Data) -> Size | None:
     return node.size() if isinstance(node, Domain) else None
 
 
-def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
-    """Return the sizes of all sets and domains of the model in which a parameter occurs."""
+@dataclass(frozen=True)
+class Effects:
+    """The scalars through which a parameter changes the sets of a model.
+
+    Attributes
+    ----------
+    sizes : the sizes as distinct functions of the parameter, each with the inverse function
+    factors : the multiplied summands, as pairs of set and factor
+    """
+
+    sizes: list[Size]
+    factors: list[tuple[UncertaintySet, Expression]]
+
+
+def effects(model: RobustMargin, data: Data, name: str) -> Effects | str:
+    """Return the scalars through which a parameter changes the sets, or the reason if it does more."""
     every = (own_size(node, data) for node in model.walk())
-    return [size for size in every if size is not None and holds(size.declared, name)]
-
-
-def _multiplied(model: RobustMargin, name: str) -> list[tuple[UncertaintySet, Any]]:
-    """Return the summands whose factor contains the parameter, as pairs of set and factor."""
+    sizes = [(size, size.declared) for size in every if size is not None and holds(size.declared, name)]
     sums = model.nodes_of_type(Combination)
-    return [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
-
-
-def _kinds(model: RobustMargin, data: Data, name: str) -> list[Size]:
-    """Return the sizes in which a parameter occurs, as distinct functions of this parameter."""
-    sizes = (_with_direct_parameter(size, name) for size in sizes_of(model, data, name))
-    return list({size.key: size for size in sizes}.values())
-
-
-def _with_direct_parameter(size: Size, name: str) -> Size:
-    """Return the size as a function of the parameter, also if the declared size is an expression."""
-    declared = size.declared
-    if not isinstance(declared, BinaryExpression):
-        return size
-    inverse = declared.inverse(name)
-    return Size(
-        Param(name, declared.params()[name]),
-        lambda v: size.derived(declared.at(lambda p: v if p.name == name else p.value)),
-        lambda t: math.nan if inverse is None else inverse(size.inverse(t)),
-        (*size.key, declared),
-    )
-
-
-def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
-    """Return the reason if it is not known how the sets change in size with the parameter, else None."""
-    sizes = sizes_of(model, data, name)
-    factors = [L for _, L in _multiplied(model, name)]
-    for scalar in (*(size.declared for size in sizes), *factors):
-        if isinstance(scalar, BinaryExpression) and scalar.inverse(name) is None:
+    factors = [(U, L) for node in sums for U, L in node.terms() if holds(L, name)]
+    functions: list[Size] = []
+    for size, scalar in (*sizes, *((Size(L), L) for _, L in factors)):
+        inverse = scalar.inverse(name)
+        if inverse is None:
             return f"{scalar.name} does not rise or fall with {name} alone; not computed"
+        functions.append(_of_parameter(size, scalar, inverse, name))
     used = sum(p.name == name for p in model.nodes_of_type(Param))
     if not used:
         return f"{name} stands for a radius, which is found with the data; not computed"
     if any(name in V.loss.params() for V in model.nodes_of_type(LossBall)):
         return f"{name} is a factor of the loss of a ball of weights, no size; not computed"
-    if used == sum(size.times for size in sizes) + len(factors):
-        return None
+    if used == sum(size.times for size, _ in sizes) + len(factors):
+        return Effects(list({size.key: size for size in functions[: len(sizes)]}.values()), factors)
     for V in model.nodes_of_type(Domain):
         if V.size() is None and name in V.params():
             return (
@@ -161,42 +79,48 @@ def _why_none(model: RobustMargin, data: Data, name: str) -> str | None:
     return f"{name} is no size of a set; not computed"
 
 
+def _of_parameter(size: Size, scalar: Expression, inverse: Callable[[float], float], name: str) -> Size:
+    """Return a size as a function of one parameter in its scalar, at the present values of the others."""
+    return Size(
+        Param(name, scalar.params()[name]),
+        lambda v: size.derived(_at(scalar, name, v)),
+        lambda t: inverse(size.inverse(t)),
+        (*size.key, scalar),
+    )
+
+
+def _at(scalar: Expression, name: str, value: float) -> float:
+    """Return the value of a scalar at another value of one of its parameters."""
+    return scalar.at(lambda p: value if p.name == name else p.value)
+
+
 def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
     """Return the unique size in which a parameter occurs, as a function of it; or the reason for none."""
-    why = _why_none(model, data, name)
-    if why is not None:
-        return why
-    kinds = _kinds(model, data, name)
-    if len(kinds) != 1 or _multiplied(model, name):
+    changed = effects(model, data, name)
+    if isinstance(changed, str):
+        return changed
+    if len(changed.sizes) != 1 or changed.factors:
         return f"{name} sets sizes of different kinds; not computed"
-    return kinds[0]
+    return changed.sizes[0]
 
 
 def grows_with(model: RobustMargin, data: Data, name: str) -> bool | str:
     """Return True if U grows with the parameter, False if U shrinks, or the reason if neither is known."""
-    why = _why_none(model, data, name)
-    if why is not None:
-        return why
-    directions = {size.grows for size in _kinds(model, data, name)}
-    for U, L in _multiplied(model, name):
+    changed = effects(model, data, name)
+    if isinstance(changed, str):
+        return changed
+    directions = {size.grows for size in changed.sizes}
+    for U, L in changed.factors:
         if isinstance(model.set, Combination) and model.set.terms() == ((U, L),):
             return f"{name} scales a set that is all of U, and the classifier stays the same"
-        if not contains_zero(replace(model, set=U), data):
+        form = forms_of(lambda _, U=U: replace(model, set=U), data)(0.0)
+        if form is None or not contains_zero(form, data.scale):
             return f"{name} scales a set without 0, which moves with it; not computed"
-        directions.add(_rises(L, name))
+        present = L.params()[name]
+        directions.add(abs(_at(L, name, present * (1.0 + 1e-6) + 1e-12)) > abs(_at(L, name, present)))
     if len(directions) > 1:
         return f"{name} makes one set larger and another one smaller; not computed"
     return directions.pop()
-
-
-def _rises(scalar: Expression, name: str) -> bool:
-    """True if the absolute value of the scalar increases with the parameter at its present value."""
-    present = scalar.params()[name]
-    before, after = (
-        abs(scalar.at(lambda p, v=v: v if p.name == name else p.value))  # type: ignore[misc]
-        for v in (present, present * (1.0 + 1e-6) + 1e-12)
-    )
-    return after > before
 
 
 def as_size(grows: bool, x: float) -> float:
@@ -322,95 +246,90 @@ def intervals_of_sizes(
             return {name: _unknown(direction)}
         grows[name] = direction
     data, alone, listed = _in_their_span(model, data), len(names) == 1, ", ".join(names)
-    name, monitor = names[0], Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
+    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
 
-    def at(sizes: Mapping[str, float]) -> RobustMargin:
+    def at(sizes: dict[str, float]) -> RobustMargin:
         return model.with_params(**{n: as_size(grows[n], t) for n, t in sizes.items()})
 
+    def smallest(name: str, others: dict[str, float]) -> float:
+        return smallest_nonempty(lambda t: at({**others, name: t}), data, large, name, monitor)
+
     if alone:
-        large = as_size(grows[name], model.params()[name])
+        large = as_size(grows[listed], model.params()[listed])
+        least = {listed: smallest(listed, {})}
     else:
         together = smallest_feasible(lambda t: at(dict.fromkeys(names, t)), data, 1.0, listed)
         large = max(1.0, together)
-    least = {
-        n: smallest_feasible(lambda t, n=n: at({**dict.fromkeys(names, large), n: t}), data, large, n)  # type: ignore[misc]
-        for n in names
-    }
-    how_empty = "the smallest sizes at which U is not empty"
-    if alone:
-        end, how_empty = _smallest_by_program(model, data, name, grows[name], large, time_limit)
-        how_empty = how_empty or ("closed form" if least[name] > 0.0 else "U is not empty at any size")
-        least[name] = max(least[name], end)
+        least = {n: smallest(n, dict.fromkeys(names, large)) for n in names}
     start = 1.0 if any(least.values()) else 0.0
 
     def sizes(t: float) -> dict[str, float]:
         return {n: least[n] + (t - start) * (least[n] or 1.0) for n in names}
 
-    solves = _SOLVES if alone else _SOLVES_OF_SEVERAL
-    bounds = zero_entry(lambda t: at(sizes(t)), data, start, monitor, solves)
-    zero, first_with_zero = bounds.lower, bounds.upper
-    how_zero = "0 enters U: a w separates 0 from every smaller set, and a slightly larger set has 0"
-    if math.isinf(zero):
-        how_zero = "0 never enters U: one w separates 0 from U at every size"
-    elif not bounds.proven and (monitor.timed_out or not alone):
+    bounds = zero_entry(forms_of(lambda t: at(sizes(t)), data), start, data.scale, monitor)
+    zero = bounds.lower
+    if not bounds.proven:
         within = f" within {time_limit:g} s; raise time_limit, or" if monitor.timed_out else ";"
         remedy = "" if alone else ", or give one of them as a number"
         raise SolverError(
             f"admissible: the end at which 0 enters, for {listed}, was not found{within} scale the features"
             f"{remedy}"
         )
-    elif not bounds.proven:
-        end, how_zero = _program(model, data, name, True, monitor.seconds_left)
-        size = math.inf if end is None else as_size(grows[name], end)
-        zero = first_with_zero = start + (size - least[name]) / (least[name] or 1.0)
+    how_empty = "closed form" if start > 0.0 else "U is not empty at any size"
+    how_zero = "0 enters U: a w separates 0 from every smaller set, and a slightly larger set has 0"
+    if math.isinf(zero):
+        how_zero = "0 never enters U: one w separates 0 from U at every size"
     # a difference of rounding counts as 0
+    name = names[0]
     if (zero - start) * (least[name] or 1.0) <= 1e-8 * max(least[name], large if alone else 1.0):
         zero = start
     intervals = {}
     for n in names:
-        first, last, beyond = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, first_with_zero))
+        first, last, beyond = (as_size(grows[n], sizes(t)[n]) for t in (start, zero, bounds.upper))
         gap, inside = 0.0 if math.isinf(zero) else abs(beyond - last), zero > start
-        empty, entry = ("lower", "upper") if grows[n] else ("upper", "lower")
-        how = {empty: how_empty, entry: how_zero}
+        ends = (how_empty, how_zero) if grows[n] else (how_zero, how_empty)
         ray = "" if alone else f"{listed} together: "
         intervals[n] = Interval(
-            min(first, last), max(first, last),
-            f"{ray}lower: {how['lower']}; upper: {how['upper']}",
+            min(first, last), max(first, last), f"{ray}lower: {ends[0]}; upper: {ends[1]}",
             inside and grows[n], inside and not grows[n], gap,
         )  # fmt: skip
     return intervals
 
 
-def _smallest_by_program(
-    model: RobustMargin, data: Data, name: str, grows: bool, present: float, time_limit: float
-) -> tuple[float, str]:
-    """Return the least size at which the operands of every intersection meet, and the kind of program used.
+def smallest_nonempty(
+    at: Callable[[float], RobustMargin], data: Data, present: float, name: str, monitor: Monitor
+) -> float:
+    """Return the least size t at which the set of `at(t)` has a point, where the operands of `&` meet.
 
-    It is 0 and "" if no intersection depends on the parameter.
+    Raises
+    ------
+    EmptySetError
+        U is empty at every size.
+    SolverError
+        The size at which operands meet was not found.
     """
-    least, how = 0.0, ""
-    for U in [V for V in _operands(model.set) if V.lower(data).couplings]:
-        end, how_end = _program(replace(model, set=U), data, name, False, time_limit)
-        if end is None:
-            raise EmptySetError(
-                f"admissible: U is empty for every {name}, whatever its size; change another parameter"
-            )
-        if name not in U.params():
-            continue
-        how = how_end
-        # interior points stop at a positive size; a size below their accuracy is 0
-        size = as_size(grows, end)
-        least = max(least, size if size > _ACCURACY * present else 0.0)
-    return least, how
+    least = smallest_feasible(at, data, present, name)
+    form_at = forms_of(at, data)
+    large = form_at(max(least, present))
+    if large is None or not large.couplings:
+        return least
+    units = coupling_units(large)
 
+    def apart(t: float) -> MinNorm | None:
+        form = form_at(t)
+        return None if form is None else residuals(form, units)
 
-def _operands(U: UncertaintySet) -> list[UncertaintySet]:
-    """Return the summands and union operands of U, recursively, all of which must be nonempty."""
-    if isinstance(U, Combination):
-        return [V for summand, _ in U.terms() for V in _operands(summand)]
-    if isinstance(U, ConvexUnion):
-        return [V for operand in U.sets for V in _operands(operand)]
-    return [U]
+    meet = zero_entry(apart, least, 1.0, monitor)
+    if math.isinf(meet.lower):
+        raise EmptySetError(
+            f"admissible: U is empty for every {name}, whatever its size; change another parameter"
+        )
+    if not meet.proven:
+        raise SolverError(
+            f"admissible: the size at which sets meet, for {name}, was not found; scale the features, or "
+            "raise time_limit"
+        )
+    return meet.upper
 
 
 def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: float, names: str) -> float:
@@ -448,63 +367,6 @@ def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: 
     while low < (middle := 0.5 * (low + high)) < high and high - low > 4e-16 * high:
         low, high = (low, middle) if nonempty(middle) else (middle, high)
     return high * (1.0 + 1e-12)  # the sets forgive a relative 1e-12
-
-
-class _FreeSize(Scope):
-    """The scope of a CVXPY problem in which the size with one parameter is a variable."""
-
-    def __init__(self, name: str, unit: float) -> None:
-        self.name = self.free = name
-        self.t = unit * cp.Variable(nonneg=True)
-
-    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
-        if isinstance(x, Size):
-            return self.t if holds(x.declared, self.name) else x.number
-        return value(x)
-
-
-def _program(
-    model: RobustMargin, data: Data, name: str, through_zero: bool, time_limit: float
-) -> tuple[float | None, str]:
-    """Return by a program the parameter value at the least size for a nonempty U, or for 0 in U.
-
-    U must contain 0 if `through_zero` is True. The value is None if there is no such size. The second result
-    is the kind of program.
-
-    Raises
-    ------
-    CompositionError
-        The program is not convex.
-    SolverError
-        The program was not solved.
-    """
-    sizes = _kinds(model, data, name)
-    if len(sizes) > 1 or _multiplied(model, name):
-        raise CompositionError(
-            f"admissible: only a program could find an end for {name}, got sizes of different kinds that it "
-            "sets, whose program is not convex; give each kind a Param of its own"
-        )
-    size = sizes[0] if sizes else Size(Param(name, 1.0))
-    unit = size.number if 0.0 < size.number < math.inf else 1.0
-    scope = _FreeSize(name, unit)
-    x, constraints = model.set.cvxpy(data, scope)
-    if through_zero:
-        constraints = [*constraints, x / data.scale == 0]
-    problem = cp.Problem(cp.Minimize(scope.t / unit), constraints)
-    linear = problem.is_lp()
-    how = "linear program by HiGHS" if linear else "conic program by Clarabel"
-    limit = {} if math.isinf(time_limit) else {"time_limit": time_limit}
-    # interior points without crossover have called feasible programs infeasible, or not ended
-    options: Any = {"scipy_options": {"method": "highs-ds", **limit}} if linear else limit
-    failure = attempt(problem, cp.SCIPY if linear else cp.CLARABEL, **options)
-    if problem.status in ("infeasible", "infeasible_inaccurate") and not failure:
-        return None, f"infeasible {how}: no size contains 0"
-    if failure or scope.t.value is None:
-        raise SolverError(
-            f"admissible: the {how} for {name} failed ({failure[:200] or problem.status}); "
-            "scale the features, or raise time_limit"
-        )
-    return float(size.inverse(max(float(scope.t.value), 0.0))), how
 
 
 def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = False) -> str:

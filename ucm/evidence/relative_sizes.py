@@ -14,9 +14,9 @@ from ucm.data.options import options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.errors import CompositionError, SolverError, unknown_option
 from ucm.evidence.generalised_nu_svm import by_lam, radius_from_lambda
+from ucm.evidence.interval import Interval
 from ucm.evidence.lambda_max import is_multiple, lambda_max
 from ucm.evidence.parameter_range import (
-    Interval,
     grows_with,
     interval_of,
     intervals_of_sizes,
@@ -49,8 +49,8 @@ def admissible(
     The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
     the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
     end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
-    larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
-    not meet, a linear or conic program gives it.
+    larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. The operands of an
+    intersection meet where 0 enters the set of their differences, which gives the smallest size with a point.
 
     For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
     the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
@@ -73,9 +73,8 @@ def admissible(
 
     Raises
     ------
-    CompositionError
-        Only a program could find an end, and the hyperparameter is a size in a union, whose product with
-        the weight of its operand is not convex.
+    EmptySetError
+        U is empty for every value.
     SolverError
         An end was not found, or not in time.
 

@@ -1,55 +1,58 @@
-"""The least size at which a growing set U(t) contains 0.
+"""The least size at which a growing set U(t) contains 0, or at which the operands of intersections meet.
 
 Let U(t) grow with t. For any w the number `h(t) = min over U(t) of w'x` does not rise, and 0 lies outside of
 U(t) wherever h(t) > 0: the root of h is a lower bound of the size at which 0 enters. With w along the point
 of U(t) nearest to 0, the step to this root is at least as long as the Newton step for the distance of U(t)
 from 0, and never too long. For reduced hulls this size is the solution of equation (30) of Barbero, Takeda
-and Lopez (2015).
+and Lopez (2015). Operands meet where 0 enters the set of their differences, the residuals of the couplings.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import LinearMap, Vec, VStack
 from ucm.errors import CompositionError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import ZERO, Monitor
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Splits
 from ucm.language.robust import RobustMargin
 from ucm.solvers import APG, SSNAL, ActiveSet, Conic, TrustRegionSecular
 
 _SOLVERS: tuple[Solver, ...] = (
     TrustRegionSecular(), ActiveSet(), SSNAL(), SSNAL(iterative=True), APG(), Conic("clarabel"),
 )  # fmt: skip
+_SOLVES = 40  # at most; mostly below 10
 _WIDTH = 1e-6  # relative distance of both proofs
 _ENOUGH = 1e-4  # the largest such distance that counts as proven
+_TINY = 1e-6  # a size that may stand for 0
 _GAP = 1e-2  # relative gap of a nearest point
 _SHARPER = 1e-2  # factor of the gap after a step without progress
 _INNER = 50  # iterations of a solver
 _INWARD = 1.0001  # times the smallest size, where all weights are tied
+_STALLS = 3  # steps without progress, the last of them to a relative distance of `_ENOUGH`
 _LARGE = 1e7  # in units of the smallest size: as large as any
+_FAR = 1e5  # where no larger size is found to contain 0: as large as any
+_ROUNDING = 1e-15  # of a height, in the unit of the data
 _ROOT = 1e-10  # relative accuracy of a root
+
+FormAt = Callable[[float], MinNorm | None]
+"""The form of U(t) as a function of the size; None where U(t) is known to be empty."""
 
 
 @dataclass(frozen=True)
 class ZeroEntry:
-    """Lower and upper bound of the least size t at which U(t) contains 0.
+    """Bounds of the least size at which U contains 0: 0 is separated below `lower`, and in U at `upper`.
 
-    Attributes
-    ----------
-    lower : 0 is separated from U at every smaller size; inf where one w separates it at all sizes
-    upper : U contains 0 at this size; inf where no such size was found
+    Both are inf where one w separates 0 from U at every size.
     """
 
     lower: float
@@ -58,58 +61,94 @@ class ZeroEntry:
     @property
     def proven(self) -> bool:
         """True if the bounds agree to a relative 1e-4, or if 0 is separated from U at every size."""
-        return math.isinf(self.lower) or self.upper - self.lower <= _ENOUGH * self.lower
+        return math.isinf(self.lower) or self.upper - self.lower <= _ENOUGH * max(self.lower, _TINY)
 
 
-def contains_zero(model: RobustMargin, data: Data) -> bool:
+def forms_of(at: Callable[[float], RobustMargin], data: Data) -> FormAt:
+    """Return the form of the set of `at(t)` as a function of the size t."""
+
+    def form_at(t: float) -> MinNorm | None:
+        try:
+            U = at(t).set
+        except CompositionError:  # outside of the range of a parameter
+            return None
+        if U.infeasibility_reason(data) is not None:
+            return None
+        return MinNorm.of(U.lower(data), 2.0, data.stored, data.space)
+
+    return form_at
+
+
+def coupling_units(form: MinNorm) -> list[float]:
+    """Return the size of the terms of every coupling at the centres of the domains, without cancellation."""
+    q = form.centers()
+    terms = [[c.offset, *(B.sizes(q[k]) for k, B in c.terms)] for c in form.couplings]
+    return [sum(float(np.linalg.norm(v)) for v in each) or 1.0 for each in terms]
+
+
+def residuals(form: MinNorm, units: Sequence[float]) -> MinNorm:
+    """Return the form whose points are the residuals of the couplings, each in its unit."""
+    sizes = [c.offset.size for c in form.couplings]
+
+    def stacked(k: int) -> LinearMap:
+        terms = (next((B for j, B in c.terms if j == k), None) for c in form.couplings)
+        rows = [(1.0 / unit, size, B) for unit, size, B in zip(units, sizes, terms, strict=True)]
+        return VStack(rows, form.blocks[k].map.shape[1])
+
+    center = np.concatenate([c.offset / unit for c, unit in zip(form.couplings, units, strict=True)])
+    blocks = tuple(replace(b, map=stacked(k)) for k, b in enumerate(form.blocks))
+    return MinNorm(center, blocks, stored=form.stored)
+
+
+def contains_zero(form: MinNorm, unit: float) -> bool:
     """True if a solver finds a point of U that is 0 within the tolerance of the status "zero_in_set"."""
-    form = _form(model, data)
     answer = _nearest(form, 1e-6, Monitor(), None)
-    return answer is not None and _is_zero(model, data, form, answer)
+    return answer is not None and _is_zero(form, answer, unit)
 
 
-def zero_entry(
-    at: Callable[[float], RobustMargin],
-    data: Data,
-    start: float,
-    monitor: Monitor,
-    solves: int = 10,
-) -> ZeroEntry:
-    """Return bounds of the least size t at which the set of `at(t)` contains 0, by at most `solves` solves.
+def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> ZeroEntry:
+    """Return bounds of the least size t at which a set that grows with t contains 0.
 
     Parameters
     ----------
-    at : the model as a function of its size; sets grow with it
     start : the smallest size at which U is not empty
+    unit : the size of the data; points are 0 relative to it
     """
-    at = lru_cache(maxsize=4)(at)
+    form_at = lru_cache(maxsize=4)(form_at)
     lower, upper, answer, stalled = start, math.inf, None, 0
-    form = _form(at(start), data)
-    center = form.space.direction(form.matvec(form.centers()), 2.0)
-    if center is not None and not form.couplings:
-        lower = _root(at, data, center, {}, start, start)
-    for _ in range(solves):
-        if math.isinf(lower) or upper - lower <= _WIDTH * lower or monitor.timed_out:
+    first = form_at(start)
+    if first is None:
+        return ZeroEntry(lower, upper)
+    center = first.space.direction(first.matvec(first.centers()), 2.0)
+    if center is not None and not first.couplings:
+        lower = _root(form_at, center, (), start, start, unit)
+    for _ in range(_SOLVES):
+        proven = math.isinf(lower) or upper - lower <= _WIDTH * max(lower, _TINY)
+        if proven or stalled > _STALLS or monitor.timed_out:
             break
         t = max(lower, _INWARD * start)
-        if stalled:  # lower is then the root to rounding: take a size slightly larger
-            t = lower * (1.0 + _WIDTH * 10.0 ** (stalled - 1)) if lower > 0.0 else 1e-12
-        form = _form(at(t), data)
-        answer = _nearest(form, _GAP * _SHARPER**stalled, monitor, answer)
-        if answer is None:
+        further = lower + max(lower, _TINY) * _WIDTH * 10.0 ** (stalled - 1)
+        ends = bool(stalled) and form_at(further) is None  # the range of the parameter ends here
+        if stalled and not ends:  # lower is then the root to rounding
+            t = further
+        form = form_at(t)
+        answer = None if form is None else _nearest(form, _GAP * _SHARPER**stalled, monitor, answer)
+        if form is None or answer is None:
             break
-        if _is_zero(at(t), data, form, answer):
+        if _is_zero(form, answer, unit):
             upper = min(upper, t)
         before = lower
-        for w in _directions(form, answer):
-            if math.isfinite(lower):
-                lower = max(lower, _root(at, data, w, form.splits(answer), lower, start))
+        for v in (answer.w, form.matvec(answer.q)):
+            w = None if v is None else form.space.direction(v, 2.0)
+            if w is not None and math.isfinite(lower):
+                w = w if (within := form.bounded(w)) is None else within
+                lower = max(lower, _root(form_at, w, answer.multipliers, lower, start, unit))
         stalled = 0 if lower - before > 0.1 * _WIDTH * lower else stalled + 1
+        if ends and stalled > _STALLS:
+            upper = lower
+    if math.isinf(upper) and stalled > _STALLS and lower > _FAR * (start or 1.0):
+        lower = math.inf  # rounding bounds the size at which w separates
     return ZeroEntry(lower, max(lower, upper))
-
-
-def _form(model: RobustMargin, data: Data) -> MinNorm:
-    return MinNorm.of(model.set.lower(data), 2.0, data.stored, data.space)
 
 
 def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) -> Answer | None:
@@ -130,58 +169,45 @@ def _nearest(form: MinNorm, gap: float, monitor: Monitor, start: Answer | None) 
     return None if answer.status == "infeasible" else answer
 
 
-def _is_zero(model: RobustMargin, data: Data, form: MinNorm, answer: Answer) -> bool:
+def _is_zero(form: MinNorm, answer: Answer, unit: float) -> bool:
     """True if the point of an answer lies in U and is 0, by the tolerance of the status "zero_in_set"."""
-    x, violation = model.set.evaluate(data, iter(answer.q))
-    size = max(form.size(answer.q), data.scale)
-    return violation <= ZERO and data.space.norm(x) <= ZERO * size
-
-
-def _directions(form: MinNorm, answer: Answer) -> list[Vec]:
-    """Return the dual vector and the point of an answer, scaled to length 1; zero vectors are left out."""
-    dual_vectors = [] if answer.w is None else [answer.w]
-    directions = [form.space.direction(v, 2.0) for v in (*dual_vectors, form.matvec(answer.q))]
-    return [w for w in directions if w is not None]
+    outside = [b.domain.violation(q) for b, q in zip(form.blocks, answer.q, strict=True)]
+    apart = map(np.linalg.norm, form.residuals(answer.q))
+    outside += [float(r) / size for r, size in zip(apart, coupling_units(form), strict=True)]
+    violation = max(outside, default=0.0)
+    size = max(form.size(answer.q), unit)
+    return violation <= ZERO and form.space.norm(form.matvec(answer.q)) <= ZERO * size
 
 
 def _root(
-    at: Callable[[float], RobustMargin],
-    data: Data,
-    w: Vec,
-    splits: Splits,
-    low: float,
-    start: float,
+    form_at: FormAt, w: Vec, multipliers: Sequence[Vec], low: float, start: float, unit: float
 ) -> float:
     """Return the largest size found at which w separates 0 from U(t).
 
     It is `low` if w does not separate at `low`, and inf if w separates at every size.
     """
-    best, unit = low, start if start > 0.0 else 1.0
+    best, step = low, start if start > 0.0 else 1.0
 
     @cache
     def height(t: float) -> float:
         """Return `min over U(t) of w'x`; -1 if U(t) is empty or t outside the range of the parameter."""
         nonlocal best
-        try:
-            model = at(t)
-            if model.set.infeasibility_reason(data) is not None:
-                return -1.0
-        except CompositionError:
+        form = form_at(t)
+        if form is None:
             return -1.0
-        h = -model.set.support(data, -w, splits)[0]
+        h = form.lower_bound(w, multipliers) - _ROUNDING * unit
         if h > 0.0:
             best = max(best, t)
         return h
 
     if not height(low) > 0.0:
         return low
-    t = low + 1e-3 * (low + unit)
+    t = low + 1e-3 * (low + step)
     while height(t) > 0.0:
-        if t > _LARGE * unit:
+        if t > _LARGE * step:
             return math.inf
         t = low + 4.0 * (t - low)
-    options: Any = {"xtol": 1e-300, "rtol": np.float64(_ROOT), "disp": False}
-    end: Any = brentq(height, best, t, **options)
+    end, _ = brentq(height, best, t, xtol=1e-300, rtol=np.float64(_ROOT), full_output=True, disp=False)
     back = 1e-15 * end  # from the far side of the root
     while end - back > best and height(end - back) <= 0.0:
         back *= 4.0

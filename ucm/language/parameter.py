@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from operator import add, mul, sub, truediv
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -47,6 +47,14 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
     @abstractmethod
     def at(self, read: Callable[[Param], float]) -> float:
         """Return the value of the expression with `read(p)` as the value of each `Param` p."""
+
+    @abstractmethod
+    def inverse(self, name: str) -> Callable[[float], float] | None:
+        """Return the function from a value of the expression to the value of one `Param`, or None if unknown.
+
+        The other parameters keep their values. None if the expression is not known to be monotone: if the
+        parameter occurs twice, or in a sum in a denominator.
+        """
 
     @property
     def rotation_invariant(self) -> bool:
@@ -146,6 +154,9 @@ class Param(Expression):
 
     def at(self, read: Callable[[Param], float]) -> float:
         return read(self)
+
+    def inverse(self, name: str) -> Callable[[float], float] | None:
+        return float
 
     def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
         ranges = tuple(r._with(changes) for r in self.ranges)
@@ -287,11 +298,6 @@ class BinaryExpression(Expression):
         return _OPERATIONS[self.operation].of(left, right)
 
     def inverse(self, name: str) -> Callable[[float], float] | None:
-        """Return the function from a value of the expression to the value of one `Param`, or None if unknown.
-
-        The other parameters keep their values. None if the expression is not known to be monotone: if the
-        parameter occurs twice, or in a sum in a denominator.
-        """
         on_left = holds(self.left, name)
         operand, scalar = (self.left, self.right) if on_left else (self.right, self.left)
         other = as_declared(scalar)
@@ -305,7 +311,7 @@ class BinaryExpression(Expression):
             return None
         operation = _OPERATIONS[self.operation]
         undo = operation.left if on_left else operation.right
-        inverse = operand.inverse(name) if isinstance(operand, BinaryExpression) else float
+        inverse = operand.inverse(name) if isinstance(operand, Expression) else None
         return None if inverse is None else lambda y: inverse(undo(y, other))
 
     def _text(self, of: Callable[[Param], str]) -> str:
@@ -343,7 +349,7 @@ class BinaryExpression(Expression):
         return self._text(repr)
 
 
-def holds(scalar: Scalar, name: str) -> bool:
+def holds(scalar: Scalar, name: str) -> TypeGuard[Expression]:
     """Return True if the scalar depends on the `Param` of this name."""
     return isinstance(scalar, Expression) and any(p.name == name for p in scalar.leaves())
 
@@ -471,11 +477,9 @@ class Scope(ABC):
     Attributes
     ----------
     scaled : True if variables have units in which their entries are near 1
-    free : the hyperparameter whose size is a variable, or None
     """
 
     scaled: bool = True
-    free: str | None = None
 
     @abstractmethod
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:

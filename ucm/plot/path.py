@@ -14,7 +14,8 @@ from ucm.compiler.path import Path, path
 from ucm.data.bound_data import bind
 from ucm.data.effective_weights import SAMPLE_OPTIONS
 from ucm.errors import ParameterError, brief
-from ucm.evidence.parameter_range import Interval, interval_of
+from ucm.evidence.interval import Interval
+from ucm.evidence.parameter_range import interval_of
 from ucm.evidence.relative_sizes import admissible, intervals_of, resolved
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective

@@ -162,12 +162,6 @@ class ConvexUnion(UncertaintySet, RotationInvariant):
         return x, violation if violation > 1e-12 else 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        if scope.free in self.params():
-            raise CompositionError(
-                f"{brief(self)}: expected sizes that are numbers, got the variable {scope.free}, whose "
-                "product with a share is not convex, so that no program gives its range; choose values of "
-                f"{scope.free} without relative=True, as in ucm.path(model, X, y, {scope.free}=[0.1, 0.2])"
-            )
         t = cp.Variable(len(self.sets), nonneg=True)
         unit, points, constraints = scope.unit(data.scale), [], [cp.sum(t) == 1]
         for g, U in enumerate(self.sets):
