@@ -20,7 +20,7 @@ class Interval:
     how : the proof of each end
     lower_closed, upper_closed : True if the end is admissible
     gap : the difference between the open end, up to which 0 is proven to lie outside U, and the first value
-        at which U is proven to contain 0; 0 if a conic program gave the end
+        at which U is proven to contain 0
     """
 
     lower: float
