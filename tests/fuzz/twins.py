@@ -326,7 +326,7 @@ def penalty(term: Any, w: np.ndarray) -> float:
     if kind == "NonNegative":
         return 0.0 if w.min() >= 0.0 else math.inf
     if kind == "Quadratic":
-        sizes, axes = np.linalg.eigh(np.asarray(term.Q))  # no cancellation where w is far along 0
+        sizes, axes = np.linalg.eigh(term.dense)  # no cancellation where w is far along 0
         sizes[sizes < 1e-14 * sizes[-1]] = 0.0
         return float(sizes @ (axes.T @ w) ** 2)
     if kind in ("GroupLasso", "GroupMCP"):
@@ -413,7 +413,7 @@ def penalty_expression(term: Any, w: Any) -> Any:
     if kind == "NonNegative":
         return cp.transforms.indicator([w >= 0])
     if kind == "Quadratic":
-        return cp.quad_form(w, cp.psd_wrap(np.asarray(term.Q)))
+        return cp.quad_form(w, cp.psd_wrap(term.dense))
     if kind == "GroupLasso":
         return sum(cp.norm2(w[np.flatnonzero(term.groups == g)]) for g in np.unique(term.groups))
     if kind == "L2":

@@ -22,7 +22,6 @@ from ucm.forms.solver import Solver
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-from ucm.language.statistics.affine import MatrixNode
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 
 _LONG = 1000  # least number of samples per feature, of samples in memory that are read block by block
@@ -72,7 +71,7 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
     """
     terms: Any = ()
     if isinstance(model, Objective):
-        terms = None if model.nodes_of_type(MatrixNode) else loss_terms(model)
+        terms = None if model.nodes_of_type(Covariance) else loss_terms(model)
     if model.relative_names() or terms is None or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
     factors = _factors(model, rows, terms)

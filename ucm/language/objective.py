@@ -47,14 +47,7 @@ _RANGE = (
 
 
 class TermMultiple(Term, RotationInvariant):
-    """A multiple `factor * term` of a loss or a penalty.
-
-    Parameters
-    ----------
-    factor : float or Param
-        Positive.
-    term : Loss or Penalty
-    """
+    """A positive multiple `factor * term` of a loss or a penalty."""
 
     factor: Scalar = restricted(lambda c: 0.0 < c < math.inf, *_RANGE)
     term: Any
@@ -65,10 +58,8 @@ class TermMultiple(Term, RotationInvariant):
 
     def split(self) -> tuple[tuple, tuple]:
         """Return the split of the term, with each part multiplied by the factor."""
-        added, subtracted = self.term.split()
-        return tuple(multiplied(self.factor, t) for t in added), tuple(
-            multiplied(self.factor, t) for t in subtracted
-        )
+        added, subtracted = (tuple(multiplied(self.factor, t) for t in part) for part in self.term.split())
+        return added, subtracted
 
     def __repr__(self) -> str:
         return f"{in_parentheses(source(self.factor))} * {in_parentheses(repr(self.term))}"
@@ -152,10 +143,7 @@ class LossSum(TermSum, Loss):
 
 
 class ScaledDifference(TermMultiple, Loss):
-    """A multiple of a non-convex loss.
-
-    Both parts of the split of the loss are multiplied.
-    """
+    """A multiple of a non-convex loss."""
 
     term: Loss
 
@@ -221,10 +209,7 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
 
 
 class ScaledSplit(TermMultiple, Penalty):
-    """A multiple of a non-convex penalty.
-
-    Both parts of the split of the penalty are multiplied.
-    """
+    """A multiple of a non-convex penalty."""
 
     term: Penalty
 

@@ -7,10 +7,10 @@ conjugate by its name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from typing import Any
 
+from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall
 from ucm.language.losses.hinge import Hinge, HuberHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
@@ -27,30 +27,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.terms import ConvexLoss, Penalty
-
-
-@dataclass(frozen=True)
-class Direction:
-    """The direction of a support function in a formula, plus or minus a vector.
-
-    Attributes
-    ----------
-    vector : the formula, without its sign
-    negative : True for a minus sign
-    depth : the number of intersections around, which names the parts of a split
-    """
-
-    vector: str = "w"
-    negative: bool = True
-    depth: int = 0
-
-    def inner_product(self, x: str) -> str:
-        """Return the formula of the inner product of the direction and x."""
-        return f"{'-' if self.negative else ''}{self.vector}'{_loose(x)}"
-
-    def norm(self, p: str) -> str:
-        return LATEX.norm(self.vector, p)
+from ucm.language.terms import ConvexLoss, Loss, Penalty
 
 
 def _loose(text: str) -> str:
@@ -58,7 +35,7 @@ def _loose(text: str) -> str:
     return f"({text})" if " + " in text or " - " in text or text.startswith("-") else text
 
 
-def _added(terms: list[str]) -> str:
+def _added(terms: Iterable[str]) -> str:
     return " + ".join(t for t in terms if t).replace("+ -", "- ") or "0"
 
 
@@ -66,142 +43,138 @@ def _sum_over(samples: SampleNode, term: str) -> str:
     return LATEX.sum_over(samples.index(LATEX), term)
 
 
+def _inner(d: str, x: str) -> str:
+    return f"{d}'{_loose(x)}"
+
+
+def _at(center: VectorNode, d: str) -> str:
+    return "" if isinstance(center, Origin) else _inner(d, center.formula(LATEX))
+
+
 @functools.singledispatch
-def support_latex(U: Any, d: Direction) -> str:
-    """Return the support function of a set in the direction d in LaTeX; registered by class of set."""
-    return rf"\max_{{x \in {U.formula(LATEX)}}} {d.inner_product('x')}"
+def support_latex(U: UncertaintySet, d: str, depth: int = 0) -> str:
+    """Return the support function of a set in LaTeX; registered by class of set.
+
+    Parameters
+    ----------
+    d : the direction, a vector such as `w` or `-w`
+    depth : the number of intersections around, which names the parts of a split
+    """
+    return rf"\max_{{x \in {U.formula(LATEX)}}} {_inner(d, 'x')}"
 
 
 @support_latex.register
-def _(U: Point, d: Direction) -> str:
+def _(U: Point, d: str, depth: int = 0) -> str:
     return _at(U.vector, d)
 
 
-def _at(center: VectorNode, d: Direction) -> str:
-    return "" if isinstance(center, Origin) else d.inner_product(center.formula(LATEX))
+@support_latex.register
+def _(U: Ball, d: str, depth: int = 0) -> str:
+    norm = LATEX.norm(d.removeprefix("-"), f"{dual_exponent(U.p):g}")
+    return _added([_at(U.center, d), f"{LATEX.scalar(U.radius)} {norm}"])
 
 
 @support_latex.register
-def _(U: Ball, d: Direction) -> str:
-    radius = LATEX.scalar(U.radius)
-    return _added([_at(U.center, d), rf"{radius} {d.norm(f'{dual_exponent(U.p):g}')}"])
-
-
-@support_latex.register
-def _(U: Ellipsoid, d: Direction) -> str:
-    shape = _loose(U.shape.formula(LATEX))
-    root = rf"\sqrt{{{d.vector}'{shape} {d.vector}}}"
+def _(U: Ellipsoid, d: str, depth: int = 0) -> str:
+    v = d.removeprefix("-")
+    root = rf"\sqrt{{{v}'{_loose(U.shape.formula(LATEX))} {v}}}"
     return _added([_at(U.center, d), f"{LATEX.scalar(U.radius)} {root}"])
 
 
 @support_latex.register
-def _(U: Hull, d: Direction) -> str:
-    g, halves = d.inner_product(U.samples.each(LATEX)), "signed" in kinds_of(U.samples)
-    if U.weights is None and not halves:
-        return rf"\max_{{{U.samples.index(LATEX)}}} {g}"
-    if isinstance(U.weights, KLBall) and not halves:
-        N = LATEX.sub("m", U.samples.subscript(LATEX))
-        mean = rf"\frac{{1}}{{{LATEX.scalar(U.weights.alpha)} {N}}}"
-        total = _sum_over(U.samples, rf"\exp(\frac{{{g}}}{{\tau}})")
-        return rf"\min_{{\tau > 0}} \tau \log({mean} {total})"
-    if isinstance(U.weights, CappedSimplex) and not halves:
-        # the dual of max sum q_i g_i over 0 <= q <= cap, sum q = 1
-        rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))
-        over = _sum_over(U.samples, rf"\max(0, {g} - {rho})")
-        return rf"\min_{{{rho}}} ({rho} + {U.weights.largest(LATEX)} {over})"
+def _(U: Hull, d: str, depth: int = 0) -> str:
+    samples, g = U.samples, _inner(d, U.samples.each(LATEX))
+    match U.weights, "signed" in kinds_of(samples):
+        case None, False:
+            return rf"\max_{{{samples.index(LATEX)}}} {g}"
+        case KLBall(alpha=alpha), False:
+            N = LATEX.sub("m", samples.subscript(LATEX))
+            total = _sum_over(samples, rf"\exp(\frac{{{g}}}{{\tau}})")
+            return rf"\min_{{\tau > 0}} \tau \log(\frac{{1}}{{{LATEX.scalar(alpha)} {N}}} {total})"
+        case CappedSimplex() as D, False:  # the dual of max sum q_i g_i over 0 <= q <= cap, sum q = 1
+            rho = LATEX.sub(r"\rho", samples.subscript(LATEX))
+            over = _sum_over(samples, rf"\max(0, {g} - {rho})")
+            return rf"\min_{{{rho}}} ({rho} + {D.largest(LATEX)} {over})"
     confined = "" if U.weights is None else f", {U.weights.inside_formula(LATEX)}"
-    return rf"\max_{{q \in \Delta{confined}}} {_sum_over(U.samples, f'q_{{i}} {_loose(g)}')}"
+    return rf"\max_{{q \in \Delta{confined}}} {_sum_over(samples, f'q_{{i}} {_loose(g)}')}"
 
 
 @support_latex.register
-def _(U: Combination, d: Direction) -> str:
-    return _added([_of_multiple(V, L, d) for V, L in U.terms()])
+def _(U: Combination, d: str, depth: int = 0) -> str:
+    return _added(_of_multiple(V, L, d, depth) for V, L in U.terms())
 
 
-def _of_multiple(U: Any, L: Any, d: Direction) -> str:
+def _of_multiple(U: UncertaintySet, L: Any, d: str, depth: int) -> str:
     """Return the support function of `L U` in LaTeX, L a scalar or a matrix."""
+    v, minus = d.removeprefix("-"), d.startswith("-")
     if not is_number(L):
-        return support_latex(U, replace(d, vector=f"({LATEX.array(L)}'{d.vector})"))
+        return support_latex(U, f"{'-' * minus}({LATEX.array(L)}'{v})", depth)
     c = value(L)
-    height = support_latex(U, replace(d, negative=d.negative != (c < 0.0)))
+    height = support_latex(U, f"{'-' * (minus != (c < 0.0))}{v}", depth)
     if isinstance(L, float):
         return height if abs(c) == 1.0 else f"{LATEX.scalar(abs(c))} ({height})"
     return f"{LATEX.scalar(L) if c >= 0.0 else f'|{LATEX.scalar(L)}|'} ({height})"
 
 
 @support_latex.register
-def _(U: Intersection, d: Direction) -> str:
-    s, t = (LATEX.sub(name, str(d.depth + 1)) for name in "st")
-    sign = "-" if d.negative else ""
-    parts = (
-        support_latex(S, Direction(v, negative=False, depth=d.depth + 1))
-        for S, v in ((U.left, s), (U.right, t))
-    )
-    return rf"\min_{{{s} + {t} = {sign}{d.vector}}} ({_added([*parts])})"
+def _(U: Intersection, d: str, depth: int = 0) -> str:
+    s, t = (LATEX.sub(name, str(depth + 1)) for name in "st")
+    parts = (support_latex(S, v, depth + 1) for S, v in ((U.left, s), (U.right, t)))
+    return rf"\min_{{{s} + {t} = {d}}} ({_added(parts)})"
 
 
 @support_latex.register
-def _(U: ConvexUnion, d: Direction) -> str:
-    return rf"\max({', '.join(support_latex(V, d) for V in U.sets)})"
+def _(U: ConvexUnion, d: str, depth: int = 0) -> str:
+    return rf"\max({', '.join(support_latex(V, d, depth) for V in U.sets)})"
 
 
 # --- losses and penalties: their terms of the dual, and the ranges of the variables ------------------
 Rule = tuple[str, str]
 
 
-def loss_dual(loss: Any, a: str) -> Rule:
+def loss_dual(loss: Loss, a: str) -> Rule:
     """Return the dual term `-l*(-a)` of a loss l of the margin, and the range of a, in LaTeX."""
-    if isinstance(loss, ScaledLoss):
-        c = LATEX.scalar(loss.factor)
-        dual, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
-        return f"{c} ({dual})", where
-    rule = next((rule for kind, rule in _LOSSES.items() if isinstance(loss, kind)), None)
-    return (rf"- \ell^{{*}}(-{a})", "") if rule is None else rule(loss, a)
+    unit = rf"0 \le {a} \le 1"
+    match loss:
+        case ScaledLoss():
+            c = LATEX.scalar(loss.factor)
+            dual, where = loss_dual(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
+            return f"{c} ({dual})", where
+        case Hinge(p=1.0):
+            return a, unit
+        case Hinge(p=p):
+            power = rf"(\frac{{{a}}}{{{p:.6g}}})^{{{dual_exponent(p):.4g}}}"
+            return rf"{a} - {p - 1.0:.6g} {power}", rf"{a} \ge 0"
+        case HuberHinge():
+            return rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}", unit
+        case LeastSquares():
+            return rf"{a} - \frac{{1}}{{4}} {a}^{{2}}", ""
+        case Exponential():
+            return rf"{a} - {a} \log {a}", rf"{a} \ge 0"
+        case Logistic():
+            return rf"-{a} \log {a} - (1 - {a}) \log(1 - {a})", unit
+    return rf"- \ell^{{*}}(-{a})", ""
 
 
-def _hinge(loss: Hinge, a: str) -> Rule:
-    if loss.p == 1.0:
-        return a, rf"0 \le {a} \le 1"
-    power = rf"(\frac{{{a}}}{{{loss.p:.6g}}})^{{{dual_exponent(loss.p):.4g}}}"
-    return rf"{a} - {loss.p - 1.0:.6g} {power}", rf"{a} \ge 0"
-
-
-_LOSSES: dict[type, Callable[[Any, str], Rule]] = {
-    Hinge: _hinge,
-    HuberHinge: lambda loss, a: (
-        rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}",
-        rf"0 \le {a} \le 1",
-    ),
-    LeastSquares: lambda _, a: (rf"{a} - \frac{{1}}{{4}} {a}^{{2}}", ""),
-    Exponential: lambda _, a: (rf"{a} - {a} \log {a}", rf"{a} \ge 0"),
-    Logistic: lambda _, a: (
-        rf"-{a} \log {a} - (1 - {a}) \log(1 - {a})",
-        rf"0 \le {a} \le 1",
-    ),
-}
-
-
-def penalty_dual(penalty: Any, v: str) -> Rule:
+def penalty_dual(penalty: Penalty, v: str) -> Rule:
     """Return the dual term `-R*(v)` of a penalty R, and the range of v, in LaTeX."""
     terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-    (term, c), *remaining = map(_weighted, terms)
-    if len(remaining) == 1 and {term, remaining[0][0]} == {L1(), L2()}:
-        c1, c2 = (dict([(term, c), *remaining])[S] for S in (L1(), L2()))
-        over = rf"\max(0, |v_{{j}}| - {c1 or '1'})^{{2}}"
-        return rf"- \frac{{1}}{{{_product('4', c2)}}} \sum_{{j}} {over}", f"v = {v}"
-    if remaining:
-        return rf"- R^{{*}}({v})", ""
-    if isinstance(term, L2):
-        return rf"- \frac{{1}}{{{_product('4', c)}}} {LATEX.norm(v, '2')}^{{2}}", ""
-    if isinstance(term, L1) and term.weights is not None:
-        return "", rf"|v_{{j}}| \le {c or '1'} c_{{j}},\quad v = {v}"
-    if isinstance(term, L1 | Norm):
-        p = 1.0 if isinstance(term, L1) else term.p
-        return "", rf"{LATEX.norm(v, f'{dual_exponent(p):.4g}')} \le {c or '1'}"
-    if isinstance(term, Lp):
-        ratio = rf"\frac{{|v_{{j}}|}}{{{_product(f'{term.p:.6g}', c)}}}"
-        each = rf"({ratio})^{{{dual_exponent(term.p):.4g}}}"
-        return rf"- {_product(f'{term.p - 1.0:.6g}', c)} \sum_{{j}} {each}", f"v = {v}"
+    pairs = sorted(map(_weighted, terms), key=lambda pair: repr(pair[0]))
+    match pairs:
+        case [(L1(weights=None), c), (L2(), c2)]:
+            over = rf"\max(0, |v_{{j}}| - {c or '1'})^{{2}}"
+            return rf"- \frac{{1}}{{{_product('4', c2)}}} \sum_{{j}} {over}", f"v = {v}"
+        case [(L2(), c)]:
+            return rf"- \frac{{1}}{{{_product('4', c)}}} {LATEX.norm(v, '2')}^{{2}}", ""
+        case [(L1(weights=None), c)]:
+            return "", rf"{LATEX.norm(v, 'inf')} \le {c or '1'}"
+        case [(L1(), c)]:
+            return "", rf"|v_{{j}}| \le {c or '1'} c_{{j}},\quad v = {v}"
+        case [(Norm(p=p), c)]:
+            return "", rf"{LATEX.norm(v, f'{dual_exponent(p):.4g}')} \le {c or '1'}"
+        case [(Lp(p=p), c)]:
+            ratio = rf"(\frac{{|v_{{j}}|}}{{{_product(f'{p:.6g}', c)}}})^{{{dual_exponent(p):.4g}}}"
+            return rf"- {_product(f'{p - 1.0:.6g}', c)} \sum_{{j}} {ratio}", f"v = {v}"
     return rf"- R^{{*}}({v})", ""
 
 
@@ -219,7 +192,7 @@ def _product(*factors: str) -> str:
 
 # --- models ----------------------------------------------------------------------------------------
 @operator("problem_latex")
-def problem_latex(model: Any) -> str:
+def problem_latex(model: Objective | UncertaintySet | RobustMargin) -> str:
     r"""Return the primal and the dual problem of a model in LaTeX, an `aligned` block without dollar signs.
 
     Of a set these are `min over ||w||_p = 1 of sigma_U(-w)`, the support function written out, and
@@ -243,7 +216,7 @@ def problem_latex(model: Any) -> str:
 def _robust(model: RobustMargin) -> dict[str, str]:
     sphere = rf"\min_{{{LATEX.norm('w', f'{model.norm:g}')} = 1}}"
     U = model.set.formula(LATEX)
-    most = support_latex(model.set, Direction())
+    most = support_latex(model.set, "-w")
     most = rf"\left[ {most} \right]" if " + " in most else most
     return {
         "primal": f"{sphere} {most}",

@@ -8,9 +8,8 @@ import json
 import math
 import pkgutil
 import sys
-from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -21,7 +20,6 @@ from ucm.language.node import Node, registered
 
 _FORMAT = 1
 _LARGEST = np.iinfo(np.int32).max  # of an index
-_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(node: Node, *, indent: int | None = None) -> str:
@@ -87,53 +85,56 @@ def from_json(text: str) -> Node:
     return node
 
 
-def _refuse_constant(word: str) -> Any:
+def _refuse_constant(word: str) -> NoReturn:
     raise CompositionError(f'from_json: {word} is no number of JSON; to_json writes {{"float": "inf"}}')
 
 
-def _encode(x: Any) -> Any:
+def _encode(x: object) -> object:
     """Return the JSON entry of a node or a field value."""
-    if isinstance(x, Node):
-        names = (name for name in x._names if name in x._compared or getattr(x, name))
-        return {
-            "node": type(x).__name__,
-            "fields": {name: _encode(getattr(x, name)) for name in names},
-        }
-    if isinstance(x, tuple):
-        return {"tuple": [_encode(item) for item in x]}
-    if sparse.issparse(x):
-        return {
-            "csr": list(x.shape),
-            "data": x.data.tolist(),
-            "indices": x.indices.tolist(),
-            "indptr": x.indptr.tolist(),
-        }
-    if isinstance(x, np.ndarray):
-        return {"array": x.tolist()}
-    if isinstance(x, FunctionType):
-        _function(x.__qualname__, x.__module__)
-        return {"function": x.__qualname__, "module": x.__module__}
-    if isinstance(x, float) and math.isinf(x):
-        return {"float": "inf" if x > 0 else "-inf"}
+    match x:
+        case Node():
+            names = (name for name in x._names if name in x._compared or getattr(x, name))
+            fields = {name: _encode(getattr(x, name)) for name in names}
+            return {"node": type(x).__name__, "fields": fields}
+        case tuple():
+            return {"tuple": [_encode(item) for item in x]}
+        case sparse.csr_matrix():
+            parts = {name: getattr(x, name).tolist() for name in ("data", "indices", "indptr")}
+            return {"csr": list(x.shape or ()), **parts}
+        case np.ndarray():
+            return {"array": x.tolist()}
+        case FunctionType():
+            _function(x.__qualname__, x.__module__)
+            return {"function": x.__qualname__, "module": x.__module__}
+        case float() if math.isinf(x):
+            return {"float": str(x)}
     return x
 
 
-def _decode(x: Any) -> Any:
+def _decode(x: object) -> Any:
     """Return the value that a JSON entry encodes; the keys of the entry determine the type."""
-    if not isinstance(x, dict | list):
-        return x
-    for keys, build in _ENTRIES.items():
-        if isinstance(x, dict) and keys[0] in x:
-            if set(x) == set(keys):
-                return build(*(x[key] for key in keys))
-            break
-    raise CompositionError(
-        f"from_json: expected an entry that to_json writes, got {brief(x)}; write the text with to_json"
-    )
+    match x:
+        case {"node": name, "fields": dict(entries), **more} if not more:
+            return _node(name, entries)
+        case {"function": str(name), "module": str(module), **more} if not more:
+            return _function(name, module)
+        case {"tuple": list(items), **more} if not more:
+            return tuple(_decode(item) for item in items)
+        case {"csr": list(shape), "data": data, "indices": indices, "indptr": indptr, **more} if not more:
+            return _csr(shape, data, indices, indptr)
+        case {"array": list(rows), **more} if not more:
+            return _array(rows)
+        case {"float": "inf" | "-inf" as infinite, **more} if not more:
+            return float(infinite)
+        case dict() | list():
+            raise CompositionError(
+                f"from_json: malformed declaration, got {brief(x)}; write the text with to_json"
+            )
+    return x
 
 
 def _node(name: str, entries: dict) -> Node:
-    """Return a node from a class name and encoded fields, importing the language if the name is unknown."""
+    """Return a node from a class name and encoded fields; import the language if the name is unknown."""
     cls = registered(name)
     if cls is None:
         _import_all()
@@ -172,10 +173,7 @@ def _array(rows: list) -> Any:
 
 
 def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[int]) -> Any:
-    """Return a CSR matrix from its parts; refuse indices that are not whole numbers from 0 on.
-
-    `Node` checks that the parts fit each other.
-    """
+    """Return a CSR matrix from its parts, which `Node` checks further."""
     valid = all(type(k) is int and 0 <= k <= _LARGEST for k in (*shape, *indices, *indptr))
     if not valid or len(shape) != 2 or len(indptr) != shape[0] + 1:  # before a large array is made
         raise CompositionError(
@@ -184,16 +182,6 @@ def _csr(shape: list[int], data: list[float], indices: list[int], indptr: list[i
             "to_json"
         )
     return sparse.csr_matrix((_array(data), indices, indptr), shape=tuple(shape))
-
-
-_ENTRIES: dict[tuple[str, ...], Callable[..., Any]] = {
-    ("node", "fields"): _node,
-    ("function", "module"): _function,
-    ("tuple",): lambda items: tuple(_decode(item) for item in items),
-    ("csr", "data", "indices", "indptr"): _csr,
-    ("array",): _array,
-    ("float",): _INFINITE.__getitem__,
-}
 
 
 @functools.cache

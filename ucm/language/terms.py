@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +44,14 @@ class Term(Arithmetic):
         return OPERATORS["terms"](symbol, a, b)
 
 
+def last(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Return neighbours (low, high) of a bisection, where `holds` is true at low and false at high."""
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
+
+
 # --- losses ----------------------------------------------------------------------------------------
 class Loss(Term, RotationInvariant):
     """A loss of the margin, summed over all samples or over those of a class or group."""
@@ -73,16 +82,7 @@ class Loss(Term, RotationInvariant):
     def counts(self, y: Vec | None, subgroup: Any = None) -> NDArray[np.bool_] | None:
         """Return the mask (m,) of the samples over which the loss is summed, or None for all.
 
-        Parameters
-        ----------
-        subgroup : (m,) labels of groups; None where samples have none
-
-        Raises
-        ------
-        CompositionError
-            The loss is of a class or a group, and there are no labels.
-        DataError
-            The loss is of a group that no sample is in, or there are no groups.
+        Raises `DataError` for a group that no sample is in, or without groups.
         """
         if self.counted is None:
             return None
@@ -196,12 +196,7 @@ class ConvexLoss(PointwiseLoss):
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the conjugate `l*(s)` elementwise in CVXPY, and the constraints of its domain.
 
-        `LossBall` needs this method, and `verify` for the dual problem.
-
-        Raises
-        ------
-        CompositionError
-            By default.
+        `LossBall` needs this method, and `verify` for the dual problem. By default a `CompositionError`.
         """
         raise CompositionError(
             f"{self!r}: no conjugate in CVXPY is known; write the method conjugate_cvxpy(s)"
@@ -328,16 +323,13 @@ class ProximalPenalty(Penalty):
         `R*(z)` is finite if s <= 1. By default a bisection for the s at which `conjugate(z / s)` becomes
         finite.
         """
-        low, high = -_FAR, _FAR  # powers of 2
-        if math.isinf(self.conjugate(z * 2.0**-high)):
+
+        def outside(power: float) -> bool:
+            return math.isinf(self.conjugate(z * 2.0**-power))
+
+        if outside(_FAR):
             return math.inf
-        if math.isfinite(self.conjugate(z * 2.0**-low)):
-            return 0.0
-        while high - low > 1e-12:
-            middle = 0.5 * (low + high)
-            inside = math.isfinite(self.conjugate(z * 2.0**-middle))
-            low, high = (low, middle) if inside else (middle, high)
-        return 2.0**high
+        return 2.0 ** last(outside, -_FAR, _FAR)[1] if outside(-_FAR) else 0.0
 
     def project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection of z on the cone spanned by the domain of R*, by default z itself.
@@ -465,9 +457,7 @@ class FoldedConcave(Penalty):
 
 
 class SubtractedPart(Node):
-    """The convex function `c sum_j (r'(0) |w_j| - r(|w_j|))`, the subtracted part of a split.
-
-    The split is that of c times a folded concave penalty; the function is convex as r is concave.
+    """The convex function `c sum_j (r'(0) |w_j| - r(|w_j|))`, subtracted by a folded concave penalty.
 
     Its subgradient is `c sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
     (21) and (27) of Ong and Le Thi (2013). For groups `w_g / ||w_g||` takes the place of the sign.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Node, Notation, RotationInvariant, restricted, source
+from ucm.language.node import Node, Notation, restricted, source
 from ucm.language.objective import PenaltySum, multiplied, summed
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
@@ -103,41 +103,6 @@ class L1(BoxSupport):
             return notation.norm("w", "1")
         weight, w = (notation.sub(name, "j") for name in ("c", "w"))
         return notation.sum_over("j", f"{weight}{notation.times}|{w}|")
-
-
-class L2(ProximalPenalty, RotationInvariant):
-    """The ridge penalty `||w||_2^2`, the squared Euclidean norm.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> ucm.L2().value([3.0, -4.0])
-    25.0
-    >>> ucm.solve(ucm.SquaredHinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
-    'optimal'
-    """
-
-    def value(self, w: Vec) -> float:
-        w = np.asarray(w, dtype=float)
-        return float(w @ w)
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        return v / (1.0 + 2.0 * t)
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.25 * float(z @ z)
-
-    def gauge(self, z: Vec) -> float:
-        return 0.0
-
-    def norms(self) -> tuple[float, float, float] | None:
-        return 0.0, 1.0, 0.0
-
-    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.sum_squares(w)
-
-    def formula(self, notation: Notation) -> str:
-        return notation.power(notation.norm("w", "2"), "2")
 
 
 class Norm(ProximalPenalty):
@@ -278,7 +243,7 @@ class Lp(ProximalPenalty):
         return M / (1.0 + bend)[:, None]
 
     def conjugate(self, z: Vec) -> float:
-        dual = self.p / (self.p - 1.0)
+        dual = dual_exponent(self.p)
         with np.errstate(over="ignore"):
             return (self.p - 1.0) * float(((np.abs(z) / self.p) ** dual).sum())
 
@@ -292,10 +257,26 @@ class Lp(ProximalPenalty):
         return (0.0, 1.0, 0.0) if self.p == 2.0 else None
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
+        powers = cp.sum_squares(w) if self.p == 2.0 else cp.sum(cp.power(cp.abs(w), self.p, approx=False))
+        return scope.of(factor) * powers
 
     def formula(self, notation: Notation) -> str:
         return notation.power(notation.norm("w", f"{self.p:g}"), f"{self.p:g}")
+
+
+class L2(Lp):
+    """The ridge penalty `||w||_2^2`, the squared Euclidean norm.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.L2().value([3.0, -4.0])
+    25.0
+    >>> ucm.solve(ucm.SquaredHinge() + 0.5 * ucm.L2(), *ucm.datasets.load("wine")).status
+    'optimal'
+    """
+
+    p: ClassVar[float] = 2.0  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class NonNegative(BoxSupport):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ from ucm.data.linear_map import Vec
 from ucm.language.objective import ScaledPenalty, split_scalar
 from ucm.language.penalties.norms import LInf
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, shrink_box
+from ucm.language.terms import Bound, ProximalPenalty, box_cone, box_gauge, last, shrink_box
 
 _STEP = 1e-6  # relative
 _FULL_STEP = 0.9  # the step from which on a differentiable term takes the remainder of z
@@ -53,19 +55,20 @@ class CombinedPenalty:
     terms: tuple[ProximalPenalty, ...]
 
     def __post_init__(self) -> None:
-        multiples = [(R, *split_scalar(R)) for R in self.terms]
-        forms = [c * S.summand for _, c, S in multiples if isinstance(S, Quadratic)]
+        forms = [c * S.Q for c, S in map(split_scalar, self.terms) if isinstance(S, Quadratic)]
         if len(forms) > 1:
-            remaining = (R for R, _, S in multiples if not isinstance(S, Quadratic))
-            total = Quadratic(sum(forms[1:], start=forms[0]))
-            object.__setattr__(self, "terms", (*remaining, total))
+            total = Quadratic(functools.reduce(operator.add, forms))
+            object.__setattr__(self, "terms", (*self._without_forms, total))
+
+    @property
+    def _without_forms(self) -> tuple[ProximalPenalty, ...]:
+        return tuple(R for R in self.terms if not isinstance(split_scalar(R)[1], Quadratic))
 
     @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
         """The factors (a, c, s) of the norms, and the tuple of the other terms."""
-        norms = [(R, R.norms()) for R in self.terms]
-        a, c, s = (sum((x[k] for _, x in norms if x is not None), start=0.0) for k in range(3))
-        return a, c, s, tuple(R for R, x in norms if x is None)
+        a, c, s = map(sum, zip((0.0, 0.0, 0.0), *filter(None, (R.norms() for R in self.terms)), strict=True))
+        return a, c, s, tuple(R for R in self.terms if R.norms() is None)
 
     @functools.cached_property
     def _box(self) -> tuple[Bound, Bound] | None:
@@ -134,10 +137,9 @@ class CombinedPenalty:
 
         B is None if the sum has no such term.
         """
-        multiples = [(R, *split_scalar(R)) for R in self.terms]
-        root = next((np.sqrt(c) * S.root for _, c, S in multiples if isinstance(S, Quadratic)), None)
-        remaining = tuple(R for R, _, S in multiples if not isinstance(S, Quadratic))
-        return (None, self) if root is None else (root, CombinedPenalty(remaining))
+        multiples = map(split_scalar, self.terms)
+        root = next((np.sqrt(c) * S.root for c, S in multiples if isinstance(S, Quadratic)), None)
+        return (None, self) if root is None else (root, CombinedPenalty(self._without_forms))
 
     @property
     def square(self) -> float | None:
@@ -201,14 +203,11 @@ class CombinedPenalty:
         alone = box_gauge(z, *self._box)
         if self._single is None:
             return alone
-        low, high = 0.0, min(alone, self._single.gauge(z))
-        for _ in range(200):  # z in r dom R* iff what r B leaves of z is in r dom h*
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            inside = self._single.gauge(self._shrunk(z, middle)) <= middle
-            low, high = (low, middle) if inside else (middle, high)
-        return high
+        h, top = self._single, min(alone, self._single.gauge(z))
+        if math.isinf(top):
+            return top
+        # z in r dom R* iff what r B leaves of z is in r dom h*
+        return last(lambda r: h.gauge(self._shrunk(z, r)) > r, 0.0, top)[1]
 
     def _project_onto_domain_cone(self, z: Vec) -> Vec:
         """Return the projection of z on the cone of dom R* if R is box terms or h alone, else z."""
@@ -245,12 +244,7 @@ class CombinedPenalty:
             outside = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(bound))
             steps = (bound[outside] - u[outside]) / z[outside]
             return max(float(steps.min(initial=1.0)), 0.0), 0.0
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            inside = self.gauge(u + middle * z) <= 1.0
-            low, high = (middle, high) if inside else (low, middle)
-        return low, 0.0
+        return last(lambda t: self.gauge(u + t * z) <= 1.0, 0.0, 1.0)[0], 0.0
 
     def conjugate_bound(
         self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None

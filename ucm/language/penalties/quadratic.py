@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, in_parentheses
+from ucm.language.node import Notation, converted, in_parentheses
 from ucm.language.objective import PenaltySum, ScaledPenalty, multiplied, summed
 from ucm.language.parameter import Scalar, Scope
 from ucm.language.penalties.norms import check_length
-from ucm.language.statistics.affine import MatrixNode, MatrixSum, check_semidefinite
+from ucm.language.statistics.affine import ConstantMatrix, MatrixNode, MatrixSum, as_matrix
 from ucm.language.terms import Penalty, ProximalPenalty
 
 _ROUNDING = 1e-10  # times the largest eigenvalue: smaller eigenvalues count as 0
@@ -57,26 +56,16 @@ class Quadratic(ProximalPenalty):
 
     keeps_signs: ClassVar[bool] = False
 
-    Q: Any
+    Q: MatrixNode = converted(converter=as_matrix)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.Q, MatrixNode):
-            check_semidefinite(self.Q, "Quadratic: Q")
-
-    @property
+    @functools.cached_property
     def dense(self) -> NDArray[np.float64]:
         """The matrix Q as a dense array; a `CompositionError` for a covariance without samples."""
-        if isinstance(self.Q, MatrixNode):
-            raise CompositionError(
-                f"{self!r}: expected samples for its covariance, got none; compile or solve a loss with it"
-            )
-        return self.Q.toarray() if sparse.issparse(self.Q) else self.Q
-
-    @property
-    def summand(self) -> Any:
-        """The matrix Q to add to others: a dense array, or a statistic."""
-        return self.Q if isinstance(self.Q, MatrixNode) else self.dense
+        if isinstance(self.Q, ConstantMatrix):
+            return self.Q.dense()
+        raise CompositionError(
+            f"{self!r}: expected samples for its covariance, got none; compile or solve a loss with it"
+        )
 
     @functools.cached_property
     def _factors(self) -> tuple[Vec, Vec]:
@@ -122,10 +111,10 @@ class Quadratic(ProximalPenalty):
 
     def norms(self) -> tuple[float, float, float] | None:
         """Return (0, c, 0), the factors of the norms, if Q is c times the identity; else None."""
-        if isinstance(self.Q, MatrixNode):
+        if not isinstance(self.Q, ConstantMatrix):
             return None
-        c = float(self.Q[0, 0])
-        diagonal = np.count_nonzero(self.dense) == self.Q.shape[0]
+        c = float(self.dense[0, 0])
+        diagonal = np.count_nonzero(self.dense) == len(self.dense)
         return (0.0, c, 0.0) if diagonal and (self.dense.diagonal() == c).all() else None
 
     def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
@@ -134,9 +123,7 @@ class Quadratic(ProximalPenalty):
         return scope.of(factor) * cp.sum_squares(self.root @ w)
 
     def formula(self, notation: Notation) -> str:
-        if isinstance(self.Q, MatrixNode):
-            return f"w'{in_parentheses(self.Q.formula(notation))}w"
-        return f"w'{notation.array(self.Q)}w"
+        return f"w'{in_parentheses(self.Q.formula(notation))}w"
 
 
 def evaluated(penalty: Penalty, data: Data) -> Penalty:
@@ -144,12 +131,13 @@ def evaluated(penalty: Penalty, data: Data) -> Penalty:
 
     A sum of covariances becomes a sum of penalties, whose factors keep their parameters.
     """
-    if isinstance(penalty, PenaltySum):
-        return summed(PenaltySum, [evaluated(R, data) for R in penalty.terms])
-    if isinstance(penalty, ScaledPenalty):
-        return multiplied(penalty.factor, evaluated(penalty.term, data))
-    if not isinstance(penalty, Quadratic) or not isinstance(penalty.Q, MatrixNode):
-        return penalty
-    penalty.Q.dimension(data.n)  # refuses matrices of different orders
-    terms = penalty.Q.terms if isinstance(penalty.Q, MatrixSum) else ((1.0, penalty.Q),)
-    return summed(PenaltySum, [multiplied(c, Quadratic(S.evaluate(data))) for c, S in terms])
+    match penalty:
+        case PenaltySum():
+            return summed(PenaltySum, [evaluated(R, data) for R in penalty.terms])
+        case ScaledPenalty():
+            return multiplied(penalty.factor, evaluated(penalty.term, data))
+        case Quadratic(Q=Q) if not isinstance(Q, ConstantMatrix):
+            Q.dimension(data.n)  # refuses matrices of different orders
+            terms = Q.terms if isinstance(Q, MatrixSum) else ((1.0, Q),)
+            return summed(PenaltySum, [multiplied(c, Quadratic(S.evaluate(data))) for c, S in terms])
+    return penalty

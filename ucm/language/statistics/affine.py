@@ -75,8 +75,11 @@ class ConstantStatistic(Statistic):
     def dimension(self, n: int | None) -> int | None:
         return self.entries.shape[0]
 
-    def evaluate(self, data: Data) -> NDArray[np.float64]:
+    def dense(self) -> NDArray[np.float64]:
         return self.entries.toarray() if sparse.issparse(self.entries) else self.entries
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        return self.dense()
 
     def __repr__(self) -> str:
         return source(self.entries)
@@ -268,7 +271,7 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_semidefinite(self.entries, "the shape of an ellipsoid")
+        check_semidefinite(self.entries, "a constant matrix")
 
     def factors(self, data: Data) -> list[LinearMap]:
         return [MatrixMap(psd_root(self.evaluate(data)))]
@@ -314,8 +317,7 @@ def as_matrix(x: MatrixNode | np.ndarray | Sequence[Sequence[float]], where: str
         return x
     if isinstance(x, Node) or axes(x, where) != 2:
         raise CompositionError(
-            f"{where}: expected a covariance or a square matrix, got {brief(x)}; "
-            "use for example pos.cov + neg.cov"
+            f"{where}: expected a covariance or a square matrix, got {brief(x)}; use for example pos.cov"
         )
     return ConstantMatrix(x)
 
