@@ -22,7 +22,7 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
 from ucm.data.linear_map import Matrix
 from ucm.data.row_metadata import tagged
-from ucm.data.source import BlockSource, Function, Merge, block_rows, over_parts, reduced
+from ucm.data.source import BlockSource, Function, Merge, States, block_rows, over_parts, reduced
 from ucm.data.validation import (
     SAID,
     check_column,
@@ -168,11 +168,7 @@ class DaskRows(BlockSource):
         yield from _cut(X, y, self.part)
 
     def map_reduce(
-        self,
-        function: Function,
-        *message: Any,
-        merge: Merge | None = None,
-        states: dict[int, Any] | None = None,
+        self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
     ) -> Any:
         client = self.client
         if client is None:

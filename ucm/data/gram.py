@@ -26,7 +26,7 @@ _PART = 1 << 23  # kernel values that one call computes: some 20 ms
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 
 
-def check_gram(K: Any) -> None:
+def check_gram(K: Matrix) -> None:
     """Raise `DataError` unless a precomputed Gram matrix is dense, square and symmetric."""
     if sparse.issparse(K) or K.shape[0] != K.shape[1]:
         shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
@@ -43,9 +43,7 @@ def check_gram(K: Any) -> None:
 
 
 def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the pivoted Cholesky factor F (m, r) of K, semidefinite of numerical rank r, and the pivots.
-
-    `F F' = K` to rounding.
+    """Return the pivoted Cholesky factor F (m, r), `F F' = K`, of K of numerical rank r, and the pivots.
 
     The rows of F at the first r pivots are a lower triangle. For K = 0, F is a column of zeros.
     """
@@ -64,12 +62,8 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 class KernelSums:
     """Weighted sums of kernel values over samples, stored one feature a row for the compiled code.
 
-    For an RBF kernel, samples with few zeros are centred: distances stay, and rounding is less.
-
-    Parameters
-    ----------
-    X : (m, n) array or CSR matrix
-    kernel : rbf, poly or linear
+    The kernel is rbf, poly or linear. For an RBF kernel, samples with few zeros are centred: distances stay,
+    and rounding is less.
 
     Attributes
     ----------
@@ -125,21 +119,19 @@ class KernelSums:
 class Gram:
     """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
-    limit : largest number of bytes of the entries that a solver stores
-
     Attributes
     ----------
-    m : number of samples
+    X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
+    limit : largest number of bytes of the entries that a solver stores
     diagonal : (m,) k(x_i, x_i)
     computed : entries computed so far
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, limit: int = 200 * MEGABYTE) -> None:
-        self.kernel, self.X, self.limit = kernel, X, limit
+        cells = X.shape[0] * X.shape[1]
+        dense = sparse.issparse(X) and X.nnz > _DENSE * cells and 8 * cells <= limit
+        self.kernel, self.limit = kernel, limit
+        self.X = X.toarray() if dense and kernel.function is None else X
         self.m = X.shape[0]
         self.computed = 0
         self.given = kernel.name == "precomputed"
@@ -162,19 +154,9 @@ class Gram:
         return 8 * self.m**2 / MEGABYTE
 
     @functools.cached_property
-    def _table(self) -> Any:
-        """The samples, with a CSR matrix made dense if its density is above 0.05 and memory suffices."""
-        X = self.X
-        if self.kernel.function is not None or not sparse.issparse(X):
-            return X
-        cells = X.shape[0] * X.shape[1]
-        return X.toarray() if X.nnz > _DENSE * cells and 8 * cells <= self.limit else X
-
-    @functools.cached_property
     def columns(self) -> KernelSums | None:
         """The samples as `KernelSums`; None if the kernel is not compiled or memory does not suffice."""
-        fits = 8 * self.X.shape[0] * self.X.shape[1] <= self.limit
-        compiled = self.kernel.name in _COMPILED and fits
+        compiled = self.kernel.name in _COMPILED and 8 * self.X.shape[0] * self.X.shape[1] <= self.limit
         return KernelSums(self.X, self.kernel) if compiled else None
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -182,7 +164,7 @@ class Gram:
         if self.given:
             return self.X[np.ix_(rows, columns)]
         self.computed += rows.size * columns.size
-        return self.kernel(self._table[rows], self._table[columns])
+        return self.kernel(self.X[rows], self.X[columns])
 
     def part(self, rows: NDArray[np.intp]) -> Gram:
         """Return the `Gram` of the samples with indices `rows`."""
@@ -218,11 +200,8 @@ class Gram:
         before, product = (np.zeros(self.m),) * 2 if last is None else last
         changed = np.flatnonzero(coefficients != before)
         if changed.size >= np.count_nonzero(coefficients):
-            before, product, changed = (
-                np.zeros(self.m),
-                np.zeros(self.m),
-                np.flatnonzero(coefficients),
-            )
+            before, product = (np.zeros(self.m),) * 2
+            changed = np.flatnonzero(coefficients)
         product = product + self.sums(changed, (coefficients - before)[changed])
         self._last = coefficients.copy(), product
         return product
@@ -237,10 +216,7 @@ class Gram:
         return last[1].copy()
 
     def matrix(self) -> NDArray[np.float64]:
-        """Return the whole Gram matrix, dense (m, m).
-
-        Raises `ParameterError` if it is larger than the memory limit.
-        """
+        """Return the whole Gram matrix, dense (m, m); raise `ParameterError` beyond the memory limit."""
         if not self.fits:
             raise ParameterError(
                 f"kernel: the Gram matrix of {self.m} samples takes "
@@ -251,7 +227,7 @@ class Gram:
         if self.given:
             return self.X
         self.computed += self.m**2
-        X = self._table
+        X = self.X
         if not sparse.issparse(X):
             return self.kernel(X, X)  # BLAS computes one half of the products
         step = max(1, MEGABYTE // self.m)
@@ -279,10 +255,7 @@ class Gram:
         return F
 
     def combination(self, F: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return c with `F'c = v`, nonzero only at the pivots of the last call of `factor`.
-
-        The shape is (m,), or (m, k) for k columns of v.
-        """
+        """Return c, (m,) or (m, k), with `F'c = v`, nonzero only at the pivots of the last `factor`."""
         rows = self._pivots[: F.shape[1]]
         c = np.zeros((self.m, *v.shape[1:]))
         if v.any():
@@ -301,7 +274,6 @@ class Expansion:
 
     Attributes
     ----------
-    kernel : Kernel
     coefficients : (k,) the c_i, or (k, r) for r functions of the same samples; None for the k functions
         `k(x_i, x)` themselves
     samples : the x_i in rows, or None for a precomputed kernel
@@ -311,7 +283,7 @@ class Expansion:
 
     kernel: Kernel
     coefficients: NDArray[np.float64] | None
-    samples: Any
+    samples: Matrix
     support: NDArray[np.intp]
     m: int
 
@@ -325,8 +297,7 @@ class Expansion:
     def scores(self, X: Matrix) -> NDArray[np.float64]:
         """Return f at the rows of X, which for a precomputed kernel hold k(x, x_i) for all m samples.
 
-        Raises `DataError` for a precomputed X without one column per sample of the fit, or other features
-        than theirs.
+        Raises `DataError` for another number of columns.
         """
         C = self.coefficients
         if self.kernel.name == "precomputed":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
-from ucm.data.linear_map import Matrix
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, SEED, OptionSpec, check_fields
 from ucm.data.row_metadata import weight_in
 from ucm.data.source import RowSource, as_double, gathered
@@ -24,13 +24,7 @@ _SAMPLE = 2000  # least number of rows of a source that features are drawn from
 
 @dataclass(frozen=True)
 class FeatureSampler(ABC):
-    """Base class of the methods that draw approximate kernel features.
-
-    Parameters
-    ----------
-    rank : largest number of features
-    seed : seed of the draw
-    """
+    """Base class of the methods that draw at most `rank` approximate kernel features with a seed."""
 
     rank: int = 500
     seed: int = 0
@@ -40,10 +34,7 @@ class FeatureSampler(ABC):
 
     @abstractmethod
     def of(self, kernel: Kernel, X: Matrix) -> KernelFeatures:
-        """Draw approximate features of a kernel for the samples X.
-
-        Raises `ParameterError` or `DataError` for this kernel has no such features.
-        """
+        """Draw features for the samples X; raise `ParameterError` or `DataError` for another kernel."""
 
 
 @dataclass(frozen=True)
@@ -147,14 +138,7 @@ class _RandomFourierMap:
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """A drawn approximate feature map `phi` of a kernel, with `<phi(a), phi(b)>` near `k(a, b)`.
-
-    Attributes
-    ----------
-    kernel : k
-    phi : the features
-    how : the method that drew the features
-    """
+    """An approximate feature map `phi`, drawn by the method `how`, with `<phi(a), phi(b)>` near `k(a, b)`."""
 
     kernel: Kernel
     phi: Expansion
@@ -179,15 +163,13 @@ _APPROX = OptionSpec(
 )
 
 
-def check_approx(approx: Any) -> None:
+def check_approx(approx: object) -> None:
     """Raise `ParameterError` unless `approx` is a valid value of the option `kernel_approx`."""
     _APPROX.check("compile", "kernel_approx", approx, "write kernel_approx=500")
 
 
-def approximation(approx: Any, kernel: Kernel, X: Matrix) -> KernelFeatures:
-    """Return the `KernelFeatures` for the option `kernel_approx`.
-
-    A number is the rank of `Nystroem`; `KernelFeatures` are returned unchanged.
+def approximation(approx: object, kernel: Kernel, X: Matrix) -> KernelFeatures:
+    """Return the `KernelFeatures` for the option `kernel_approx`; a number is the rank of `Nystroem`.
 
     Raises `ParameterError` for another type of value, or a kernel that is linear or precomputed, and
     `DataError` if the kernel is indefinite.
@@ -200,23 +182,21 @@ def approximation(approx: Any, kernel: Kernel, X: Matrix) -> KernelFeatures:
             f"kernel_approx: expected a kernel whose features X does not hold, got the {kernel} and "
             f"kernel_approx={approx!r}; leave kernel_approx out"
         )
-    how = Nystroem(int(approx)) if COUNT.holds(approx) else approx
+    how = approx if isinstance(approx, FeatureSampler) else Nystroem(int(approx))  # type: ignore[call-overload]
     return how.of(kernel, X)
 
 
-def _some(X: Matrix, y: Any, step: int) -> tuple[Any, Any, Any, int]:
+def _some(X: Matrix, y: np.ndarray, step: int) -> tuple[Matrix, NDArray[np.intp], np.ndarray | None, int]:
     c = weight_in(y)
     rows = (np.arange(len(y)) if c is None else np.flatnonzero(c > 0))[::step]
     return as_double(X[rows]), rows, None if c is None else c[rows], len(y)
 
 
-def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
+def some_of(rows: RowSource, approx: Any) -> tuple[Matrix, Vec | None]:
     """Return rows of positive weight, as a sample for `kernel_approx`, and their weights or None.
 
-    The sample has rows of every block, in all about 2000, or twice the rank if that is more.
-
-    Raises `ParameterError` if the value is no `kernel_approx`, and `DataError` if the rows cannot be read, or
-    NaN and inf are among them.
+    The sample has rows of every block, in all about 2000, or twice the rank if that is more. Raises
+    `ParameterError` for an invalid `approx`, and `DataError` for NaN and inf.
     """
     check_approx(approx)
     rank = int(approx) if COUNT.holds(approx) else approx.rank

@@ -148,19 +148,15 @@ def check_symmetric(kernel: Kernel, X: Matrix) -> None:
 
 def _variance(X: Matrix, weights: Vec | None) -> float:
     """Return the variance over all entries of X, weighted by samples if `weights` is given."""
-    if weights is not None:
-        count = float(weights.sum()) * X.shape[1]
-        mean = float(np.sum(weights @ X)) / count
-        if not sparse.issparse(X):
-            return float(np.sum(weights @ (X - mean) ** 2)) / count
-        return float(np.sum(weights @ X.multiply(X))) / count - mean * mean
-    if sparse.issparse(X):
-        count = X.shape[0] * X.shape[1]
-        return float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
-    return float(X.var())
+    c = np.ones(X.shape[0]) if weights is None else weights
+    count = float(c.sum()) * X.shape[1]
+    mean = float(np.sum(c @ X)) / count
+    if not sparse.issparse(X):
+        return float(np.sum(c @ (X - mean) ** 2)) / count
+    return float(np.sum(c @ X.multiply(X))) / count - mean * mean
 
 
-def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: Any) -> tuple[Kernel, int]:
+def kernel_of(kernel: object, X: Matrix, weights: Vec | None = None, /, **options: Any) -> tuple[Kernel, int]:
     """Return the `Kernel` for the kernel options of `compile`, and the memory limit in bytes.
 
     Raises `ParameterError` for an unknown kernel or option, or a number out of range.
@@ -171,8 +167,7 @@ def kernel_of(kernel: Any, X: Matrix, weights: Vec | None = None, /, **options: 
     X : (m, n) samples, which gamma="scale" and "auto" refer to
     weights : (m,) of the samples in var(X); None for equal weights
     gamma : "scale" for 1 / (n var(X)), "auto" for 1 / n, or a positive number; default "scale"
-    degree : of the polynomial kernel; default 3
-    coef0 : of the polynomial and the sigmoid kernel; default 0
+    degree, coef0 : of the polynomial and the sigmoid kernel; default 3 and 0
     cache_size : megabytes for rows of the Gram matrix, and the size above which it is never formed
         whole; default 200
     """

@@ -20,7 +20,7 @@ class OptionSpec(NamedTuple):
     holds: Callable[[Any], bool]
     example: str = "one"
 
-    def check(self, where: str, name: str, x: Any, remedy: str) -> None:
+    def check(self, where: str, name: str, x: object, remedy: str) -> None:
         """Raise `ParameterError` unless x is an allowed value."""
         if not self.holds(x):
             raise ParameterError(f"{where}: {name} is {self.words}, got {brief(x)}; {remedy}")
@@ -71,11 +71,8 @@ FLAG = OptionSpec("True or False", lambda x: type(x).__name__ in ("bool", "bool_
 
 def check_fields(owner: Any, **specs: OptionSpec) -> None:
     """Raise `ParameterError` for a dataclass field whose value is not allowed by its specification."""
-    kind = type(owner)
     for field in dataclasses.fields(owner):
-        if field.name in specs:
+        if spec := specs.get(field.name):
             has_default = field.default is not dataclasses.MISSING
-            remedy = (
-                f"leave it out for {field.default!r}" if has_default else f"give {specs[field.name].example}"
-            )
-            specs[field.name].check(kind.__name__, field.name, getattr(owner, field.name), remedy)
+            remedy = f"leave it out for {field.default!r}" if has_default else f"give {spec.example}"
+            spec.check(type(owner).__name__, field.name, getattr(owner, field.name), remedy)

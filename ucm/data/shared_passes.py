@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ucm.data.linear_map import Matrix
-from ucm.data.source import Changed, Function, Merge, RowSource, View, processors
+from ucm.data.source import Change, Changed, Function, Merge, RowSource, States, View, processors
 
 T = TypeVar("T")
-_SLOT = "slot"  # the key in the states of a computation under which its number stands
+_SLOT = -1  # the key in the states of a computation under which its number stands
 _AT_ONCE = 10  # computations that wait for each other: each holds its own rows in memory
 
 _Call = tuple[int, Function, tuple, int | None]
@@ -23,13 +25,10 @@ its state; None for a function without state."""
 
 
 def _answers(
-    X: Matrix, y: Any, before: dict[int, Any], after: dict[int, Any], calls: Sequence[_Call]
+    X: Matrix, y: np.ndarray, before: States, after: States, calls: Sequence[_Call]
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the place and the result of each call on a block.
-
-    Calls over one view share its rows.
-    """
-    views: dict[int, tuple[Any, list[_Call]]] = {}
+    """Yield the place and the result of each call on a block; calls over one view share its rows."""
+    views: dict[int, tuple[Change, list[_Call]]] = {}
     for place, function, message, slot in calls:
         if isinstance(function, Changed):
             below = views.setdefault(id(function.change), (function.change, []))[1]
@@ -44,7 +43,7 @@ def _answers(
         yield from _answers(rows, labels, before, after, below)
 
 
-def _every(X: Matrix, y: Any, state: dict[int, Any] | None, calls: Sequence[_Call]) -> Any:
+def _every(X: Matrix, y: np.ndarray, state: States | None, calls: Sequence[_Call]) -> Any:
     before = state or {}
     after = dict(before)
     results = dict(_answers(X, y, before, after, calls))
@@ -62,17 +61,15 @@ class _PassRequest:
     function: Function
     message: tuple
     merge: Merge | None
-    states: dict[Any, Any] | None
+    states: States | None
     result: Future = field(default_factory=Future)
 
 
 class SharedPasses(View):
     """Row source that serves the pass requests of concurrent computations in one pass over the rows.
 
-    A pass begins when each computation of `run` that is under way waits for a pass.
-
-    The results are those of the computations one after the other. A pass reads the rows, and makes each view
-    of them, once.
+    A pass begins when each computation of `run` that is under way waits for a pass. It reads the rows, and
+    makes each view of them, once; the results are those of the computations one after the other.
     """
 
     def __init__(self, inner: RowSource) -> None:
@@ -82,7 +79,7 @@ class SharedPasses(View):
         self._left = 0  # computations that have not ended
         self._requests: list[_PassRequest] = []
         self._slots = count()
-        self._states: dict[int, Any] = {}
+        self._states: States = {}
 
     def __repr__(self) -> str:
         return repr(self.inner)
@@ -110,11 +107,7 @@ class SharedPasses(View):
         return [task.result() for task in tasks]
 
     def map_reduce(
-        self,
-        function: Function,
-        *message: Any,
-        merge: Merge | None = None,
-        states: dict[Any, Any] | None = None,
+        self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
     ) -> Any:
         request = _PassRequest(function, message, merge, states)
         if self._left == 0:

@@ -40,8 +40,12 @@ _FOLDS = integer_from(2)
 _THREADS = 4  # at most by default: more threads wait for the memory
 
 Merge = Callable[[Any, Any], Any]
+States = dict[int, Any]
+Block = tuple[Matrix, np.ndarray]
+"""Samples, and their labels or the labels, weights and groups of `ucm.data.row_metadata`."""
 Function = Callable[..., Any]
 """A function of blocks, as in the docstring of the module."""
+Change = Callable[[Matrix, np.ndarray], Block]
 
 
 class RowSource(ABC):
@@ -67,11 +71,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def map_reduce(
-        self,
-        function: Function,
-        *message: Any,
-        merge: Merge | None = None,
-        states: dict[int, Any] | None = None,
+        self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
     ) -> Any:
         """Call a function on every block in one pass, and return the list of results or the merged result.
 
@@ -96,10 +96,8 @@ class RowSource(ABC):
         labels = self.map_reduce(_distinct, merge=np.union1d)
         return np.empty(0) if labels is None else labels
 
-    def gather(self) -> tuple[Any, np.ndarray]:
+    def gather(self) -> Block:
         """Return all samples, a float64 array or CSR matrix, and all labels in memory.
-
-        It is for models that need all samples.
 
         Weights and groups (`tags`) are not returned: give `sample_weight` and `subgroup` again.
         """
@@ -182,22 +180,20 @@ class RowSource(ABC):
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
 
 
-def _distinct(X: Matrix, y: Any) -> np.ndarray:
+def _distinct(X: Matrix, y: np.ndarray) -> np.ndarray:
     return np.unique(label_in(y))
 
 
-def _copied(X: Matrix, y: Any) -> tuple[Any, Any]:
+def _copied(X: Matrix, y: np.ndarray) -> Block:
     return as_double(X), label_in(y)
 
 
-def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, np.ndarray]:
+def gathered(parts: Sequence[Block]) -> Block:
     """Return the samples and the labels of several blocks, concatenated."""
-    tables = [X for X, _ in parts]
-    if any(sparse.issparse(X) for X in tables):
-        X: Matrix = sparse.vstack(tables, format="csr")
-    else:
-        X = np.concatenate(tables)
-    return X, np.concatenate([np.asarray(y) for _, y in parts])
+    tables, labels = zip(*parts, strict=True)
+    if any(map(sparse.issparse, tables)):
+        return sparse.vstack(tables, format="csr"), np.concatenate(labels)
+    return np.concatenate(tables), np.concatenate(labels)
 
 
 def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
@@ -210,16 +206,11 @@ def reduced(results: Iterable[Any], merge: Merge | None) -> Any:
 
 
 def over_parts(
-    parts: Iterable[tuple[Any, Any]],
-    function: Function,
-    message: tuple,
-    before: Sequence[Any] | None,
+    parts: Iterable[Block], function: Function, message: tuple, before: Sequence[Any] | None
 ) -> tuple[list, list]:
     """Call a function on every part of a block, and return (states, results) of the parts.
 
-    Parameters
-    ----------
-    before : the states of the parts, empty before the first pass; None for a function without states
+    The states `before` are empty before the first pass, and None for a function without states.
     """
     if before is None:
         return [], [function(X, y, *message) for X, y in parts]
@@ -255,7 +246,7 @@ class BlockSource(RowSource):
         """The number of blocks."""
 
     @abstractmethod
-    def read(self, block: int) -> Iterator[tuple[Matrix, Any]]:
+    def read(self, block: int) -> Iterator[Block]:
         """Yield (samples, labels) of a block, whole or in parts that are the same in every pass.
 
         Raises
@@ -271,11 +262,7 @@ class BlockSource(RowSource):
         """
 
     def map_reduce(
-        self,
-        function: Function,
-        *message: Any,
-        merge: Merge | None = None,
-        states: dict[int, Any] | None = None,
+        self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
     ) -> Any:
         self.check()
         after: dict[int, list] = {}
@@ -313,41 +300,32 @@ class Changed:
     """A function of blocks composed with a change of the block: `function(*change(X, y), ...)`."""
 
     function: Function
-    change: Callable[[Any, Any], tuple[Any, Any]]
+    change: Change
 
-    def __call__(self, X: Matrix, y: Any, *rest: Any) -> Any:
+    def __call__(self, X: Matrix, y: np.ndarray, *rest: object) -> Any:
         return self.function(*self.change(X, y), *rest)
 
 
 class View(RowSource):
-    """A view of another source, with `change(X, y) -> (X, y)` applied to every block.
+    """A view of another source, with `change(X, y) -> (X, y)` applied to every block, m rows in all."""
 
-    Parameters
-    ----------
-    m, n : number of samples and of features after the change; None if unchanged
-    """
-
-    def __init__(
-        self,
-        inner: RowSource,
-        change: Callable[[Any, Any], tuple[Any, Any]],
-        m: int | None = None,
-        n: int | None = None,
-    ) -> None:
+    def __init__(self, inner: RowSource, change: Change, m: int | None = None, n: int | None = None) -> None:
         self.inner, self.change = inner, change
         self.m, self.n = inner.m if m is None else m, inner.n if n is None else n
         self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
         self.features, self.mapping, self.tags = inner.features, inner.mapping, inner.tags
 
-    def map_reduce(self, function: Function, *message: Any, **options: Any) -> Any:
-        return self.inner.map_reduce(Changed(function, self.change), *message, **options)
+    def map_reduce(
+        self, function: Function, *message: object, merge: Merge | None = None, states: States | None = None
+    ) -> Any:
+        return self.inner.map_reduce(Changed(function, self.change), *message, merge=merge, states=states)
 
     def labels(self) -> np.ndarray:
         return self.inner.labels()
 
 
-def _fold_of_rows(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray[np.intp]:
-    """Return the fold of every row of a block, stratified by label.
+def _fold_of_rows(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray) -> NDArray[np.intp]:
+    """Return the fold of every row of a block.
 
     The rows of a label take the folds in turn, from a random fold on; the seed is the first row of the block.
     """
@@ -360,21 +338,18 @@ def _fold_of_rows(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray
     return folds
 
 
-def _fold_sizes(X: Matrix, y: Any, count: int, classes: np.ndarray) -> NDArray[np.intp]:
+def _fold_sizes(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray) -> NDArray[np.intp]:
     return np.bincount(_fold_of_rows(X, y, count, classes), minlength=count)
 
 
-def _of_fold(X: Matrix, y: Any, count: int, classes: np.ndarray, fold: int, held: bool) -> tuple[Any, Any]:
+def _of_fold(X: Matrix, y: np.ndarray, count: int, classes: np.ndarray, fold: int, held: bool) -> Block:
     """Return the rows of a block that are in a fold if `held`, else the rows that are not in the fold."""
     rows = (_fold_of_rows(X, y, count, classes) == fold) == held
     return X[rows], y[rows]
 
 
-def _relabelled(X: Matrix, y: Any, positive: Any, negative: Any) -> tuple[Any, Any]:
-    """Label class `positive` +1 and class `negative` -1, and drop the rows of other classes.
-
-    If `negative` is None, all other classes are -1.
-    """
+def _relabelled(X: Matrix, y: np.ndarray, positive: object, negative: object) -> Block:
+    """Label class `positive` +1 and `negative` -1, dropping other classes, or for None all others -1."""
     y = np.asarray(y)
     if negative is not None:
         rows = (label_in(y) == positive) | (label_in(y) == negative)
@@ -386,13 +361,12 @@ def _relabelled(X: Matrix, y: Any, positive: Any, negative: Any) -> tuple[Any, A
 class Labelled(View):
     """A view of a source with label +1 for one class and -1 for another class or all other classes.
 
-    Parameters
-    ----------
-    negative, m : the label that becomes -1, and the number of rows of both, the other rows being dropped;
-        None for all rows
+    If `negative` is the label of another class, the rows of further classes are dropped, and m are left.
     """
 
-    def __init__(self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None) -> None:
+    def __init__(
+        self, inner: RowSource, positive: object, negative: object = None, m: int | None = None
+    ) -> None:
         change = functools.partial(_relabelled, positive=positive, negative=negative)
         super().__init__(inner, change, m)
         self.positive, self.negative, self.features = positive, negative, None
@@ -406,12 +380,11 @@ class Labelled(View):
         return np.array([-1.0, 1.0])
 
 
-def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, Any]]:
+def signed_rows(rows: RowSource, pos_label: object) -> tuple[RowSource, tuple[object, object]]:
     """Return rows with labels -1 and +1, and the original labels of class -1 and class +1.
 
-    `pos_label` is the original label of class +1; None if the labels are -1 and +1 already.
-
-    Raises `DataError` for another number of labels than two, or `pos_label` is none of them.
+    `pos_label` is the original label of class +1; None if the labels are -1 and +1 already. Raises as
+    `classes_of`.
     """
     if pos_label is None:
         return rows, (-1, 1)
@@ -422,8 +395,8 @@ def signed_rows(rows: RowSource, pos_label: Any) -> tuple[RowSource, tuple[Any, 
 class Mapped(View):
     """A view of a source with features mapped block by block, as made by `RowSource.mapped`."""
 
-    def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
-        def change(X: Matrix, y: Any) -> tuple[Any, Any]:
+    def __init__(self, inner: RowSource, transform: Callable[[Matrix], Any], n: int) -> None:
+        def change(X: Matrix, y: np.ndarray) -> Block:
             features = _mapped(transform, X) if X.shape[0] else np.empty((0, n))
             if features.shape[1] != n:
                 raise DataError(
@@ -440,7 +413,7 @@ class Mapped(View):
         return f"{self.inner!r}.mapped({self.mapping})"
 
 
-def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
+def _counted(X: Matrix, y: np.ndarray, factors: Factors) -> NDArray[np.float64]:
     rows = positive_rows(np.asarray(y), y, factors)[2]
     counts = np.zeros(len(y))
     counts[slice(None) if rows is None else rows] = 1.0
@@ -448,14 +421,7 @@ def _counted(X: Matrix, y: Any, factors: Factors) -> NDArray[np.float64]:
 
 
 class WeightedRows(View):
-    """A view of the rows of positive weight, with labels multiplied by weights.
-
-    Parameters
-    ----------
-    inner : labels -1 and +1, weights, groups
-    factors : of classes and groups
-    m : number of rows of positive weight, if known
-    """
+    """A view of the m rows of positive weight, with labels -1 and +1 multiplied by weights and factors."""
 
     def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
         super().__init__(inner, lambda X, y: positive_rows(X, y, factors)[:2], m)
@@ -485,11 +451,9 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
-    """Return the source with the columns `names`, the features of a fit, in their order.
+    """Return the source with the features `names` of a fit in their order; raise `DataError` without all.
 
     The source itself is returned if it has no names, or these names in this order, or if `names` is None.
-
-    Raises `DataError` if the source has not all of these features.
     """
     if names is None or source.features is None or list(names) == source.features:
         return source
@@ -499,11 +463,8 @@ def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:
     return view
 
 
-def _mapped(transform: Callable[[Any], Any], X: Matrix) -> Any:
-    """Apply a transform to the rows of a dense or CSR block, and validate the resulting features.
-
-    Raises `DataError` if it fails, or gives no table of real numbers with as many rows.
-    """
+def _mapped(transform: Callable[[Matrix], Any], X: Matrix) -> Matrix:
+    """Apply a transform to a block; raise `DataError` unless it gives a table with as many rows."""
     try:
         features = transform(X)
     except Exception as error:
