@@ -122,7 +122,7 @@ def spread(
     """
     relative = name in model.relative_names()
     if isinstance(model, Objective):
-        tops = [lam.value for data in datas if (lam := lambda_max(model, data, name)) is not None]
+        tops = [lam.upper for data in datas if (lam := lambda_max(model, data, name)) is not None]
         if not relative and not tops:
             return model.params()[name] * np.geomspace(1.0 / _AROUND, _AROUND, count)
         top = 1.0 if relative else max(tops)

@@ -9,7 +9,7 @@ the unit ball of R.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,7 @@ from scipy import sparse
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
+from ucm.evidence.interval import Interval
 from ucm.forms.objective import class_totals, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
@@ -32,26 +33,11 @@ _ROUNDING = 1e-14  # of a gradient, and of slopes
 _PROGRAM = 1e-7  # relative accuracy of a conic program
 
 
-@dataclass(frozen=True)
-class LambdaMax:
-    """The least multiplier of a penalty with the solution w = 0, with its proof and accuracy.
+def lambda_max(model: Objective, data: Data, name: str) -> Interval | None:
+    """Return the interval (0, lambda_max] of the parameter `name`, or None if lambda_max is not known.
 
-    Attributes
-    ----------
-    value : lambda_max
-    how : the proof as text
-    gap : the accuracy: w = 0 is only excluded below `value - gap`
-    """
-
-    value: float
-    how: str
-    gap: float = 0.0
-
-
-def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
-    """Return lambda_max of the parameter `name`, or None if it is not known.
-
-    None if a loss is not convex or has the parameter, the penalty is not affine in the parameter, the
+    At the upper end w = 0 is optimal, or critical if the objective is not convex; it is only excluded below
+    the upper end minus the gap. None if a loss is not convex or has the parameter, the penalty is not affine in the parameter, the
     multiplied terms have no kink at 0, or a search fails.
     """
     model = replace(model, penalty=evaluated(model.penalty, data))
@@ -63,8 +49,17 @@ def lambda_max(model: Objective, data: Data, name: str) -> LambdaMax | None:
         return None
     low, high = slopes
     if (high - low <= _JUMP * np.abs(high)).all():
-        return _at_gradient(model.penalty, name, _gradient(data, 0.5 * (low + high)))
-    return _at_kink(model.penalty, name, data, low, high)
+        found = _at_gradient(model.penalty, name, _gradient(data, 0.5 * (low + high)))
+        how = "there the penalty outweighs the gradient of the losses at w = 0"
+    else:
+        found = _at_kink(model.penalty, name, data, low, high)
+        how = "the largest decrease of the losses at w = 0 over the unit ball of the penalty"
+    if found is None:
+        return None
+    word = "optimal" if model.convex else "critical"
+    return Interval(
+        0.0, found[0], f"w = 0 is {word} from the upper end on: {how}", upper_closed=True, gap=found[1]
+    )
 
 
 def is_multiple(penalty: Penalty, name: str, n: int) -> bool:
@@ -129,8 +124,8 @@ def _parts(penalty: Penalty, name: str) -> tuple[CombinedPenalty | None, list[Pr
     return total if usable else None, [p for p in added if name not in p.params()]
 
 
-def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
-    """Return by bisection the least multiplier with g in the subdifferential at 0, or None."""
+def _at_gradient(penalty: Penalty, name: str, g: Vec) -> tuple[float, float] | None:
+    """Return by bisection the least multiplier with g in the subdifferential at 0, and its error, or None."""
 
     def trivial(lam: float) -> bool:
         multiplied, remaining_terms = _parts(penalty.with_params(**{name: lam}), name)
@@ -151,8 +146,7 @@ def _at_gradient(penalty: Penalty, name: str, g: Vec) -> LambdaMax | None:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if trivial(middle) else (middle, high)
     high *= 1.0 + _ROUNDING
-    how = "there the penalty outweighs the gradient of the losses at w = 0"
-    return LambdaMax(high, how, high - low)
+    return high, high - low
 
 
 def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
@@ -160,8 +154,8 @@ def _holds(penalty: ProximalPenalty | CombinedPenalty, g: Vec) -> bool:
     return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
 
 
-def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> LambdaMax | None:
-    """Return lambda_max for a loss with a kink at w = 0, by a conic program; None if it does not apply.
+def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> tuple[float, float] | None:
+    """Return lambda_max and its error for a loss with a kink at w = 0, by a conic program, or None.
 
     It is `max over R(w) <= 1, b of sum_i min(low_i t_i, high_i t_i)`, `t_i = y_i (w'x_i + b)`.
     """
@@ -187,5 +181,4 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> La
     top = scale * float(problem.value) * (1.0 + _PROGRAM)  # type: ignore[arg-type]
     if not top > 0.0:
         return None
-    how = "the largest decrease of the losses at w = 0 over the unit ball of the penalty"
-    return LambdaMax(top, how, 2.0 * _PROGRAM * top)
+    return top, 2.0 * _PROGRAM * top

@@ -144,23 +144,14 @@ def interval_of(
         As `ucm.admissible`.
     """
     if isinstance(model, Objective):
-        return _of_objective(model, data, name)
+        return lambda_max(model, data, name) or _declared_range(model, name)
     if by_lam(model):
         return _of_lam(model, data, name)
     return intervals_of_sizes(model, (name,), data, time_limit)[name]
 
 
-def _of_objective(model: Objective, data: Data, name: str) -> Interval:
-    """Return the interval (0, lambda_max] of an objective, or the declared range if lambda_max is not known.
-
-    The declared range is (0, inf), or (0, 1] if the terms refuse 2. Every value of this range gives a
-    minimum.
-    """
-    top = lambda_max(model, data, name)
-    if top is not None:
-        word = "optimal" if model.convex else "critical"
-        how = f"w = 0 is {word} from the upper end on: {top.how}"
-        return Interval(0.0, top.value, how, upper_closed=True, gap=top.gap)
+def _declared_range(model: Objective, name: str) -> Interval:
+    """Return (0, inf), or (0, 1] if the terms refuse 2; every value of this range gives a minimum."""
     try:
         model.with_params(**{name: 2.0})
     except CompositionError:
