@@ -28,15 +28,7 @@ _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are n
 
 
 class Certified(NamedTuple):
-    """A certificate with its primal point w, its dual point x and the blocks of x.
-
-    Attributes
-    ----------
-    certificate : the bounds
-    w : the normal that proves the upper bound
-    x : the point that proves the lower bound, if its violation counts as 0
-    q : the blocks of x
-    """
+    """A certificate with the normal w and the point x that prove its bounds, and the blocks q of x."""
 
     certificate: Certificate
     w: Vec
@@ -47,10 +39,7 @@ class Certified(NamedTuple):
 def fault(suspect: str, *declared: Node) -> str:
     """Return the text of an error about contradicting bounds, which names the suspect and custom classes.
 
-    Parameters
-    ----------
-    suspect : a part of this library, such as "the conjugate of a term"
-    declared : the declaration; its custom classes are blamed before the library is
+    The suspect is a part of this library; custom classes of the declaration are blamed before it.
     """
     nodes = (type(node) for root in declared for node in root.walk())
     custom = {node.__name__ for node in nodes if node.__module__.split(".")[0] != "ucm"}
@@ -77,25 +66,17 @@ def bracket(
     curved: float = 0.0,
     kind: str = "global",
 ) -> Certificate:
-    """Return the certificate of the bounds `dual <= optimum <= primal`.
+    """Return the certificate of the bounds `dual <= optimum <= primal`; `unit` is that of the relative gap.
 
-    The dual bound becomes -inf if its point violates the constraints by more than `INSIDE`. If the bounds
-    cross by more than `CROSSED`, both move apart by the rounding of their terms; if rounding does not explain
-    the crossing and the violation may, the dual bound becomes -inf. No gap below `-CROSSED` remains.
+    The dual bound becomes -inf if its point violates the constraints by more than `INSIDE`. If the
+    bounds cross by more than `CROSSED`, both move apart by the rounding of their terms; if rounding
+    does not explain the crossing and the violation may, the dual bound becomes -inf. No gap below
+    `-CROSSED` remains.
 
-    Parameters
-    ----------
-    unit : the unit of the relative gap
-    rounding : of the terms of both bounds
-    size : of the points, to tell an overflow
-    wrong : the `fault` where bounds contradict each other; None where they may
-    curved : how far apart rounding of the violation may bring them
-    kind : of two finite bounds; "none" where one is infinite
-
-    Raises
-    ------
-    SolverError
-        The bounds contradict each other.
+    `size` is that of the points, to tell an overflow; `curved` is how far apart rounding of the
+    violation may bring the bounds. A larger contradiction raises `SolverError` with the `fault` of
+    `wrong`; None where bounds may contradict each other. `kind` is that of two finite bounds; it is
+    "none" where one is infinite.
     """
     if not violation <= INSIDE:
         dual = -math.inf
@@ -126,13 +107,8 @@ def interval(
 ) -> Certificate:
     """Return the certificate of the bounds `-||x||_q <= optimum <= sigma_U(-w)` of a robust model.
 
-    Parameters
-    ----------
-    primal, norm : `sigma_U(-w)` and `||x||_q`
-    violation : how far x is outside of U, relative; NaN for no point
-    scale : of the data
-    size : of the terms of x, whose cancellation leaves rounding; that of the data where it is left out
-    wrong : the `fault` where a point of U is nearer than the support allows
+    `violation` is the relative distance of x from U, NaN for no point; `size` is that of the terms of
+    x, whose cancellation leaves rounding, by default the scale of the data.
     """
     size = size or scale
     unit = max(norm, 1e-12 * scale)
@@ -179,22 +155,9 @@ def certify(
     """Return the certificate of a robust model from the blocks q of a point and an optional normal w.
 
     Both bounds come from the definition of U (its `evaluate` and its `support`); the lowered form only
-    serves to move a point outside of U into U.
-
-    Parameters
-    ----------
-    model : the declared problem
-    q : blocks of the lowered set
-    w : a dual vector of any length; the dual vector of x is taken where its gap is smaller
-    splits : parts of the direction for the operands of each intersection, for `||w||_p = 1`
-    tol : relative gap at which the dual vector of x is not computed
-    size : as for `interval`
-    terms : a size that takes work, computed where the bounds cross
-
-    Raises
-    ------
-    SolverError
-        A point that lies in U is nearer than its support function allows.
+    serves to move a point outside of U into U. w has any length; `splits` are for `||w||_p = 1`. The
+    dual vector of x is tried unless w closes the gap to `tol`, and taken where its gap is smaller.
+    `terms` computes a `size` of `interval` that takes work, where the bounds cross.
     """
     U: UncertaintySet = model.set
     q = list(q)

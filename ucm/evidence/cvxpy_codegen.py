@@ -55,10 +55,7 @@ _ROOT = [
 class _ByName(Scope):
     """The scope that records for every `cvxpy.Parameter` the formula of its hyperparameter as text.
 
-    Attributes
-    ----------
-    names : the name in the program of each parameter
-    texts : the text of each `cvxpy.Parameter`, by its id
+    `names` are those of the parameters in the program; `texts` are by the id of the `cvxpy.Parameter`.
     """
 
     scaled = False
@@ -92,11 +89,8 @@ class _ByName(Scope):
 class _Example:
     """A random data set for a model, with the source text of arrays computed from this data set.
 
-    Attributes
-    ----------
-    counts : names and values of the numbers of samples and of features
-    arrays : arrays and their texts
-    samples : the lines that define the samples, by name
+    `counts` are the numbers of samples and of features by their text; `samples` and `constants` are the
+    texts that define the samples, by name.
     """
 
     def __init__(self, model: Node, seed: int) -> None:
@@ -252,12 +246,7 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
 
 
 class _Program:
-    """The CVXPY source code of a model for one example data set.
-
-    Attributes
-    ----------
-    text : the source code
-    """
+    """The CVXPY source code of a model for one example data set."""
 
     def __init__(self, model: RobustMargin | Objective, example: _Example) -> None:
         reserved = {*_RESERVED, *example.samples, *example.constants}
@@ -390,10 +379,7 @@ def _subtracted_penalty(h: SubtractedPart) -> tuple[Text, Text]:
 def _formulas(term: Node, texts: Callable[[], tuple[Any, Any]]) -> tuple[Text, Text]:
     """Return the source texts of a term and its slopes, computed by its NumPy formulas on `Text`.
 
-    Raises
-    ------
-    CompositionError
-        A formula branches on numbers.
+    A formula that branches on numbers raises `CompositionError`.
     """
     try:
         height, slope = texts()

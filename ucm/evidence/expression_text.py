@@ -27,10 +27,6 @@ class Text(NDArrayOperatorsMixin):
     """The Python source of an expression, with minimal parentheses.
 
     Arithmetic and NumPy functions of a `Text` return the `Text` of the result.
-
-    Parameters
-    ----------
-    source : Python source, or its syntax tree
     """
 
     def __init__(self, source: str | ast.expr) -> None:
@@ -121,15 +117,9 @@ def code(x: Any) -> str:
 class ExpressionPrinter:
     """A printer of CVXPY expressions as Python source, which names variables and literal matrices.
 
-    Parameters
-    ----------
-    parameter : text of a `cvxpy.Parameter`
-    array : text of a constant array, None for a literal one
-    reserved : names that the program uses
-
-    Attributes
-    ----------
-    definitions : lines that define the variables and the literal matrices, in order of appearance
+    `parameter` gives the text of a `cvxpy.Parameter`, `array` that of a constant array, or None for a
+    literal one; `reserved` are names that the program uses. `definitions` are the lines that define the
+    variables and the literal matrices, in order of appearance.
     """
 
     def __init__(

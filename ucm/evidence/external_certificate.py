@@ -30,13 +30,8 @@ def both_sides(
 ) -> Certificate:
     """Return the certificate `-||x||_q <= optimum <= sigma_U(-w)` of a normal w, a point x, or both.
 
-    Parameters
-    ----------
-    unit : w with `||w||_p = 1`; None for the dual vector of x
-    x : a point of U, or None
-    violation : relative distance of x from U, NaN for no point; the lower bound is -inf for NaN and above
-        `INSIDE`
-    broken : the message about a point outside of U
+    `unit` is w with `||w||_p = 1`, None for the dual vector of x. The lower bound is -inf where the
+    violation is NaN, for no point, or above `INSIDE`; then the certificate has the message `broken`.
     """
     primal, size = np.inf, 0.0
     if x is not None:
@@ -89,10 +84,7 @@ def _rules(b: Block, q: Vec, whose: str) -> list[tuple[float, str]]:
 def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
     """Return the blocks of a lowered set that represent given weights of the samples.
 
-    Raises
-    ------
-    ParameterError
-        One weight for each sample does not determine all blocks.
+    Raises `ParameterError` where one weight for each sample does not determine all blocks.
     """
     blocks: dict[int, Vec] = {}
     assigned = np.zeros(weights.size, dtype=bool)

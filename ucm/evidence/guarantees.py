@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound_data import Data
@@ -123,8 +123,8 @@ def guarantees(
     model: RobustMargin | Objective,
     data: Data,
     solution: Solution,
-    X_test: Any = None,
-    y_test: Any = None,
+    X_test: object = None,
+    y_test: ArrayLike | None = None,
     level: float = 0.95,
 ) -> Guarantees:
     """Return the `Guarantees` of a solution: the implementation of `Plan.guarantees`."""
@@ -134,7 +134,7 @@ def guarantees(
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
         )
-    rows = [] if X_test is None else [*_held_out(solution, X_test, y_test, level)]
+    rows = [] if y_test is None else [*_held_out(solution, X_test, y_test, level)]
     if isinstance(model, Objective):
         rows += _by_margin(model, data, solution, level)
         note = "A loss and a penalty hold no set of distributions: only samples bound the error."
@@ -155,7 +155,7 @@ def guarantees(
 
 
 # --- held-out samples ------------------------------------------------------------------------------
-def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guarantee]:
+def _held_out(solution: Solution, X: object, y: ArrayLike, level: float) -> Iterator[Guarantee]:
     """Yield upper Clopper-Pearson bounds of the error, in total and by class; a score of 0 is an error."""
     scores = solution.decision(X)
     try:
@@ -186,21 +186,13 @@ def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guar
 
 
 # --- losses ----------------------------------------------------------------------------------------
-def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
+def margin_loss(margins: ArrayLike, rho: float = 1.0, p: float = 1.0) -> Vec:
     """Return the margin loss `min(1, max(0, 1 - t/rho)^p)` of each margin t.
 
     It lies between the 0-1 loss and the p-hinge of t/rho; its mean is the empirical margin loss. Sun
-    (2024), equations (5) and (6).
+    (2024), equations (5) and (6). Raises `DataError` or `ParameterError` for other than finite margins,
+    and positive numbers rho and p.
 
-    Raises
-    ------
-    DataError
-        The margins are no vector of finite numbers.
-    ParameterError
-        rho or p is no positive number.
-
-    Examples
-    --------
     >>> from ucm.evidence.guarantees import margin_loss
     >>> margin_loss([-3.0, 0.5, 2.0], p=2.0).tolist()
     [1.0, 0.25, 0.0]
@@ -255,10 +247,8 @@ def _by_margin(model: Objective, data: Data, solution: Solution, level: float) -
 class _Fitted:
     """A fitted (w, b) with its margins, and their mean and standard deviation by class.
 
-    Attributes
-    ----------
-    data : samples, with a kernel in coordinates of their span; or means and covariances alone
-    solution : its w is None with a kernel, where `||w||_2 = 1`; its b is None for a model without a b
+    The data are samples, with a kernel in coordinates of their span, or means and covariances alone. w
+    is None with a kernel, where `||w||_2 = 1`; b is None for a model without a b.
     """
 
     data: Data
@@ -319,11 +309,11 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
         if isinstance(V, Ellipsoid) and c > 0.0 and len(_kinds(V)) == 2:
             yield from _of_difference(V, fitted)
         if isinstance(V, Hull) and V.samples == signed and c > 0.0:
-            weights = _weights(V, fitted.data)
+            laws = _laws(V, fitted.data)
             worst = V.bound_space(fitted.data).support(-fitted.margins, {})[0]
             yield Guarantee(
                 "worst mean of minus the margin", "both classes, half on each", worst,
-                "max of sum_i q_i (-y_i (w'x_i + b))", f"all {weights.words}", weights.source,
+                "max of sum_i q_i (-y_i (w'x_i + b))", f"all {laws.words}", laws.source,
             )  # fmt: skip
 
 
@@ -331,22 +321,20 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
 def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] | None:
     """Return the `Ellipsoid(S.mean, S.cov + rho I, r)` of a class or an intersection, and rho; or None."""
     S = _CLASSES[label]
-    if isinstance(U, Intersection):
-        return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
-    if not isinstance(U, Ellipsoid) or U.center != S.mean:
-        return None
-    terms = list(U.shape.terms) if isinstance(U.shape, MatrixSum) else [(1.0, U.shape)]
-    if (1.0, S.cov) not in terms or len(terms) > 2:
-        return None
-    terms.remove((1.0, S.cov))
-    if not terms:
-        return U, 0.0
-    c, ridge = terms[0]
-    if not isinstance(ridge, ConstantMatrix):
-        return None
-    entries = ridge.entries.toarray() if sparse.issparse(ridge.entries) else ridge.entries
-    rho = float(entries[0, 0])
-    return (U, c * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
+    match U:
+        case Intersection():
+            return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
+        case Ellipsoid() if U.center == S.mean:
+            terms = U.shape.terms if isinstance(U.shape, MatrixSum) else ((1.0, U.shape),)
+            ridges = [term for term in terms if term != (1.0, S.cov)]
+            match ridges if len(ridges) < len(terms) else None:
+                case []:
+                    return U, 0.0
+                case [(c, ConstantMatrix(entries=A))]:
+                    entries = A.toarray() if sparse.issparse(A) else A
+                    rho = float(entries[0, 0])
+                    return (U, c * rho) if np.array_equal(entries, rho * np.eye(len(entries))) else None
+    return None
 
 
 def _moments(label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _Fitted) -> Iterator[Guarantee]:
@@ -390,13 +378,10 @@ def _moments(label: int, U: Ellipsoid, rho: float, balls: list[Ball], fitted: _F
 
 def _deviations(mean: float, sd: float, shift: float) -> float:
     """Return the root k of `mean - shift sqrt(1 + k^2) = k sd`; -inf if 0 < shift and mean <= shift."""
-    if shift == 0.0:
-        return mean / sd if sd > 0.0 else math.copysign(math.inf, mean or -1.0)
     if mean <= shift:
-        return -math.inf
-    high = mean / max(sd, shift)
-    root: Any = brentq(lambda k: mean - shift * math.hypot(1.0, k) - k * sd, 0.0, high, xtol=1e-14)
-    return float(root)
+        return mean / sd if shift == 0.0 < sd else -math.inf
+    divisor = mean * sd + shift * math.sqrt(mean**2 + sd**2 - shift**2)
+    return (mean**2 - shift**2) / divisor if divisor > 0.0 else math.inf
 
 
 def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
@@ -416,14 +401,12 @@ def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
 
 
 # --- weights of the samples --------------------------------------------------------------------------
-class _Weights(NamedTuple):
-    """A description of the distributions over the samples in the weight domain of a hull.
+class _Laws(NamedTuple):
+    """The distributions over the samples in the weight domain of a hull, as text and with the paper on
+    them.
 
-    Attributes
-    ----------
-    words, source : the distributions as text, and the paper on them
-    part : beta, if the support function of a reduced hull is the mean of the worst fraction beta; else None
-    rho : the largest `chi^2(Q, P)` of a ball of weights; None for other weights
+    `part` is beta, if the support function of a reduced hull is the mean of the worst fraction beta;
+    `rho` is the largest `chi^2(Q, P)` of a ball of weights.
     """
 
     words: str
@@ -432,32 +415,29 @@ class _Weights(NamedTuple):
     rho: float | None = None
 
 
-def _weights(U: Hull, data: Data) -> _Weights:
-    """Return the description of the distributions in the weight domain of a hull."""
-    D, samples = U.weights, U.samples.bound(data)
-    rule = "q >= 0" if D is None else D.formula(TEXT)
-    words = f"Q on the samples with {rule}"
-    if U.samples == signed:
-        words = f"weights of mass 1/2 on each class with {rule}"
-    if isinstance(D, ChiSquareBall):
-        rho = D.size().number ** 2 / (samples.count if D.rho is None else 1.0)
-        return _Weights(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
-    if isinstance(D, NormBall) and D.p == 2.0:
-        rho = max(samples.total * value(D.radius) ** 2 - float(not D.around), 0.0)
-        return _Weights(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
-    if isinstance(D, KLBall):
-        return _Weights(words, "Ben-Tal et al. (2013)")
-    if isinstance(D, NormBall) and D.p == 1.0:
-        return _Weights(words, "Jiang and Guan (2018)")
-    pieces = U.bound_space(data).pieces
-    capped = pieces[0] if len(pieces) == 1 and isinstance(pieces[0], Capped) else None
-    if capped is None or capped.groups is None or U.samples == signed:
-        return _Weights(words)
-    if capped.cap * float(np.min(capped.samples.c)) >= 1.0:
-        return _Weights(words)
-    part = min(1.0, 1.0 / (capped.cap * capped.samples.total))
-    words = f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
-    return _Weights(words, part=part)
+def _laws(U: Hull, data: Data) -> _Laws:
+    """Return the distributions in the weight domain of a hull."""
+    samples, both = U.samples.bound(data), U.samples == signed
+    rule = "q >= 0" if U.weights is None else U.weights.formula(TEXT)
+    words = f"weights of mass 1/2 on each class with {rule}" if both else f"Q on the samples with {rule}"
+    match U.weights:
+        case ChiSquareBall() as ball:
+            rho = ball.size().number ** 2 / (samples.count if ball.rho is None else 1.0)
+            return _Laws(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
+        case NormBall(p=2.0) as ball:
+            rho = max(samples.total * value(ball.radius) ** 2 - float(not ball.around), 0.0)
+            return _Laws(words, "Duchi, Glynn and Namkoong (2021)", rho=rho)
+        case KLBall():
+            return _Laws(words, "Ben-Tal et al. (2013)")
+        case NormBall(p=1.0):
+            return _Laws(words, "Jiang and Guan (2018)")
+    match U.bound_space(data).pieces:
+        case [Capped() as capped] if not both and capped.groups is not None:
+            if capped.cap * float(np.min(capped.samples.c)) < 1.0:
+                part = min(1.0, 1.0 / (capped.cap * capped.samples.total))
+                words = f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
+                return _Laws(words, part=part)
+    return _Laws(words)
 
 
 def _losses(
@@ -465,11 +445,10 @@ def _losses(
 ) -> Iterator[Guarantee]:
     """Yield bounds from the maximum of the mean of minus the margin over the weights and balls of a class."""
     losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
-    laws = [_weights(V, fitted.data) for V, _ in hulls]
+    laws = [_laws(V, fitted.data) for V, _ in hulls]
     worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in hulls)
-    words = [
-        law.words if c == 1.0 else f"{c:.4g} of {law.words}" for law, (_, c) in zip(laws, hulls, strict=True)
-    ]
+    shares = ["" if c == 1.0 else f"{c:.4g} of " for _, c in hulls]
+    words = [share + law.words for share, law in zip(shares, laws, strict=True)]
     sources = [law.source for law in laws]
     part, rho = (laws[0].part, laws[0].rho) if len(laws) == 1 else (None, None)
     for B in balls:

@@ -62,13 +62,7 @@ class Normal(ABC):
 
 @dataclass(frozen=True)
 class FeatureNormal(Normal):
-    """A normal w with explicit coordinates in the features.
-
-    Parameters
-    ----------
-    X : (m, n) array or CSR matrix
-    w : (n,) array
-    """
+    """A normal w with explicit coordinates in the features of the samples X, an array or CSR matrix."""
 
     X: Matrix
     w: Vec
@@ -103,13 +97,7 @@ class FeatureNormal(Normal):
 
 @dataclass(frozen=True)
 class KernelNormal(Normal):
-    """A normal `w = sum_i c_i phi(x_i)` of a kernel, for the penalty `lam ||w||_2^2` only.
-
-    Parameters
-    ----------
-    gram : the Gram matrix K of the samples
-    c : (m,) coefficients
-    """
+    """A normal `w = sum_i c_i phi(x_i)` of a kernel, for the penalty `lam ||w||_2^2` only."""
 
     gram: Gram
     c: Vec
@@ -166,14 +154,7 @@ def _multiple(R: CombinedPenalty) -> float:
 # --- the certificate -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Tangent:
-    """The tangent plane `height + <margin, t> + <normal, w>` of the subtracted function H at a point.
-
-    Attributes
-    ----------
-    margin : (m,) its slopes in the margins
-    normal : (n,) its slopes in w
-    height : its value where both are 0
-    """
+    """The tangent plane `height + <margin, t> + <normal, w>` of the subtracted function H at a point."""
 
     margin: Vec
     normal: Vec
@@ -196,16 +177,12 @@ def certify_objective(
 ) -> Certificate:
     """Return the certificate of (w, b) for `loss + penalty`, by Fenchel duality at a dual point.
 
-    The split G - H of the declaration is majorised at (w, b) by G minus the tangent plane of H. Fenchel's
-    inequality bounds this convex problem from below: for a convex objective (H = 0) the gap bounds the
-    distance to the optimum (kind "global"); otherwise it is the residual of criticality, 0 exactly
-    when the slopes of the plane are a subgradient of G too, equation (12) of Ong and Le Thi (2013)
-    (kind "local").
-
-    Parameters
-    ----------
-    normal : w, in features, or with a kernel as coefficients
-    slopes : (m,) minus the slopes of the convex losses, a dual point; None takes those at (w, b)
+    The split G - H of the declaration is majorised at (w, b) by G minus the tangent plane of H.
+    Fenchel's inequality bounds this convex problem from below: for a convex objective (H = 0) the gap
+    bounds the distance to the optimum (kind "global"); otherwise it is the residual of criticality, 0
+    exactly when the slopes of the plane are a subgradient of G too, equation (12) of Ong and Le Thi
+    (2013) (kind "local"). The dual point `slopes` is minus the slopes of the convex losses; None takes
+    those at (w, b).
     """
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
@@ -229,14 +206,9 @@ def certify_batch(
 ) -> list[Certificate]:
     """Return the certificates of `certify_objective` for many points, each with a penalty of its own.
 
-    The loss of the model is a convex loss of all samples, and the penalty of point k is
-    `R_k(w) = ridge_k ||w||_2^2 + sup of <w, z> over lower_k <= z <= upper_k`. One product with the dense
-    samples serves many points.
-
-    Parameters
-    ----------
-    Z, slopes : (K, n + 1) and (K, m), the points (w, b) and their dual points
-    lower, upper, ridge : (K, n), (K, n) and (K,), `lower < 0 < upper`
+    The loss of the model is a convex loss of all samples, and the penalty of point k is `R_k(w) =
+    ridge_k ||w||_2^2 + sup of <w, z> over lower_k <= z <= upper_k` with `lower < 0 < upper`, (K, n). Z,
+    (K, n + 1), are the points (w, b). One product with the dense samples serves many points.
     """
     step = max(1, _CHUNK // data.m)
     if len(Z) > step:
@@ -272,10 +244,8 @@ def of_objective(
 ) -> Certificate:
     """Return the certificate of primal and dual bounds of `loss + penalty`, relative to the primal value.
 
-    Parameters
-    ----------
-    at_zero : the loss at w = 0, b = 0, which has the size of the terms of both bounds
-    wrong : the `fault` where a dual point is above the primal one; None where one may be
+    `at_zero` is the loss at w = 0, b = 0, which has the size of the terms of both bounds; `wrong` is
+    the `fault` where a dual point is above the primal one, None where one may be.
     """
     if primal < dual <= _NOTHING * at_zero:  # both are the rounding of nothing
         dual = primal

@@ -41,10 +41,7 @@ def own_size(node: Node, data: Data) -> Size | None:
 class Effects:
     """The scalars through which a parameter changes the sets of a model.
 
-    Attributes
-    ----------
-    sizes : the sizes as distinct functions of the parameter, each with the inverse function
-    factors : the multiplied summands, as pairs of set and factor
+    These are sizes, as distinct functions of the parameter, and multiplied summands with their factors.
     """
 
     sizes: list[Size]
@@ -134,14 +131,7 @@ def interval_of(
 ) -> Interval:
     """Return the admissible interval of one parameter for bound data, at given values of the others.
 
-    Parameters
-    ----------
-    time_limit : seconds for each end
-
-    Raises
-    ------
-    CompositionError, EmptySetError, SolverError
-        As `ucm.admissible`.
+    The time limit is in seconds for each end; errors as of `ucm.admissible`.
     """
     if isinstance(model, Objective):
         return lambda_max(model, data, name) or _declared_range(model, name)
@@ -218,17 +208,9 @@ def intervals_of_sizes(
 ) -> dict[str, Interval]:
     """Return the admissible intervals of parameters whose sizes grow together along one ray.
 
-    The ray goes from the smallest sizes that leave a point of U, by multiples of themselves (of 1 where they
-    are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone.
-
-    Parameters
-    ----------
-    time_limit : seconds for each end
-
-    Raises
-    ------
-    CompositionError, EmptySetError, SolverError
-        As `ucm.admissible`.
+    The ray goes from the smallest sizes that leave a point of U, by multiples of themselves (of 1 where
+    they are 0), to where 0 enters U. The interval of one parameter is the ray of its size alone. The
+    time limit is in seconds for each end; errors as of `ucm.admissible`.
     """
     model, grows = model.without_ranges(), {}
     for name in names:
@@ -292,12 +274,7 @@ def smallest_nonempty(
 ) -> float:
     """Return the least size t at which the set of `at(t)` has a point, where the operands of `&` meet.
 
-    Raises
-    ------
-    EmptySetError
-        U is empty at every size.
-    SolverError
-        The size at which operands meet was not found.
+    Raises `EmptySetError` if U is empty at every size, `SolverError` if the size was not found.
     """
     least = smallest_feasible(at, data, present, name)
     form_at = forms_of(at, data)
@@ -326,10 +303,7 @@ def smallest_nonempty(
 def smallest_feasible(at: Callable[[float], RobustMargin], data: Data, present: float, names: str) -> float:
     """Return the least size t at which the set of `at(t)` has no infeasibility reason, to rounding.
 
-    Raises
-    ------
-    EmptySetError
-        No size up to 1e60 is feasible.
+    Raises `EmptySetError` if no size up to 1e60 is feasible.
     """
     why: str | None = ""
 

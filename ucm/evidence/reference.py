@@ -40,12 +40,7 @@ _REDUCED = 5e-5  # its accuracy where it reports an inaccurate solution
 class Reference:
     """A CVXPY problem with a `cvxpy.Parameter` named after every hyperparameter, and a scaled copy.
 
-    Attributes
-    ----------
-    problem : its value is that of the declared problem
-    unit : the same problem in units of `scale`, for solvers with absolute tolerances
-    scale : the value of `problem` over that of `unit`
-    z : the variable, in the units of `unit`
+    `unit` is the problem in units of `scale`, for solvers with absolute tolerances, and z its variable.
     """
 
     problem: cp.Problem
@@ -101,18 +96,13 @@ def majorant(
 ) -> cp.Problem:
     """Return the convex majorant of an objective G - H at (w, b) as a CVXPY problem.
 
-    It is `min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself if H = 0,
-    else the convex problem that DCA solves at z_k = (w, b), with the value of the objective at z_k.
+    It is `min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself if H =
+    0, else the convex problem that DCA solves at z_k = (w, b), with the value of the objective at z_k.
 
     From the declaration; vectorised, DPP, scaled by max |X| or not, with a `cvxpy.Parameter` for every
-    hyperparameter of G, named like it, and `tilt_margin` and `tilt_normal` for gamma.
-
-    Parameters
-    ----------
-    w : None for 0; for a convex objective the problem does not depend on it
-    features : (m, r) in place of the samples: with a kernel any root of the Gram matrix
-    scaled : True if the variable is w times max |X|
-    remaining : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
+    hyperparameter of G, named like it, and `tilt_margin` and `tilt_normal` for gamma. A w of None is 0.
+    `features`, (m, r), are in place of the samples: with a kernel any root of the Gram matrix.
+    `remaining` = (v, s, h) bounds samples that are not written out from below by `h - <v, w> - s b`.
     """
     G, H = model.dc()
     X = data.X if features is None else features
@@ -241,17 +231,8 @@ class CvxpyResult(NamedTuple):
 def solved(problem: cp.Problem, options: dict, variable: cp.Variable | None = None) -> CvxpyResult:
     """Solve a CVXPY problem, by Clarabel to 1e-10 or, if not reached, to its default tolerances.
 
-    Another solver is called once, with the given options.
-
-    Parameters
-    ----------
-    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
-    variable : a variable of the problem whose value is kept
-
-    Raises
-    ------
-    SolverError
-        All attempts failed.
+    The options are those of `cvxpy.Problem.solve`; another solver is called once. The value of
+    `variable` is kept. Raises `SolverError` if all attempts fail.
     """
     solver_options = dict(options)
     solver = str(solver_options.pop("solver", "CLARABEL"))
@@ -286,16 +267,14 @@ def compared(
 ) -> Verification:
     """Return the comparison of a solution with a reference, which agree within a relative `max(1e-6, tol)`.
 
-    They also differ if a weight is below `least`, the violation exceeds this tolerance, or the points are
-    further apart than both gaps allow. A reference without a feasible point agrees with no solution.
+    They also differ if a weight is below `least`, the violation exceeds this tolerance, or the points
+    are further apart than both gaps allow. A reference without a feasible point agrees with no
+    solution.
 
-    Parameters
-    ----------
-    objective : in place of that of the solution
-    size : the unit of the difference if both objectives are smaller
-    unit : of the absolute accuracy of the reference solver: it resolves 1e-9 of the unit, 5e-5 if it reports
-        an inaccurate solution
-    apart : the distance of the two points, relative; both gaps allow `sqrt(2 (gap + gap_ref))`
+    `objective` is in place of that of the solution; `size` is the unit of the difference if both
+    objectives are smaller. The reference solver resolves 1e-9 of `unit`, 5e-5 if it reports an
+    inaccurate solution. `apart` is the relative distance of the two points; both gaps allow `sqrt(2
+    (gap + gap_ref))`.
     """
     objective = solution.objective if objective is None else objective
     allowed, violation = max(_AGREED, tol), solution.certificate.violation
@@ -323,16 +302,8 @@ def verify(
 ) -> Verification:
     """Solve the CVXPY problem of a set and compare its optimum with a solution.
 
-    For p = 2 the norm is strongly convex, so that the points are compared too.
-
-    Parameters
-    ----------
-    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
-
-    Raises
-    ------
-    SolverError
-        The reference solver failed.
+    For p = 2 the norm is strongly convex, so that the points are compared too. The options are those of
+    `cvxpy.Problem.solve`; raises `SolverError` if the reference solver fails.
     """
     reference = reference_problem(model, data)
     result = solved(reference.unit, options, reference.z)
@@ -379,13 +350,10 @@ def verify_objective(
 ) -> Verification:
     """Compare a solution with the CVXPY optimum of its objective or, if not convex, of the majorant.
 
-    A critical point attains the optimum of the majorant. If there is a dual problem too, the report is of
-    the problem whose value is further away; a problem that its solver fails on is left out. Options and
-    errors as of `verify`.
-
-    Parameters
-    ----------
-    features : (m, r) any root of the Gram matrix, for a solution with a kernel
+    A critical point attains the optimum of the majorant. If there is a dual problem too, the report is
+    of the problem whose value is further away; a problem that its solver fails on is left out.
+    `features` are any root of the Gram matrix, (m, r), for a solution with a kernel. Options and errors
+    as of `verify`.
     """
     b, X, w = solution.b or 0.0, data.X, solution.w
     if features is not None:

@@ -116,12 +116,8 @@ def admissible(
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """Return the model with numbers in place of relative `Param`s, and radii in place of lam in `LossBall`s.
-
-    Raises
-    ------
-    CompositionError, EmptySetError, ParameterError, SolverError
-        As `with_numbers` and `ucm.evidence.generalised_nu_svm.radius_from_lambda`.
+    """Return the model with numbers in place of relative `Param`s, and radii in place of lam in
+    `LossBall`s.
     """
     model = with_numbers(model, data, time_limit)
     if isinstance(model, RobustMargin) and by_lam(model):
@@ -132,18 +128,12 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
 def with_numbers(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     """Return the model with numbers in place of its relative `Param`s.
 
-    A single relative parameter becomes the point at its fraction of its admissible interval, at the values of
-    the other parameters. Several are points on a ray of sizes. The ray goes from the smallest sizes at which
-    U is not empty, by multiples of themselves (of 1 where they are 0), to the sizes at which 0 enters; each
-    parameter takes its fraction of its own part. The lam_max of an objective is taken at the values of the
-    other parameters. The search for each end takes at most `time_limit` seconds.
-
-    Raises
-    ------
-    CompositionError
-        A relative `Param` without an interval.
-    EmptySetError, SolverError
-        As `ucm.admissible`.
+    A single relative parameter becomes the point at its fraction of its admissible interval, at the
+    values of the other parameters. Several are points on a ray of sizes. The ray goes from the smallest
+    sizes at which U is not empty, by multiples of themselves (of 1 where they are 0), to the sizes at
+    which 0 enters; each parameter takes its fraction of its own part. The lam_max of an objective is
+    taken at the values of the other parameters. The search for each end takes at most `time_limit`
+    seconds. Raises `CompositionError` for a relative `Param` without an interval.
     """
     names = model.relative_names()
     if not names:

@@ -43,14 +43,9 @@ class SupportValue(NamedTuple):
 class SupportFunction:
     """The support function of a declared set over bound samples.
 
-    The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as an
-    intersection, is solved by one conic program, built once. Its multipliers split the direction among the
-    operands, which proves the bound.
-
-    Parameters
-    ----------
-    U : the set
-    data : bound samples
+    The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as
+    an intersection, is solved by one conic program, built once. Its multipliers split the direction
+    among the operands, which proves the bound.
     """
 
     def __init__(self, U: UncertaintySet, data: Data) -> None:
@@ -312,13 +307,7 @@ def _plain(e: Any) -> Any:
 
 
 def vector_of(v: Any, size: int | None, name: str) -> Vec:
-    """Return v as a float64 vector after a check for finite entries and, unless `size` is None, its length.
-
-    Raises
-    ------
-    DataError
-        v is no such vector.
-    """
+    """Return v as a float64 vector; `DataError` unless finite and of the given size, if there is one."""
     try:
         vector = np.asarray(v, dtype=np.float64)
     except (TypeError, ValueError):

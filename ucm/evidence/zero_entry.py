@@ -109,10 +109,8 @@ def contains_zero(form: MinNorm, unit: float) -> bool:
 def zero_entry(form_at: FormAt, start: float, unit: float, monitor: Monitor) -> ZeroEntry:
     """Return bounds of the least size t at which a set that grows with t contains 0.
 
-    Parameters
-    ----------
-    start : the smallest size at which U is not empty
-    unit : the size of the data; points are 0 relative to it
+    `start` is the smallest size at which U is not empty; points are 0 relative to `unit`, the size of
+    the data.
     """
     form_at = lru_cache(maxsize=4)(form_at)
     lower, upper, answer, stalled = start, math.inf, None, 0
