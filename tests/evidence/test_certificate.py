@@ -363,40 +363,6 @@ def test_a_point_beside_two_discs_that_nearly_touch_is_none_of_both() -> None:
     assert proof.certificate.primal <= -0.9 * far and proof.w.any()
 
 
-class _Counted(np.ndarray):
-    """Samples that count the products with them."""
-
-    products = 0
-
-    def __matmul__(self, v: Any) -> Any:
-        _Counted.products += 1
-        return np.asarray(self) @ v
-
-
-@pytest.mark.parametrize("rule", ["auto", "midpoint"])
-def test_one_pass_is_enough_after_the_solver(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Point, scores, thresholds, size and bias of two hulls: two products a hull, one of each kind. Of a
-    few samples a product costs less than a comparison."""
-    X, y = load("wine")
-    monkeypatch.setattr("ucm.data.bound_data._SMALL", 0)
-    model = ucm.models.nu_svm(0.3)
-    known = ucm.solve(model, X, y)
-
-    class Known(Fixed):
-        def solve(self, form: Any, monitor: Any, start: Any = None) -> Answer:
-            for b in form.blocks:
-                samples = getattr(b.map, "inner", b.map)
-                samples.X = samples.X.view(_Counted)
-            _Counted.products = 0
-            return known.answer
-
-    found = ucm.solve(model, X, y, solver=Known(), bias_rule=rule)
-    assert _Counted.products <= 4
-    slow = ucm.solve(model, X, y, bias_rule=rule)
-    assert (found.objective, found.b, found.size) == (slow.objective, slow.b, slow.size)
-    assert found.certificate == slow.certificate
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_heights_equal_support_functions(name: str) -> None:
     X, y = load("wine")
