@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ucm.compiler.generalised_nu_svm import GeneralisedNuSVMLowering
@@ -144,7 +145,7 @@ def _compile_within(
     time_limit: float,
     model: UncertaintySet | RobustMargin | Objective,
     X: object,
-    y: object,
+    y: ArrayLike,
     kernel: object,
     solver: str | Solver,
     of_samples: dict,
@@ -163,7 +164,7 @@ def _compile_within(
 def bound(
     model: RobustMargin | Objective,
     X: object,
-    y: object,
+    y: ArrayLike,
     kernel: object,
     of_samples: dict,
     of_kernel: dict,

@@ -69,12 +69,16 @@ class _PenalizedLowering(Lowering[Form]):
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         external.refuse_space(self.hidden is not None, " and b")
         external.refuse("it is a point of a set, and this is an objective", "x")
-        if self.hidden is None:
-            w, b = normal_of(external, self.data)
-            normal: Normal = FeatureNormal(self.data.X, w)
-        else:
-            c, b = normal_of(external, self.data, "coefficients")
-            normal = self.normal_by_kernel(c)
+        name = "w" if self.hidden is None else "coefficients"
+        v = external.vector(name, self.data.n) if name == "w" else external.per_sample(name, self.data)
+        if v is None or external.b is None:
+            missing = name if v is None else "b"
+            raise ParameterError(
+                f"certify: {missing}: expected both {name} and b, the variables of this objective, got no "
+                f"{missing}; give it too"
+            )
+        normal = FeatureNormal(self.data.X, v) if name == "w" else self.normal_by_kernel(v)
+        b = float(vector_of([external.b], 1, "certify: b")[0])
         weights = external.per_sample("weights", self.data)
         slopes = None if weights is None else self.dual_point(weights, normal, b)
         return certify_objective(self.model, self.data, normal, b, slopes)
@@ -139,19 +143,13 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         start: Answer | None,
         starts: int,
     ) -> list[Answer]:
-        form = self.form
+        if isinstance(solver, DCA) and starts > 1:
+            solver = replace(solver, n_starts=starts)
         with blas_threads(min(self.data.m, self.data.n)):
-            if isinstance(form, DifferenceOfConvex) and isinstance(solver, DCA):
-                solver = solver if starts == 1 else replace(solver, n_starts=starts)
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """Return the proof of an answer, or of w = 0 with the best b.
-
-        The proof of w = 0 replaces that of an unproven answer to a convex problem with a larger objective.
-
-        `judge` handles an objective that is NaN.
-        """
+        """Return the proof of an answer; of w = 0 with the best b if that is better and nothing is proven."""
         proof = self._proof(answer)
         proven = is_proven(proof.certificate, tol)
         if not self.split.convex or proven or not np.isfinite(proof.objective):
@@ -181,16 +179,12 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         endless = is_unattained(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
-        if convex:
-            return None
         gap, missed = proof.certificate.relative_gap, proof.certificate.violation
-        if missed > monitor.tol or gap > monitor.tol:
+        if convex or missed > monitor.tol or gap > monitor.tol:
             return None
         if is_local(self.model, self.data, w, b):
-            return Verdict(
-                "local",
-                f"critical (residual {gap:.2g}), and a local minimum: the subtracted part is affine there",
-            )
+            affine = "and a local minimum: the subtracted part is affine there"
+            return Verdict("local", f"critical (residual {gap:.2g}), {affine}")
         return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
@@ -204,25 +198,6 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         recovered = Recovered(w, b, None, weights, "variable")
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
-
-
-def normal_of(external: ExternalAnswer, data: Data, name: str = "w") -> tuple[Vec, float]:
-    """Return the entry `name`, w or its sample coefficients, and the bias b of an external answer.
-
-    Raises
-    ------
-    ParameterError, DataError
-        One of both is missing, or no finite number.
-    """
-    w = external.vector(name, data.n) if name == "w" else external.per_sample(name, data)
-    b = external.b
-    if w is None or b is None:
-        missing = name if w is None else "b"
-        raise ParameterError(
-            f"certify: {missing}: expected both {name} and b, the variables of this objective, got no "
-            f"{missing}; give it too"
-        )
-    return w, float(vector_of([b], 1, "certify: b")[0])
 
 
 class HingeDualLowering(_PenalizedLowering[HingeDual]):
@@ -302,23 +277,18 @@ class HingeDualLowering(_PenalizedLowering[HingeDual]):
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """Return the verdict "indefinite" for a kernel found indefinite, as no gap is a proof; else None."""
-        why = self._indefinite(proof, monitor.tol)
+        answer, certificate, gram, why = proof.answer, proof.certificate, self.gram, None
+        if answer.status == "indefinite":
+            why = answer.message
+        elif gram is not None and not gram.kernel.definite and certificate.violation <= monitor.tol:
+            if certificate.dual == -np.inf:
+                why = "the kernel is indefinite: the dual exceeds the primal objective"
+            elif certificate.relative_gap <= monitor.tol and answer.slopes is not None:
+                why = _negative_curvature(gram, answer.slopes > 0.0)
         if why is None:
             return None
-        gap = proof.certificate.relative_gap
-        return Verdict("indefinite", f"{solver} stopped with a relative gap of {gap:.2g}. {why}", warns=True)
-
-    def _indefinite(self, proof: Proof, tol: float) -> str | None:
-        answer, certificate, gram = proof.answer, proof.certificate, self.gram
-        if answer.status == "indefinite":
-            return answer.message
-        if gram is None or gram.kernel.definite or certificate.violation > tol:
-            return None
-        if certificate.dual == -np.inf:
-            return "the kernel is indefinite: the dual exceeds the primal objective"
-        if certificate.relative_gap <= tol and answer.slopes is not None:
-            return _negative_curvature(gram, answer.slopes > 0.0)
-        return None
+        message = f"{solver} stopped with a relative gap of {certificate.relative_gap:.2g}. {why}"
+        return Verdict("indefinite", message, warns=True)
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         a = np.zeros(self.form.m) if proof.answer.slopes is None else proof.answer.slopes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, NoReturn, Protocol
@@ -109,14 +108,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected lengths of the vectors in an answer to a form.
+    """The lengths of the vectors in an answer to a form; None for a vector that the form does not read.
 
     Attributes
     ----------
-    q : lengths of the blocks; None for a form without blocks
-    w : length of the normal; None if the form does not read it
-    slopes : length of the dual point; None if the form does not read it
-    multipliers : lengths of the multipliers of the couplings
+    q : of the blocks
+    w, slopes : of the normal and the dual point
+    multipliers : of the multipliers of the couplings
     """
 
     q: tuple[int, ...] | None = None
@@ -126,44 +124,36 @@ class Expected:
 
 
 class StandardForm(Protocol):
-    """Protocol of a standard form, which states the lengths of the vectors in its answers."""
+    """A standard form, which states the lengths of the vectors in its answers."""
 
     @property
     def expected(self) -> Expected: ...
 
 
-def checked(answer: Any, expected: Expected, solver: str) -> Answer:
-    """Return the answer after validation: types, status, lengths and finite numbers.
-
-    Raises
-    ------
-    SolverError
-        It is not an answer to the form.
-    """
+def checked(answer: object, expected: Expected, solver: str) -> Answer:
+    """Return the answer after a check of its types, status, lengths and numbers; raise `SolverError`."""
     if not isinstance(answer, Answer):
         _refuse(solver, "a ucm.forms.answer.Answer", brief(answer))
     if answer.status not in STATUSES:
         _refuse(solver, f"a status among {', '.join(STATUSES)}", brief(answer.status))
     if answer.b is not None and not (isinstance(answer.b, Real) and math.isfinite(answer.b)):
         _refuse(solver, "a finite number b", brief(answer.b))
-    lists: list[tuple[str, Any, Sequence[int]]] = []
+    lists: list[tuple[str, object, tuple[int, ...]]] = []
     if expected.q is not None and (answer.status != "infeasible" or answer.q != []):
         lists.append(("q", answer.q, expected.q))
-    if not isinstance(answer.multipliers, list) or answer.multipliers:
+    if answer.multipliers != []:
         lists.append(("multipliers", answer.multipliers, expected.multipliers))
     if answer.witness is not None:
         if not isinstance(answer.witness, LowerBoundProof):
             _refuse(solver, "a ucm.forms.answer.LowerBoundProof or None", brief(answer.witness))
-        points = answer.witness.points
-        lists.extend(("a point of the witness", blocks, expected.q or ()) for blocks in points)
+        lists += [("a point of the witness", blocks, expected.q or ()) for blocks in answer.witness.points]
     expectations = (("w", answer.w, expected.w), ("slopes", answer.slopes, expected.slopes))
     vectors = [(name, v, size) for name, v, size in expectations if v is not None and size is not None]
     for name, blocks, sizes in lists:
         if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
             got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)
             _refuse(solver, f"{name} with {len(sizes)} blocks", got)
-        pairs = enumerate(zip(blocks, sizes, strict=True))
-        vectors.extend((f"{name}[{k}]", v, size) for k, (v, size) in pairs)
+        vectors += [(f"{name}[{k}]", v, size) for k, (v, size) in enumerate(zip(blocks, sizes, strict=True))]
     for name, v, size in vectors:
         if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):
             dtype = f" and dtype {v.dtype}" if isinstance(v, np.ndarray) else ""

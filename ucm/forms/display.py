@@ -21,7 +21,7 @@ class Raw(str):
     """Text that is already HTML."""
 
 
-def shown(x: Any) -> str:
+def shown(x: object) -> str:
     """Return an entry as HTML: a number with six digits, `yes` or `no`, a dash for None, or its text."""
     if isinstance(x, Raw):
         return x
@@ -34,14 +34,10 @@ def shown(x: Any) -> str:
     return escape(str(x))
 
 
-def table(rows: Iterable[Iterable[Any]], head: Iterable[str] = (), marks: Iterable[str] = ()) -> Raw:
+def table(rows: Iterable[Iterable[object]], head: Iterable[str] = (), marks: Iterable[str] = ()) -> Raw:
     """Return rows as an HTML table, with numbers aligned to the right.
 
-    Parameters
-    ----------
-    rows : entries of any kind, as for `shown`
-    head : names of the columns
-    marks : the style of each row: "", "bold" or "grey"
+    `head` are the names of the columns, `marks` the style of each row: "", "bold" or "grey".
     """
     styles = {"bold": "font-weight:bold", "grey": "opacity:.65"}
     body = [list(row) for row in rows]
@@ -49,24 +45,16 @@ def table(rows: Iterable[Iterable[Any]], head: Iterable[str] = (), marks: Iterab
     top = "".join(f"<th style='{_RULE}{_CELL}left'>{escape(name)}</th>" for name in head)
     lines = [f"<tr>{top}</tr>"] if top else []
     for row, style in zip(body, each, strict=True):
-        cells = "".join(f"<td style='{_CELL}{_side(x)}'>{shown(x)}</td>" for x in row)
+        sides = ("right" if isinstance(x, Real) and not isinstance(x, bool) else "left" for x in row)
+        cells = "".join(
+            f"<td style='{_CELL}{side}'>{shown(x)}</td>" for side, x in zip(sides, row, strict=True)
+        )
         lines.append(f"<tr style='background:none;{style}'>{cells}</tr>")
     return Raw(f"<table style='border-collapse:collapse;margin:.4em 0'>{''.join(lines)}</table>")
 
 
-def _side(x: Any) -> str:
-    return "right" if isinstance(x, Real) and not isinstance(x, bool) else "left"
-
-
-def sheet(title: str, facts: Mapping[str, Any], *more: Any) -> Raw:
-    """Return a title, a table of named facts, and further paragraphs as HTML.
-
-    Parameters
-    ----------
-    title : the kind of the object and its status
-    facts : names and entries; an entry None is left out
-    more : paragraphs, or HTML as `Raw`
-    """
+def sheet(title: str, facts: Mapping[str, object], *more: object) -> Raw:
+    """Return a title, a table of named facts, without those that are None, and further paragraphs as HTML."""
     rows = [
         (Raw(f"<span style='opacity:.65'>{escape(name)}</span>"), Raw(shown(x)))
         for name, x in facts.items()
@@ -86,7 +74,7 @@ def digits(relative: float) -> int | None:
     return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))
 
 
-def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> Any:
+def frame(name: str, rows: Iterable[Mapping[str, object]]) -> Any:
     """Return rows as a `pandas.DataFrame`; raise `MissingExtraError` without pandas."""
     try:
         import pandas as pd

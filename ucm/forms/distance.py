@@ -47,9 +47,7 @@ class MinNorm:
     @classmethod
     def of(cls, image: LoweredSet, norm: float, stored: int, space: Space | None = None) -> MinNorm:
         """Return the minimum-norm problem of a lowered set; `norm` is the exponent q."""
-        if space is None:
-            space = Space()
-        return cls(image.center, image.blocks, image.couplings, norm, stored, space)
+        return cls(image.center, image.blocks, image.couplings, norm, stored, space or Space())
 
     @property
     def n(self) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ucm.data.gram import Gram
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.answer import Expected
 from ucm.forms.objective import balance
 
@@ -43,7 +42,7 @@ class HingeDual:
     C: Vec
     p: float
     gram: Gram
-    X: Any = None
+    X: Matrix | None = None
 
     @property
     def m(self) -> int:
@@ -66,8 +65,5 @@ class HingeDual:
         between both.
         """
         below = a < self.C if self.p == 1.0 else np.ones(a.size, dtype=bool)
-        grows, falls = (
-            np.where(self.y > 0.0, below, a > 0.0),
-            np.where(self.y > 0.0, a > 0.0, below),
-        )
+        grows, falls = (np.where(side * self.y > 0.0, below, a > 0.0) for side in (1.0, -1.0))
         return float(F[grows].max(initial=-np.inf)), float(F[falls].min(initial=np.inf))

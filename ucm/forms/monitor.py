@@ -27,12 +27,7 @@ _HEADER = f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes'
 
 
 class TimeLimit(float):
-    """A time limit in seconds, counted from `began` in place of the start of the solve.
-
-    Attributes
-    ----------
-    began : the begin, by `time.perf_counter`
-    """
+    """A time limit in seconds, counted from `began`, a time of `time.perf_counter`."""
 
     began: float
 
@@ -97,7 +92,7 @@ class Monitor:
     bound: bool = True
 
     def limit(self, own: int) -> int:
-        """Return the iteration limit: `max_iter`, or the solver's `own` limit if `max_iter` is None."""
+        """Return the iteration limit `max_iter`, or the solver's `own` limit without one."""
         return own if self.max_iter is None else self.max_iter
 
     @property
@@ -111,11 +106,7 @@ class Monitor:
         return ZERO if self.zero_tol is None else self.zero_tol
 
     def at_zero(self, norm: float, bound: float, largest: float) -> bool:
-        """True if a point counts as 0, by its norm and a lower bound of the distance.
-
-        The norm is a rounding error of the largest norm, and the lower bound does not separate 0 from the
-        set.
-        """
+        """True if the norm is a rounding error of the largest norm, and no lower bound separates 0."""
         return norm <= self.zero * largest and not bound > SEPARATED * largest
 
     def met(self, violation: float) -> bool:
@@ -123,9 +114,7 @@ class Monitor:
         return violation <= ZERO
 
     def reached(self, gap: float, tol: float | None = None) -> bool:
-        """Return True if a relative gap proves the tolerance `tol`, by default half of `self.tol`.
-
-        Half, because the certificate rounds differently.
+        """True if a relative gap proves `tol`; by default half of `self.tol`, as the certificate rounds.
 
         A gap below `-CROSSED` proves nothing: its point lies outside of the set, or rounding decides.
         """
@@ -142,10 +131,7 @@ class Monitor:
 
     @property
     def timed_out(self) -> bool:
-        """True if the time limit is over; False without a limit.
-
-        Long work between two reports checks this before each product and each factorisation.
-        """
+        """True if the time limit is over, which long work checks before each product and factorisation."""
         return self.time_limit is not None and time.perf_counter() >= self._ends(self.time_limit)
 
     @property
@@ -161,13 +147,9 @@ class Monitor:
     def child(self, tol: float, max_iter: int | None = None, zero_tol: float | None = None) -> Monitor:
         """Return the monitor of an inner problem, with the same time limit and the same fallback record."""
         return Monitor(
-            tol,
-            max_iter,
-            time_limit=self.time_limit,
-            zero_tol=zero_tol,
-            started=self.started,
+            tol, max_iter, time_limit=self.time_limit, zero_tol=zero_tol, started=self.started,
             fallbacks=self.fallbacks,
-        )
+        )  # fmt: skip
 
     def count_work(self, own: Monitor, share: float = 1.0) -> None:
         """Add the work of an inner problem; passes count times `share`, the fraction of the samples."""
@@ -190,12 +172,13 @@ class Monitor:
     @property
     def last_report(self) -> str:
         """The text on the last reported iteration, for the note of an interruption."""
+        text = f"interrupted after {self.seconds:.3g} s"
         if not self.history:
-            return f"interrupted after {self.seconds:.3g} s, before the first report"
+            return f"{text}, before the first report"
         last = self.history[-1]
         return (
-            f"interrupted after {self.seconds:.3g} s: iteration {last['iteration']} had the objective "
-            f"{last['objective']:.6g} and the relative gap {last['gap']:.2g}"
+            f"{text}: iteration {last['iteration']} had the objective {last['objective']:.6g} and the "
+            f"relative gap {last['gap']:.2g}"
         )
 
     def due(self, iteration: int) -> bool:
@@ -207,31 +190,25 @@ class Monitor:
         return min(limit, (iteration // self.trace + 1) * self.trace) if self.trace else limit
 
     def report(
-        self,
-        iteration: int,
-        objective: float,
-        gap: float,
-        more: Callable[[], dict] | None = None,
+        self, iteration: int, objective: float, gap: float, more: Callable[[], dict] | None = None
     ) -> bool:
-        """Append the record of an iteration to the history; return True to stop the solve.
-
-        With a trace the record includes the details `more()`.
+        """Append the record of an iteration to the history, with a trace also the details `more()`.
 
         Return True if the callback asks to stop or the time is over.
         """
         self.iterations = iteration
         objective *= self.factor
         record = {
-            "iteration": iteration,
-            "objective": float(objective),
-            "gap": float(gap),
-            "passes": float(self.passes),
-            "seconds": self.seconds,
-            "start": self.start,
-        }
+            "iteration": iteration, "objective": float(objective), "gap": float(gap),
+            "passes": float(self.passes), "seconds": self.seconds, "start": self.start,
+        }  # fmt: skip
+        last = self.history[-1] if self.history else None
         if self.trace:
             record.update(more() if more is not None else {})
-            self._thin(iteration)
+            # an untraced record, or one of this iteration, makes room
+            untraced = last and (last["iteration"] % self.trace or last["iteration"] == iteration)
+            if last and untraced and last["start"] == self.start:
+                self.history.pop()
         self.history.append(record)
         if self.verbose:
             if len(self.history) == 1:
@@ -239,14 +216,6 @@ class Monitor:
             print(f"{iteration:9d}  {objective:16.9g}  {gap:12.3e}  {self.passes:9.1f}  {self.seconds:8.3f}")
         stop_requested = self.callback is not None and self.callback(record) is True
         return stop_requested or self.timed_out
-
-    def _thin(self, iteration: int) -> None:
-        """Remove the last record of this start if its iteration is untraced or equal to `iteration`."""
-        last = self.history[-1] if self.history else None
-        if last is None or last["start"] != self.start:
-            return
-        if last["iteration"] % self.trace or last["iteration"] == iteration:
-            self.history.pop()
 
     def end_start(self, objective: float) -> None:
         """Record the final objective of a start, and begin the next start."""
@@ -260,10 +229,7 @@ def check_time_limit(time_limit: object, where: str) -> None:
 
 
 def limit_from(time_limit: float | None, began: float) -> TimeLimit | None:
-    """Return the time limit of several tasks, counted from `began`; None and a `TimeLimit` stay unchanged.
-
-    `began` is a time of `time.perf_counter`.
-    """
+    """Return the limit of several tasks as a `TimeLimit` from `began` on, unless it is one, or None."""
     if time_limit is None or isinstance(time_limit, TimeLimit):
         return time_limit
     return TimeLimit(time_limit, began)

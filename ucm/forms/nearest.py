@@ -17,7 +17,6 @@ from ucm.data.linear_map import Vec
 from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Block
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,20 @@ class KernelHulls:
         group, cap, mass = [], [], []
         for b in form.blocks:
             own, bound = np.empty(b.map.shape[1]), np.empty(b.map.shape[1])
-            for entries, total, most in _constraints(b) or ():
-                own[entries], bound[entries] = len(mass), most
-                mass.append(total)
+            for g in b.domain.groups or ():
+                own[g.entries], bound[g.entries] = len(mass), g.most
+                mass.append(g.mass)
             group.append(own)
             cap.append(bound)
         if isinstance(form.space, GramSpace):
             gram = form.space.gram
             index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
-            s: Vec = np.concatenate([_factors(b) for b in form.blocks])
+            s: Vec = np.concatenate(
+                [
+                    b.weight * (np.ones(b.map.shape[1]) if b.classes is None else b.classes)
+                    for b in form.blocks
+                ]
+            )
             scores = form.space.scores(form.center) if form.center.any() else form.center
             center_products, square = s * scores[index], float(form.center @ scores)
         else:
@@ -120,10 +124,7 @@ class KernelHulls:
         return float(np.sqrt(max(self.square + float(a @ self.center_products) + float(a @ F), 0.0)))
 
     def gaps(self, a: Vec, F: Vec) -> Vec:
-        """Return for every group g `<W, Z_g> - min <W, Z>` over the extreme points Z of its reduced hull.
-
-        The sum is the duality gap times ||W||.
-        """
+        """Return `<W, Z_g> - min <W, Z>` over the points Z of each hull g; the sum is the gap times ||W||."""
         gaps = np.empty(self.mass.size)
         for g, mass in enumerate(self.mass):
             members = np.flatnonzero(self.group == g)
@@ -140,10 +141,7 @@ class KernelHulls:
         return float(np.abs(self.s).max(initial=0.0) * top * self.mass.sum() + np.sqrt(self.square))
 
     def negligible(self, a: Vec, W: float, gap: float, zero: float) -> bool:
-        """True if `||W||`, known up to a relative gap, counts as 0.
-
-        It is at most `zero` of the size of U, and not proven to be larger.
-        """
+        """True if `||W||`, known up to a relative gap, is at most `zero` of the size of U."""
         least = max(zero, self.resolution)
         if least * self.reach < W or (1.0 - gap) * W > self.resolution * self.reach:
             return False
@@ -159,17 +157,6 @@ class KernelHulls:
         weights = np.empty(self.n)
         weights[self.order] = a
         return np.split(weights, np.cumsum(sizes)[:-1])
-
-
-def _factors(b: Block) -> Vec:
-    """Return the factors s_i of the samples of a block."""
-    return b.weight * (np.ones(b.map.shape[1]) if b.classes is None else b.classes)
-
-
-def _constraints(b: Block) -> list[tuple[Any, float, Any]] | None:
-    """Return (entries, mass, bounds) of every hull of a block; None for a block other than hulls."""
-    groups = b.domain.groups
-    return None if groups is None else [(g.entries, g.mass, g.most) for g in groups]
 
 
 class NearestPoint(Solver[MinNorm]):
@@ -190,7 +177,7 @@ class NearestPoint(Solver[MinNorm]):
         if not form.blocks:
             return "there is no hull"
         for b in form.blocks:
-            if _constraints(b) is None:
+            if b.domain.groups is None:
                 return f"{brief(b.domain)} is not the weights of a reduced convex hull"
             if b.groups is None and not self.weighted:
                 return "it knows one cap for a class"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
 from ucm.data.bound_data import Data
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.language.losses.hinge import ShiftedHinge
 from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
@@ -33,13 +32,7 @@ _SAME = 1e-12  # of an objective
 
 @dataclass(frozen=True)
 class LinearTerm:
-    """A linear function `<margin, t> + <normal, w>` that is subtracted from a composite problem.
-
-    Attributes
-    ----------
-    margin : (m,) its slope in the margins
-    normal : (n,) its slope in the normal
-    """
+    """A linear function `<margin, t> + <normal, w>` that is subtracted from a composite problem."""
 
     margin: Vec
     normal: Vec
@@ -58,18 +51,21 @@ class Composite:
     X : (m, n) array or CSR matrix
     y : (m,) array of +1.0 and -1.0
     losses, penalties : the convex terms
-    weights : for every loss c_k, (m,) and not negative, or None for ones; () for ones in all
+    weights : for every loss c_k, (m,) and not negative, or None for ones
     stored : entries of the bound data, the unit of half a pass; 0 for those of X
     tilt : the linear function <v, t> + <u, w> that is subtracted; None for 0
     """
 
-    X: Any
+    X: Matrix
     y: Vec
     losses: tuple[ConvexLoss, ...]
     penalties: tuple[ProximalPenalty, ...]
     weights: tuple[Vec | None, ...] = ()
     stored: int = 0
     tilt: LinearTerm | None = None
+
+    def __post_init__(self) -> None:
+        vars(self)["weights"] = self.weights or (None,) * len(self.losses)
 
     @property
     def m(self) -> int:
@@ -87,8 +83,7 @@ class Composite:
     def without_rounding(self, w: Vec) -> Vec:
         """Return w with 0 for entries that change every margin by rounding only.
 
-        Solvers that end at a vertex or inside of a cone leave such entries. Penalties without a kink at 0
-        keep them.
+        Solvers that end at a vertex or inside of a cone leave them. Penalties without a kink at 0 keep them.
         """
         used = np.flatnonzero(w)
         if used.size == 0 or not self.penalty.without_forms[1].is_box_plus_ridge:
@@ -119,12 +114,12 @@ class Composite:
     @property
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
         """Pairs of every loss and its sample weights, None for ones."""
-        return zip(self.losses, self.weights or (None,) * len(self.losses), strict=True)
+        return zip(self.losses, self.weights, strict=True)
 
     @property
     def single(self) -> Vec | None:
         """The sample weights of the first loss; None for ones."""
-        return self.weights[0] if self.weights else None
+        return self.weights[0]
 
     @functools.cached_property
     def caps(self) -> Vec:
@@ -196,9 +191,7 @@ class Composite:
         return slopes_of(self.parts, margin)
 
     def curvature(self, margin: Vec) -> Vec:
-        """Return the second derivatives of the total loss in the margins, `sum_k c_ki l_k''(o_k - t_i)`.
-
-        The values are at most 1e15 c_ki.
+        """Return the second derivatives of the total loss, `sum_k c_ki l_k''(o_k - t_i)`, at most 1e15 c_ki.
 
         At a kink of l' it is the derivative of one side.
         """
@@ -223,16 +216,13 @@ class Composite:
         parts = [slopes_of([one], margin) for one in each]
         kinked = [k for k, loss in enumerate(self.losses) if loss.slope() is not None]
         if kinked:
-            away = np.array(
-                [
-                    np.abs(margin - loss.offset) + (0.0 if c is None else np.where(c > 0.0, 0.0, np.inf))
-                    for loss, c in (each[k] for k in kinked)
-                ]
-            )
+            away = [
+                np.abs(margin - loss.offset) + (0.0 if c is None else np.where(c > 0.0, 0.0, np.inf))
+                for loss, c in (each[k] for k in kinked)
+            ]
             nearest, remainder = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
-                enlarged = np.where(nearest == place, parts[k] + remainder, parts[k])
-                parts[k] = _inside(*each[k], enlarged)
+                parts[k] = _inside(*each[k], np.where(nearest == place, parts[k] + remainder, parts[k]))
         return parts
 
     @functools.cached_property
@@ -253,9 +243,8 @@ class Composite:
         """
         alpha, tilt = self.shares(slopes, margin), self.linear
         tilted = bool(tilt.margin.any())
-        beta = sum(alpha) + tilt.margin if tilted else sum(alpha)
-        signed = self.y * beta
-        keep = balance(signed)
+        beta = sum(alpha) + tilt.margin
+        keep = balance(self.y * beta)
         z = self.adjoint(np.multiply(keep, beta))
         conjugate, fraction, violation = self.penalty.conjugate_bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
@@ -263,7 +252,7 @@ class Composite:
         keep, bound = fraction * keep, -conjugate
         base_points = self.shares(-tilt.margin, None) if tilted else [0.0] * len(alpha)
         for (loss, c), a, base in zip(self.parts, alpha, base_points, strict=True):
-            point = base + keep * (a - base) if tilted else keep * a
+            point = base + keep * (a - base)
             bound += loss.offset * float(point.sum())
             if c is None:
                 bound -= float(loss.conjugate(point).sum())
@@ -354,7 +343,7 @@ class DifferenceOfConvex:
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[SubtractedPart, ...] = ()
     weights: tuple[Vec | None, ...] = ()
-    start: tuple[ProximalPenalty, ...] = field(default=())
+    start: tuple[ProximalPenalty, ...] = ()
     unit: float = 1.0
 
     @classmethod
@@ -375,7 +364,7 @@ class DifferenceOfConvex:
     @property
     def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
         """Pairs of every loss of H and its sample weights, None for ones."""
-        return zip(self.losses, self.weights or (None,) * len(self.losses), strict=True)
+        return zip(self.losses, self.weights, strict=True)
 
     @property
     def convex(self) -> bool:
@@ -386,10 +375,7 @@ class DifferenceOfConvex:
         return replace(self.G, penalties=self.start)
 
     def hinged(self) -> Composite | None:
-        """Return the convex problem of ramps of one mu < 1 whose (w, b) / mu is an SVM; else None.
-
-        The SVM has the hinge loss and the surrogate penalties, as for the function `hinged`.
-        """
+        """Return the convex problem whose (w, b) / mu is an SVM, by the function `hinged`; else None."""
         scaled = hinged(self.start, self.unit)
         return None if scaled is None else replace(self.G, penalties=scaled)
 
@@ -407,8 +393,11 @@ class DifferenceOfConvex:
         its least value.
         """
         G, losses = self.G, (*self.G.losses, *self.losses)
-        parts = [(loss, 1.0, class_totals(c, G.y)) for loss, c in G.parts]
-        parts += [(loss, -1.0, class_totals(c, G.y)) for loss, c in self.parts]
+        parts = [
+            (loss, sign, class_totals(c, G.y))
+            for sign, part in ((1.0, G.parts), (-1.0, self.parts))
+            for loss, c in part
+        ]
 
         def heights(b: Vec) -> Vec:
             total = np.zeros(b.size)

@@ -43,10 +43,7 @@ class Solver(ABC, Generic[Form]):
         """Return the reason for which this solver does not take the form; None if accepted."""
 
     def session(self, form: Form) -> Solver[Form]:
-        """Return a solver for successive problems over the samples of a form; by default this solver.
-
-        By default it is this solver, which keeps nothing from one problem to the next; else a `Session`.
-        """
+        """Return a solver for successive problems over the samples of a form; by default this solver."""
         return self
 
     @abstractmethod

@@ -56,12 +56,7 @@ def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) 
 
 
 def growth(steps: int, at_once: float) -> float:
-    """Return the factor of the penalty parameter sigma after an outer step with `steps` Newton steps.
-
-    Fewer Newton steps give a larger factor; from `MOST` on the factor is `SHRINK`.
-
-    The factor is `at_once` without a Newton step.
-    """
+    """Return the factor of sigma after an outer step: larger after fewer Newton steps; `at_once` for 0."""
     if steps == 0:
         return at_once
     if steps >= MOST:
@@ -70,15 +65,7 @@ def growth(steps: int, at_once: float) -> float:
 
 
 class Stall:
-    """Test for stalled iterations: `patience` errors in a row without a sufficient decrease.
-
-    An error decreases sufficiently if it is below `gained` times the least error before.
-
-    Parameters
-    ----------
-    patience : the number of iterations
-    gained : the factor
-    """
+    """Test for stalled iterations: `patience` errors in a row that are not below `gained` times the least."""
 
     def __init__(self, patience: int = PATIENCE, gained: float = GAINED) -> None:
         self.patience, self.gained, self.least, self.since = patience, gained, np.inf, 0
@@ -91,8 +78,5 @@ class Stall:
 
 
 def accuracy(gap: float) -> float:
-    """Return the gradient tolerance of an outer step, relative to the proximal step, for a relative gap.
-
-    It decreases with the gap so far.
-    """
+    """Return the gradient tolerance of an outer step, relative to the proximal step, for a gap so far."""
     return 0.5 * min(1.0, 10.0 * max(gap, 1e-6) ** 0.5)
