@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.data.columns import RowColumns
-from ucm.data.source import BlockSource, block_rows
+from ucm.data.columns import EVERY, Features, RowColumns
+from ucm.data.source import Block, BlockSource, block_rows
 from ucm.data.validation import SAID, check_table, library_of, refuse_unsound
 from ucm.errors import DataError, MissingExtraError, brief
 
@@ -66,10 +66,8 @@ def _signatures(X: Any) -> dict[Path, Signature]:
     if isinstance(X, np.memmap):
         X.flush()  # a later write of the map would change the time of the file
         path = X.filename
-    elif owner == "h5py":
-        path = X.file.filename
-    elif owner == "zarr":
-        path = getattr(X.store, "root", None)
+    elif owner in ("h5py", "zarr"):
+        path = X.file.filename if owner == "h5py" else getattr(X.store, "root", None)
     if path is None or not Path(path).exists():
         return {}
     return {Path(path).resolve(): signature_of(Path(path))}
@@ -81,8 +79,7 @@ def _by_reads(X: Any) -> Any:
     Access to a memory map of a truncated file kills the process, and its pages count as process memory.
     """
     maps_file = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
-    ordered = maps_file and (X.flags.c_contiguous or X.flags.f_contiguous)
-    return _MappedFile(X) if ordered and X.filename else X
+    return _MappedFile(X) if maps_file and X.filename and X.flags.forc else X
 
 
 class _MappedFile:
@@ -94,8 +91,7 @@ class _MappedFile:
 
     def _read(self, first: int, count: int) -> np.ndarray:
         """Return `count` consecutive entries of the file, starting at entry `first`."""
-        start = self.offset + first * self.dtype.itemsize
-        entries = np.fromfile(self.path, self.dtype, count, offset=start)
+        entries = np.fromfile(self.path, self.dtype, count, offset=self.offset + first * self.dtype.itemsize)
         if entries.size < count:
             raise DataError(
                 f"{self.path}: expected a file that stays as it is, got one that ends {count - entries.size} "
@@ -113,12 +109,7 @@ class _MappedFile:
 
 
 class FileRows(BlockSource):
-    """Base class of row sources whose files are checked for changes before and after every pass.
-
-    Attributes
-    ----------
-    signatures : by path, the signature of each file or folder at opening
-    """
+    """Base class of row sources that compare the `signatures` of their files before and after every pass."""
 
     signatures: Mapping[Path, Signature] = MappingProxyType({})
 
@@ -139,19 +130,20 @@ class ArrayRows(FileRows):
         self.X, self.beside = _by_reads(X), RowColumns(*map(_by_reads, beside))
         self.tags = beside.tags
         self.m, self.n = X.shape
-        per_row = X.shape[1] * X.dtype.itemsize
         if sparse.issparse(X):
-            per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
-        self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
-        dense = type(X) is np.ndarray and X.dtype == np.float64  # others are read or converted
-        in_memory = dense or sparse.issparse(X)
-        self.step = block or block_rows(per_row / _IN_MEMORY if in_memory else per_row)
+            self.nbytes, per_row = 12 * X.nnz, (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
+        else:
+            self.nbytes, per_row = 8 * self.m * self.n, self.n * X.dtype.itemsize
+        converted = type(X) is not np.ndarray or X.dtype != np.float64
+        self.step = block or block_rows(
+            per_row if converted and not sparse.issparse(X) else per_row / _IN_MEMORY
+        )
 
     @property
     def blocks(self) -> int:
         return -(-self.m // self.step)
 
-    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+    def read(self, block: int) -> Iterator[Block]:
         start, end = block * self.step, min((block + 1) * self.step, self.m)
         X = self.X[start:end]
         yield X if sparse.issparse(X) else np.asarray(X), self.beside.at(start, end)
@@ -165,7 +157,7 @@ class ArrayRows(FileRows):
 # --- what is opened ----------------------------------------------------------------------------
 def of_group(group: Any, y: RowColumns, block: int | None) -> ArrayRows:
     names = {"label": "y"} if y.label is None else {}
-    names |= {k: v for k, v in y._asdict().items() if k != "label" and isinstance(v, str)}
+    names |= {k: v for k, v in y.column_names().items() if k != "label"}
     missing = [name for name in ("X", *names.values()) if name not in group]
     if missing:
         raise DataError(
@@ -198,18 +190,18 @@ def _read_labels(name: str, values: Any) -> Any:
     """Return labels, weights or groups unchanged, or for a path the array in the .npy file."""
     if not isinstance(values, str | Path):
         return values
-    word, noun = SAID[name]
-    expected = f"{word}: expected {noun}s or a .npy file of them, got {str(values)!r}"
-    if not Path(values).exists():
-        raise DataError(f"{expected}; save them with numpy.save")
     try:
         return np.load(values, mmap_mode="r")
     except (ValueError, OSError) as error:
-        raise DataError(f"{expected} ({error}); save them as .npy") from error
+        word, noun = SAID[name]
+        raise DataError(
+            f"{word}: expected {noun}s or a .npy file of them, got {str(values)!r} ({error}); save them with "
+            "numpy.save"
+        ) from error
 
 
-def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None) -> ArrayRows:
-    """Open a NumPy, HDF5 or Zarr file as a row source."""
+def array_in_file(path: Path, kind: str, y: RowColumns, block: int | None, _: Features = EVERY) -> ArrayRows:
+    """Open a NumPy, HDF5 or Zarr file, which has no named features, as a row source."""
     if kind == "numpy":
         return of_arrays(opened(path, lambda: np.load(path, mmap_mode="r")), y, block)
     stored = library("h5py" if kind == "hdf5" else kind)

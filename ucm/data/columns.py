@@ -19,7 +19,7 @@ _NO_FEATURES = (
 
 
 class Features(NamedTuple):
-    """The choice of the feature columns of a table, by names to use or to drop.
+    """The choice of the feature columns of a table.
 
     Attributes
     ----------
@@ -31,11 +31,8 @@ class Features(NamedTuple):
     drop: tuple = ()
 
     @classmethod
-    def of(cls, columns: Any, drop: Any) -> Features:
-        """Return the choice of features from the options `columns` and `drop` of `open_rows`.
-
-        Raises `DataError` for an option is no sequence of names, or both options are given.
-        """
+    def of(cls, columns: Iterable[Any] | None, drop: Iterable[Any] | None) -> Features:
+        """Return the choice from the options of `open_rows`; raise `DataError` unless one is a sequence."""
         for word, names in (("columns", columns), ("drop", drop)):
             if names is not None and (isinstance(names, str | bytes) or not isinstance(names, Iterable)):
                 raise DataError(
@@ -72,17 +69,11 @@ class RowColumns(NamedTuple):
         return {field: v for field, v in self._asdict().items() if isinstance(v, str)}
 
     def columns(self, m: int) -> RowColumns:
-        """Return the fields as validated vectors of m entries, and None for a field that is a column name.
-
-        Raises `DataError` for a vector of another length; weights that are no numbers.
-        """
-        vectors = (np.broadcast_to(v, m) if isinstance(v, float) else v for v in self)
-        return RowColumns(
-            *(
-                None if v is None or isinstance(v, str) else vector(field, v, m)
-                for field, v in zip(self._fields, vectors, strict=True)
-            )
-        )
+        """Return the fields as validated vectors of m entries, and None for a field that is a column name."""
+        given = self._asdict() | dict.fromkeys(self.column_names())
+        if isinstance(self.label, float):
+            given["label"] = np.broadcast_to(self.label, m)
+        return RowColumns(*(v if v is None else vector(field, v, m) for field, v in given.items()))
 
     def parts(self, start: int, end: int) -> RowColumns:
         """Return the entries of each field in the half-open row range [start, end)."""
@@ -98,14 +89,8 @@ def chosen(
 ) -> tuple[list, RowColumns]:
     """Return the feature names of a table, and `beside` with the label column found if its label is None.
 
-    Raises `DataError` if no such column; no features; a column whose name says that it is no feature, or
-    without real numbers.
-
-    Parameters
-    ----------
-    kinds : for each column name, None if the column holds real numbers, else its type
-    beside : labels, the name of their column, or None to look for the column; weights, groups
-    choice : which columns are features
+    `kinds` has for each column name None if the column holds real numbers, else its type. Raises `DataError`
+    for a missing column, no features, or a feature without real numbers or whose name is of no feature.
     """
     names = list(kinds)
     if beside.label is None:
@@ -148,11 +133,8 @@ def chosen(
     return features, beside
 
 
-def places_of(names: Sequence[str], columns: Sequence[Any]) -> list[int]:
-    """Return the index in `columns` of each feature name of a fit.
-
-    Raises `DataError` if the table has not all of these columns.
-    """
+def places_of(names: Sequence[str], columns: Sequence[object]) -> list[int]:
+    """Return the index in `columns` of each feature name of a fit; raise `DataError` unless all are there."""
     places = {name: j for j, name in enumerate(columns)}
     lost = sorted(set(names) - set(places))
     if lost:
@@ -163,7 +145,7 @@ def places_of(names: Sequence[str], columns: Sequence[Any]) -> list[int]:
     return [places[name] for name in names]
 
 
-def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
+def refuse_unnamed(path: object, header: Sequence[str]) -> None:
     """Raise `DataError` if a header has a column without a name, such as the index of a data frame."""
     if "" in header:
         raise DataError(

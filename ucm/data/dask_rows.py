@@ -22,7 +22,7 @@ from scipy import sparse
 from ucm.data.columns import EVERY, Features, RowColumns, chosen
 from ucm.data.linear_map import Matrix
 from ucm.data.row_metadata import tagged
-from ucm.data.source import BlockSource, Function, Merge, States, block_rows, over_parts, reduced
+from ucm.data.source import Block, BlockSource, Function, Merge, States, block_rows, over_parts, reduced
 from ucm.data.validation import (
     SAID,
     check_column,
@@ -37,26 +37,20 @@ _TIMEOUT = 600.0  # seconds without a finished task
 _MERGED = 16  # results that one task merges
 
 
-def is_dask(X: Any) -> bool:
+def is_dask(X: object) -> bool:
     """True if X is a Dask array, data frame or series."""
     return library_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
 # --- what goes to the workers ------------------------------------------------------------------
 def _read_block(
-    rows: int | None,
-    X: Any,
-    *beside: Any,
-    n: int,
-    columns: list | None,
-    names: Mapping[str, str],
-) -> tuple[Any, np.ndarray]:
-    """Validate a block, and return its samples with one array of labels, weights and groups.
+    rows: int | None, X: Any, *beside: Any, n: int, columns: list | None, names: Mapping[str, str]
+) -> Block:
+    """Validate a block of n features, and return its samples with one array of labels, weights and groups.
 
     Parameters
     ----------
     rows : number of rows of the block; None if unknown
-    n : number of features
     columns : the features of a frame; None for an array
     names : the columns of labels, weights and groups, by field
     """
@@ -93,7 +87,7 @@ def _table(X: Any) -> np.ndarray:
     return np.ascontiguousarray(entries)
 
 
-def _cut(X: Matrix, y: Any, block: int | None) -> Iterator[tuple[Any, Any]]:
+def _cut(X: Matrix, y: np.ndarray, block: int | None) -> Iterator[Block]:
     """Yield a block in parts of at most `block` rows, or a default number; no part for an empty block."""
     m = X.shape[0]
     if sparse.issparse(X) and block is None:
@@ -109,13 +103,10 @@ def _call(*call: Any) -> Any:
     return call
 
 
-def _run(block: Any, before: Any, call: Any, rows: int | None) -> tuple[list, list]:
-    """Call the function of a pass on the parts of a block, and return their states and results.
+def _run(block: Block, before: tuple[list, list] | None, call: Any, rows: int | None) -> tuple[list, list]:
+    """Call the function of a pass on the parts of a block, of `rows` rows; return their states and results.
 
-    Parameters
-    ----------
-    before : the return value of the last pass with states, or None
-    rows : number of rows of a part; None for the default
+    `before` is the return value of the last pass with states.
     """
     (function, message, has_states), (X, y) = call, block
     states = (() if before is None else before[0]) if has_states else None
@@ -127,16 +118,13 @@ def _merged(parts: list[list], merge: Merge) -> list:
     return [reduced(results, merge)] if results else []
 
 
-def _rows(X: Matrix, y: Any) -> int:
+def _rows(X: Matrix, y: np.ndarray) -> int:
     return X.shape[0]
 
 
 # --- the source --------------------------------------------------------------------------------
 class DaskRows(BlockSource):
-    """Row source over a Dask array or data frame.
-
-    The workers of the current client hold the blocks in their memory as long as this source is kept. Without
-    a client a block is computed in this process each time it is read.
+    """Row source over a Dask array or data frame, whose blocks the workers hold as long as it is kept.
 
     Raises `DataError` for chunks along columns, labels that do not fit, no real numbers.
     """
@@ -152,17 +140,15 @@ class DaskRows(BlockSource):
         self.client, self.futures = _client(), list[Any]()
         self.delayed, self.n, rows, self.features = lazy_blocks(X, beside, features)
         self.part, self.timeout, self.tags = block, timeout or _TIMEOUT, beside.tags
-        self.m = self.nbytes = 0
-        counts = [r for r in rows if r is not None]
-        every = len(counts) == len(rows)
-        self.m = sum(counts) if every else self.map_reduce(_rows, merge=operator.add) or 0
+        known = None not in rows
+        self.m = sum(r or 0 for r in rows) if known else self.map_reduce(_rows, merge=operator.add) or 0
         self.nbytes = 8 * self.m * self.n
 
     @property
     def blocks(self) -> int:
         return len(self.delayed)
 
-    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+    def read(self, block: int) -> Iterator[Block]:
         with _dask_errors():
             X, y = self.delayed[block].compute(scheduler="synchronous")
         yield from _cut(X, y, self.part)
@@ -194,10 +180,7 @@ class DaskRows(BlockSource):
         return reduced((result for part in results for result in part), merge)
 
     def _gathered(self, tasks: list) -> list:
-        """Wait for tasks, and return their results from the workers.
-
-        Raises `DataError` for a task fails, or no task finishes within the timeout.
-        """
+        """Return the results of tasks; raise `DataError` if a task fails or none finishes in time."""
         wait, every = import_module("distributed").wait, [*self.futures, *tasks]
         finished = sum(future.done() for future in every)
         with _dask_errors():
@@ -276,8 +259,6 @@ def _one_frame(X: Any, beside: RowColumns) -> tuple[Any, RowColumns]:
     """Return the frame with separate Dask series added as columns, and `beside` with their names.
 
     The blocks of a column alone may differ from the blocks of the frame, as where both are read from files.
-
-    Raises `DataError` for a series of another frame whose rows cannot be aligned with the frame.
     """
     for name, column in beside._asdict().items():
         if not is_dask(column) or hasattr(column, "chunks"):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.columns import LABELS, listed, refuse_unnamed
+from ucm.data.linear_map import Matrix
 from ucm.errors import DataError
 
 _OPENERS: dict = {".gz": gzip.open, ".bz2": bz2.open}
@@ -35,7 +36,7 @@ class Table(NamedTuple):
     names : feature names of a CSV file with a header of distinct names, else None
     """
 
-    X: Any
+    X: Matrix
     y: Any
     zero_based: bool | None
     names: list[str] | None = None
@@ -50,24 +51,17 @@ def read(
 ) -> Table:
     """Read a LIBSVM or CSV file into a `Table`; the content determines the format.
 
-    A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
-    is split at commas, semicolons, tabs or blanks, and may stand below a header. A file that ends with .gz or
-    .bz2 is decompressed.
-
-    Raises `DataError` for one line naming the file, the line where known, and what is wrong there.
+    A LIBSVM row is `label index:value ...`; `zero_based` says whether its indices begin at 0, by default
+    where one of them is 0. A CSV row is split at commas, semicolons, tabs or blanks, and may stand below a
+    header. A file that ends with .gz or .bz2 is decompressed. Raises `DataError` in one line naming file and
+    line.
 
     Parameters
     ----------
-    path : str or Path
-        The file.
-    label : str, optional
-        Where a CSV file holds its labels: "first", "last", or a name in its header. By default the
-        column named label, class, target or y; else the only column of text; else the first or the
-        last, if exactly one of the two holds two values.
-    features : int, optional
-        How many a CSV row has: with as many columns the file has no labels.
-    zero_based : bool, optional
-        Whether the indices of a LIBSVM file begin at 0; by default they do where one of them is 0.
+    label : where a CSV file holds its labels: "first", "last", or a name in its header; by default the column
+        named label, class, target or y; else the only column of text; else the first or the last, if exactly
+        one of the two holds two values
+    features : how many a CSV row has: with as many columns the file has no labels
     """
     path = Path(path)
     text = _text(path)
@@ -115,7 +109,7 @@ def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | No
     return Table(X if zero_based else X[:, 1:], y, zero_based)
 
 
-def _parsed(lines: list[str]) -> tuple[Any, NDArray[np.float64]] | str:
+def _parsed(lines: list[str]) -> tuple[Matrix, NDArray[np.float64]] | str:
     """Parse LIBSVM lines into samples and labels, or return an error message."""
     from sklearn.datasets import load_svmlight_file
 
@@ -153,10 +147,8 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
         )
     if width == 1 and not bare:
         raise DataError(f"{path}: one column only; expected features and a label in every row")
-    y, where = None, -1
-    if not bare:
-        where = _label_column(path, rows, numbers, header, label)
-        y = _labels(path, rows, numbers, where)
+    where = -1 if bare else _label_column(path, rows, numbers, header, label)
+    y = None if bare else _labels(path, rows, numbers, where)
     columns = [j for j in range(width) if j != where]
     names = header or [f"column {j + 1}" for j in range(width)]
     X = np.ascontiguousarray(numbers[:, columns])

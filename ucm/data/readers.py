@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,9 @@ _TABLES = ("parquet", "csv", "arrow")
 _LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays like others
 
 
-def is_stored(X: Any) -> bool:
+def is_stored(X: object) -> bool:
     """True if X is a row source, a path, a large memory map, or an object of Dask, h5py, Zarr or pyarrow."""
-    if isinstance(X, RowSource):
-        return True
-    if isinstance(X, str | Path):
+    if isinstance(X, RowSource | str | Path):
         return True
     if isinstance(X, np.memmap):
         return 8 * X.size > _LARGE
@@ -41,8 +40,8 @@ def open_rows(
     *,
     sample_weight: Any = None,
     subgroup: Any = None,
-    columns: Any = None,
-    drop: Any = None,
+    columns: Iterable[Any] | None = None,
+    drop: Iterable[Any] | None = None,
     threads: int | None = None,
     block: int | None = None,
     timeout: float | None = None,
@@ -99,17 +98,11 @@ def open_rows(
         optional(COUNT).check("open_rows", name, number, "leave it out for what fits the processor")
     optional(SECONDS).check("open_rows", "timeout", timeout, "leave it out for ten minutes")
     if isinstance(X, RowSource):
-        if y is not None:
-            raise DataError("y: expected none beside a row source, which has its own, got one; leave it out")
-        if sample_weight is not None or subgroup is not None:
+        own = (y, sample_weight, subgroup, columns, drop)
+        if any(value is not None for value in own):
             raise DataError(
-                "sample_weight, subgroup: expected none beside a row source, which has its own, got some; "
-                "give them to ucm.open_rows(X, y, sample_weight=..., subgroup=...)"
-            )
-        if columns is not None or drop is not None:
-            raise DataError(
-                "open_rows: expected columns and drop where the source is made, got them beside a source; "
-                "give them to the first open_rows(X, y, drop=...)"
+                "y, sample_weight, subgroup, columns, drop: expected none beside a row source, which has its "
+                "own, got some; give them where the source is made, ucm.open_rows(X, y, ...)"
             )
         return X
     beside, features = RowColumns(y, sample_weight, subgroup), Features.of(columns, drop)
@@ -120,7 +113,7 @@ def open_rows(
     return source
 
 
-def has_columns(X: Any) -> bool:
+def has_columns(X: object) -> bool:
     """True if X is a pyarrow object, or a path to a Parquet, Arrow or CSV table.
 
     A path of unknown suffix counts as a folder of Parquet.

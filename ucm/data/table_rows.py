@@ -14,7 +14,7 @@ from ucm.data.array_rows import FileRows, library, opened
 from ucm.data.columns import Features, RowColumns, chosen, refuse_unnamed
 from ucm.data.files import delimiter_of, number_in
 from ucm.data.row_metadata import tagged
-from ucm.data.source import block_rows
+from ucm.data.source import Block, block_rows
 from ucm.data.validation import no_entry
 from ucm.errors import DataError, brief
 
@@ -24,12 +24,8 @@ _DIGITS = re.compile("([0-9]+)")
 class TableRows(FileRows):
     """Row source over a `pyarrow.dataset`, with one block per fragment.
 
-    A fragment is a row group of Parquet, a file of CSV, or a slice of a table in memory.
-
-    Parameters
-    ----------
-    fragments : pairs (fragment, number of rows); None for a table in memory, which is sliced into blocks
-    path : path of the file or folder; None for a table in memory
+    A fragment is a row group of Parquet, a file of CSV, or a slice of a table in memory, for which
+    `fragments` is None; else these are pairs (fragment, number of rows).
     """
 
     def __init__(
@@ -62,7 +58,7 @@ class TableRows(FileRows):
     def blocks(self) -> int:
         return len(self.fragments)
 
-    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+    def read(self, block: int) -> Iterator[Block]:
         start = self.starts[block]
         for batch in self._batches(block, [*self.columns, *self.names.values()]):
             stored = {field: _column(batch.column(name), field, name) for field, name in self.names.items()}
@@ -135,10 +131,7 @@ def table_in_memory(X: Any, y: RowColumns, block: int | None, features: Features
 
 
 def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, features: Features) -> TableRows:
-    """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, as a row source.
-
-    The folder may have Hive partitions.
-    """
+    """Open a Parquet, Arrow or CSV file, or a folder of Parquet files, as a row source."""
     if kind == "arrow":
         feather = library("pyarrow", "feather").feather
         table = opened(path, lambda: feather.read_table(path, memory_map=True))
@@ -175,9 +168,7 @@ def _fragments(dataset: Any) -> list[tuple[Any, int]]:
 
 
 def _parquet(path: Path, names: list[str]) -> Any:
-    """Return the dataset of a Parquet file, or of a folder of Parquet files in the order of their numbers.
-
-    Part 2 comes before part 10.
+    """Return the dataset of a Parquet file or folder, perhaps with Hive partitions; part 2 precedes part 10.
 
     Strings in the named columns are dictionary-encoded.
     """
@@ -232,10 +223,6 @@ def _csv(path: Path, mark: str, named: bool) -> Any:
     )
     schema = arrow.dataset.dataset(path, format=form).schema
     types = arrow.types
-    fields = [
-        field.with_type(arrow.float64())
-        if types.is_integer(field.type) or types.is_null(field.type)
-        else field
-        for field in schema
-    ]
+    wide = (types.is_integer, types.is_null)
+    fields = [f.with_type(arrow.float64()) if any(test(f.type) for test in wide) else f for f in schema]
     return arrow.dataset.dataset(path, schema=arrow.schema(fields), format=form)
