@@ -169,16 +169,6 @@ def test_pairs_against_newton_in_coordinates(kernel: str, share: float) -> None:
         assert rows.certificate.relative_gap <= 1e-9
 
 
-def test_levels_need_fewer_rows_and_steps_over_all_samples() -> None:
-    X, y = blobs(1500, 1, 2.0)
-    model = ucm.models.nu_svm(0.3)
-    several, one = (
-        ucm.solve(model, X, y, kernel="rbf", solver=SMO(coarse=coarse), tol=1e-8) for coarse in (200, 10_000)
-    )
-    assert several.objective == pytest.approx(one.objective, rel=1e-8)
-    assert several.stats.kernel_operations < 0.7 * one.stats.kernel_operations
-
-
 def test_a_distance_that_inner_products_do_not_resolve() -> None:
     draw = np.random.default_rng(0)
     side = draw.standard_normal((40, 2))
@@ -315,8 +305,6 @@ def test_baselines_refuse_other_models_and_invalid_options() -> None:
         ucm.compile(U, X, y, solver="gsk")
     for make in (
         lambda: ClipMDM(stop="never"),
-        lambda: SMO(coarse=0),
-        lambda: SMO(stride=1),
         lambda: GSK("never"),
         lambda: MDM(eps=0.0),
         lambda: ClipGSK(stop="never"),

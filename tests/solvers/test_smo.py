@@ -16,8 +16,6 @@ from ucm.data.kernels import Kernel
 from ucm.language.models import nu_svm, psvm
 from ucm.solvers import SMO
 
-SMALL = {"coarse": 30, "stride": 3}
-
 
 def samples(m: int = 300, n: int = 4, seed: int = 0, shift: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
@@ -30,7 +28,7 @@ def test_pairs_reach_the_optimum(gamma: float) -> None:
     X, y = samples()
     options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "tol": 1e-9}
     for nu in (0.2, 0.6):
-        found = ucm.solve(nu_svm(nu), X, y, solver=SMO(**SMALL), **options)
+        found = ucm.solve(nu_svm(nu), X, y, solver=SMO(), **options)
         exact = ucm.solve(nu_svm(nu), X, y, solver="ssnal", **options)
         assert found.status == exact.status == "optimal"
         assert found.objective == pytest.approx(exact.objective, rel=1e-8)
@@ -51,15 +49,12 @@ def test_a_gap_below_the_rounding_of_single_precision(gamma: float, shift: float
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
 @pytest.mark.parametrize("gamma", [0.1, 3.0])
-def test_multipliers_reach_the_optimum_at_every_level(p: float, gamma: float) -> None:
+def test_multipliers_reach_the_optimum(p: float, gamma: float) -> None:
     X, y = samples(m=240)
     options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "tol": 1e-7}
     for C in (0.3, 10.0):
-        found = ucm.solve(psvm(p, C), X, y, solver=SMO(**SMALL), **options)
-        whole = ucm.solve(psvm(p, C), X, y, solver=SMO(coarse=1000), **options)
-        assert found.status == whole.status == "optimal"
-        assert found.objective == pytest.approx(whole.objective, rel=1e-6)
-        assert found.b == pytest.approx(whole.b, abs=1e-2)
+        found = ucm.solve(psvm(p, C), X, y, solver=SMO(), **options)
+        assert found.status == "optimal" and found.certificate.relative_gap <= 1e-7
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5])
@@ -68,7 +63,7 @@ def test_multipliers_agree_with_cvxpy(p: float) -> None:
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 70)
     plan = ucm.compile(
         psvm(p, 2.0), X, y, kernel="rbf", gamma=0.5, sample_weight=weights, class_weight="balanced",
-        solver=SMO(**SMALL),
+        solver=SMO(),
     )  # fmt: skip
     assert plan.solve(tol=1e-8).status == "optimal"
     assert plan.verify().agrees
@@ -87,7 +82,7 @@ def test_multipliers_agree_with_cvxpy(p: float) -> None:
 def test_other_hulls_agree_with_cvxpy(U: Any, weighted: bool) -> None:
     X, y = samples(m=120)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 120) if weighted else None
-    plan = ucm.compile(U, X, y, kernel="rbf", gamma=0.5, solver=SMO(**SMALL), sample_weight=weights)
+    plan = ucm.compile(U, X, y, kernel="rbf", gamma=0.5, solver=SMO(), sample_weight=weights)
     assert plan.solve(tol=1e-8).status == "optimal"
     assert plan.verify().agrees
 
@@ -115,10 +110,10 @@ def test_every_kernel_and_sparse_rows(kernel: str) -> None:
     if kernel == "precomputed":
         X = Kernel("rbf", 0.5)(X, X)
     exact = ucm.solve(nu_svm(0.55), X, y, solver="ssnal", **options)
-    found = ucm.solve(nu_svm(0.55), X, y, solver=SMO(**SMALL), **options)
+    found = ucm.solve(nu_svm(0.55), X, y, solver=SMO(), **options)
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
     if kernel in ("poly", "linear"):
-        thin = ucm.solve(nu_svm(0.55), sparse.csr_matrix(X), y, solver=SMO(**SMALL), **options)
+        thin = ucm.solve(nu_svm(0.55), sparse.csr_matrix(X), y, solver=SMO(), **options)
         assert thin.objective == pytest.approx(exact.objective, rel=1e-6)
 
 
@@ -146,7 +141,7 @@ def test_caches_of_few_rows(memory: float) -> None:
         assert found.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
-@pytest.mark.parametrize("solver", ["smo", SMO(**SMALL)], ids=str)
+@pytest.mark.parametrize("solver", ["smo"])
 def test_a_set_near_to_0_against_its_size_is_solved_to_a_large_tolerance(solver: Any) -> None:
     """The hulls lie 6 from 0 and .1 to .4 apart."""
     for seed in range(4):
@@ -181,7 +176,7 @@ def test_nusvc_of_scikit_learn_has_a_slightly_larger_objective() -> None:
 
 def test_a_callback_stops_smo_and_a_warm_start_continues() -> None:
     X, y = samples()
-    plan = ucm.compile(nu_svm(0.3), X, y, kernel="rbf", solver=SMO(**SMALL))
+    plan = ucm.compile(nu_svm(0.3), X, y, kernel="rbf", solver=SMO())
     with pytest.warns(ucm.errors.ConvergenceWarning):
         early = plan.solve(tol=1e-9, max_iter=1)
     assert early.status == "max_iter"
@@ -223,25 +218,13 @@ def test_a_kernel_that_is_not_symmetric_is_refused(function: Any) -> None:
 
 
 # --- kernel values in C ----------------------------------------------------------------------------
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 1000])
-def test_exponentials_agree_with_numpy(n: int) -> None:
-    x = np.random.default_rng(n).uniform(-87.3, 88.3, n).astype(np.float32)
-    exact = np.exp(x.astype(np.float64))
-    ulp = np.spacing(exact.astype(np.float32)).astype(np.float64)
-    assert (np.abs(native.exponentials(x) - exact) <= 2.0 * ulp).all()
+@pytest.mark.parametrize("n", [1, 7, 1000, 4099])
+def test_exponentials_of_rbf_values(n: int) -> None:
     x = -np.exp(np.random.default_rng(n).uniform(-20.0, 6.5, n))
-    np.testing.assert_allclose(native.exponentials(x), np.exp(x), rtol=1e-13)
-
-
-def test_exponentials_at_every_exponent_and_beyond() -> None:
-    x = np.concatenate([np.linspace(-87.3, 88.3, 200_001), [0.0, -0.0, -1e-30]]).astype(np.float32)
-    exact = np.exp(x.astype(np.float64))
-    ulp = np.spacing(exact.astype(np.float32)).astype(np.float64)
-    assert (np.abs(native.exponentials(x) - exact) <= 2.0 * ulp).all()
-    ends = native.exponentials(np.array([-np.inf, -1e3, np.nan], dtype=np.float32))
-    assert 0.0 <= ends[0] == ends[1] <= 2e-38 and np.isnan(ends[2])
-    ends = native.exponentials(np.array([-np.inf, -1e3, np.nan]))
-    assert 0.0 <= ends[0] == ends[1] <= 1e-300 and np.isnan(ends[2])
+    x[:2] = [0.0, -1e3][: x[:2].size]
+    values, zero = 0.5 * x[None, :], np.zeros(n)
+    native.rbf_values(values, zero[:1], zero, 1.0)
+    np.testing.assert_allclose(values[0], np.exp(x), rtol=1e-13, atol=1e-300)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +253,6 @@ def test_sums_are_the_kernel_written_out(kernel: Kernel, zeros: float, shape: tu
         expected = c @ K[rows] if some is None else c @ K[np.ix_(rows, some)]
         bound = size if some is None else size[some]
         assert (np.abs(columns.sums(rows, c, some) - expected) <= 1e-12 * bound).all()
-        assert (np.abs(columns.sums(rows, c, some, single=True) - expected) <= 1e-4 * bound).all()
 
 
 def test_sums_of_far_samples_are_zero_and_no_nan() -> None:

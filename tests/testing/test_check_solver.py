@@ -30,7 +30,7 @@ DISTANCE = [
     solvers.Conic("ecos"),
     solvers.GSK(),
     solvers.SMO(),
-    solvers.SMO(coarse=20, stride=3),
+    solvers.SMO(),
     solvers.HiGHS(),
     solvers.ActiveSet(),
     solvers.TrustRegionSecular(),

@@ -87,17 +87,12 @@ class KernelSums:
         """The attributes `X` and `squares` in float32."""
         return self.X.astype(np.float32), self.squares.astype(np.float32)
 
-    def sums(
-        self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
-    ) -> Vec:  # fmt: skip
-        """Return `sum_k c_k K[rows_k, columns]`; all samples are columns if `columns` is None.
-
-        With `single`, the sums are computed in float32, with an error of about 1e-6.
-        """
-        X, squares = self.single if single else (self.X, self.squares)
+    def sums(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None) -> Vec:
+        """Return `sum_k c_k K[rows_k, columns]`; all samples are columns if `columns` is None."""
+        X, squares = self.X, self.squares
         A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
         B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
-        kind = self.kind if single else native.KINDS[self.kernel.name]
+        kind = native.KINDS[self.kernel.name]
         c, k = np.ascontiguousarray(c), self.kernel
         out = np.zeros(b.size)
 
@@ -166,25 +161,15 @@ class Gram:
         self.computed += rows.size * columns.size
         return self.kernel(self.X[rows], self.X[columns])
 
-    def part(self, rows: NDArray[np.intp]) -> Gram:
-        """Return the `Gram` of the samples with indices `rows`."""
-        X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
-        return Gram(self.kernel, X, self.limit)
-
-    def sums(
-        self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None, single: bool = False
-    ) -> Vec:  # fmt: skip
-        """Return `sum_k c_k K[rows_k, columns]` without storing entries; `columns` None means all samples.
-
-        With `single`, float32 is used where it is faster; its error is about 1e-6.
-        """
+    def sums(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None) -> Vec:
+        """Return `sum_k c_k K[rows_k, columns]` without storing entries; `columns` None means all samples."""
         if self.kernel.name == "linear":
             X = self.X if columns is None else self.X[columns]
             return np.asarray(X @ (self.X[rows].T @ c)).ravel()
         every = np.arange(self.m) if columns is None else columns
         if self.columns is not None:
             self.computed += rows.size * every.size
-            return self.columns.sums(rows, c, columns, single)
+            return self.columns.sums(rows, c, columns)
         out = np.zeros(every.size)
         step = max(1, MEGABYTE // max(1, every.size))
         for i in range(0, rows.size, step):

@@ -108,11 +108,8 @@ int64_t l1_path(l1_t *p, int64_t from, int64_t count, const double *lower, const
 int64_t exchange(int64_t n, int64_t groups, const double *K, const int64_t *group, const double *cap, double eps, int64_t limit, double *q, double *F, int64_t *low, int64_t *high);
 
 /* kernels.c */
-void exp_float_of(int64_t n, const float *x, float *out);
-void exp_double_of(int64_t n, const double *x, double *out);
 void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma);
-void kernel_sums_float(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features, const float *a, const float *own, const double *c, int64_t stride, const float *x, const float *squares, int64_t first, int64_t n, double *out);
-void kernel_sums_double(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features, const double *a, const double *own, const double *c, int64_t stride, const double *x, const double *squares, int64_t first, int64_t n, double *out);
+void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features, const double *a, const double *own, const double *c, int64_t stride, const double *x, const double *squares, int64_t first, int64_t n, double *out);
 
 /* smo.c */
 double smo_slack(double a, double C, double p);

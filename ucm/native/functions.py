@@ -18,7 +18,6 @@ __all__ = [
     "blas_threads",
     "checksum",
     "exchanges",
-    "exponentials",
     "fill_to_mass",
     "kernel_sums",
     "leave_one_out",
@@ -196,13 +195,6 @@ KINDS = {"given": 0, "linear": 1, "poly": 2, "rbf": 3, "rbf by distances": 4}
 """`exp(-gamma |a - b|^2)` from inner products, or from differences: the second loses less to rounding."""
 
 
-def exponentials(x: np.ndarray) -> np.ndarray:
-    """Return exp of every entry, valid for float32 in [-87.3, 88.3] and float64 in [-708, 0]."""
-    out = np.empty_like(x)
-    (library.exp_float_of if x.dtype == np.float32 else library.exp_double_of)(x.size, x, out)
-    return out
-
-
 def rbf_values(G: np.ndarray, a: np.ndarray, b: np.ndarray, gamma: float) -> None:
     """Overwrite the inner products `G_ij = x_i'z_j` with the RBF kernel `exp(-gamma |x_i - z_j|^2)`.
 
@@ -220,13 +212,12 @@ def kernel_sums(
     Parameters
     ----------
     kind : of `KINDS`; degree, gamma, coef0 : of the kernel
-    a, own : (count, features) samples and (count,) gamma times their squares, float64 or float32
+    a, own : (count, features) samples and (count,) gamma times their squares
     c : (count,) their weights
     x, squares : (features, samples) and (samples,), as a and own
     out : (count of columns,)
     """
-    run = library.kernel_sums_float if x.dtype == np.float32 else library.kernel_sums_double
-    run(
+    library.kernel_sums(
         kind, degree, gamma, coef0, *a.shape, a, own, c, x.shape[1], x, squares, start, out.size, out
     )  # fmt: skip
 

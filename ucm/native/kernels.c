@@ -1,4 +1,4 @@
-/* Kernel values: rows in float32 for the SMO cache, weighted sums in float64 over tiles for certificates. */
+/* Kernel values: rows in float32 for the SMO cache, weighted sums in float64. */
 #include "native.h"
 
 #define INLINED static inline __attribute__((always_inline)) /* into both versions of what calls it */
@@ -42,11 +42,6 @@ INLINED double exp_double(double x)
     return p * power.value;
 }
 
-VECTORISED void exp_float_of(int64_t n, const float *x, float *out)
-{
-    for (int64_t i = 0; i < n; i++) out[i] = exp_float(x[i]);
-}
-
 /* G <- exp(-gamma |x_i - z_j|^2) in place of inner products; a, b hold the squares. */
 VECTORISED void rbf_values(int64_t rows, int64_t columns, double *G, const double *a, const double *b, double gamma)
 {
@@ -62,11 +57,6 @@ VECTORISED void rbf_values(int64_t rows, int64_t columns, double *G, const doubl
 
 typedef struct { int64_t kind, degree; double gamma, coef0; } kernel_t;
 
-VECTORISED void exp_double_of(int64_t n, const double *x, double *out)
-{
-    for (int64_t i = 0; i < n; i++) out[i] = exp_double(x[i]);
-}
-
 #define REAL float
 #define EXP exp_float
 #define NAME(name) name##_float
@@ -76,6 +66,27 @@ VECTORISED void exp_double_of(int64_t n, const double *x, double *out)
 #define EXP exp_double
 #define NAME(name) name##_double
 #include "kernels.h"
+
+/* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). */
+VECTORISED void kernel_sums(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
+                                  const double *a, const double *own, const double *c, int64_t stride, const double *x,
+                                  const double *squares, int64_t first, int64_t n, double *restrict out)
+{
+    const kernel_t kernel = {kind, degree, gamma, coef0};
+    double part[COLUMNS], total[COLUMNS];
+    const int64_t most = features * 128 > NEAR ? 256 : COLUMNS;
+    for (int64_t start = 0; start < n; start += most) {
+        const int64_t size = n - start < most ? n - start : most;
+        for (int64_t j = 0; j < size; j++) total[j] = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const double weight = c[i];
+            values_double(&kernel, size, features, a + i * features, 1, own[i], x + first + start, stride, squares + first + start,
+                         part);
+            for (int64_t j = 0; j < size; j++) total[j] += weight * part[j];
+        }
+        for (int64_t j = 0; j < size; j++) out[start + j] += total[j];
+    }
+}
 
 /* Row i of the kernel over the columns of X. */
 VECTORISED void kernel_row(int64_t kind, int64_t degree, double gamma, double coef0, int64_t n, int64_t features,

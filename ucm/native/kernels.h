@@ -63,27 +63,6 @@ INLINED void NAME(values)(const kernel_t *kernel, int64_t n, int64_t features, c
     }
 }
 
-/* out_j += sum_i c_i k(a_i, x_(first + j)) over the count rows a_i, (count, features). */
-VECTORISED void NAME(kernel_sums)(int64_t kind, int64_t degree, double gamma, double coef0, int64_t count, int64_t features,
-                                  const REAL *a, const REAL *own, const double *c, int64_t stride, const REAL *x,
-                                  const REAL *squares, int64_t first, int64_t n, double *restrict out)
-{
-    const kernel_t kernel = {kind, degree, gamma, coef0};
-    REAL part[COLUMNS], total[COLUMNS];
-    const int64_t most = features * 128 > NEAR ? 256 : COLUMNS;
-    for (int64_t start = 0; start < n; start += most) {
-        const int64_t size = n - start < most ? n - start : most;
-        for (int64_t j = 0; j < size; j++) total[j] = 0;
-        for (int64_t i = 0; i < count; i++) {
-            const REAL weight = (REAL)c[i];
-            NAME(values)(&kernel, size, features, a + i * features, 1, own[i], x + first + start, stride, squares + first + start,
-                         part);
-            for (int64_t j = 0; j < size; j++) total[j] += weight * part[j];
-        }
-        for (int64_t j = 0; j < size; j++) out[start + j] += (double)total[j];
-    }
-}
-
 #undef NAME
 #undef REAL
 #undef EXP

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,6 @@ from ucm.forms.hinge_dual import HingeDual, slacks
 from ucm.forms.nearest import KernelHulls
 from ucm.forms.objective import balance
 
-_WIDER = 1.5  # ratio of free variables in a warm start to those of the part
-_FEW = 20  # additional free variables in a warm start
 _HALVINGS = 100  # halvings of the interval of a root
 
 
@@ -89,43 +87,12 @@ class Pairs:
     def groups(self) -> list[slice]:
         return [slice(a, b) for a, b in zip(self.ends[:-1], self.ends[1:], strict=True)]
 
-    def every(self, stride: int) -> NDArray[np.intp]:
-        """Return the sorted indices of every stride-th variable of each group, by class for a loss."""
-        parts: list[NDArray[np.intp]] = []
-        for g in self.groups:
-            members = np.arange(g.start, g.stop)
-            for side in (members[self.hi[g] > 0.0], members[self.hi[g] <= 0.0]):
-                parts.append(side[::stride])
-        return np.sort(np.concatenate(parts))
-
-    def part(self, members: NDArray[np.intp]) -> Pairs:
-        """Return the program over a subset of variables, with bounds scaled up for those left out."""
-        lo, hi = self.lo[members], self.hi[members]
-        C = self.C[members] if self.hinge else self.C
-        ends = np.searchsorted(members, self.ends)
-        for k, g in enumerate(self.groups):
-            part = slice(ends[k], ends[k + 1])
-            for up in (True, False):
-                in_all, in_part = (self.hi[g] > 0.0) == up, (hi[part] > 0.0) == up
-                if not in_part.any():
-                    continue
-                larger = np.count_nonzero(in_all) / np.count_nonzero(in_part)
-                for array in (lo, hi, C) if self.hinge else (lo, hi):
-                    array[part][in_part] *= larger
-            if not self.hinge:
-                np.minimum(hi[part], self.sums[k], out=hi[part])
-        index = np.arange(members.size)
-        gram = self.gram.part(self.index[members])
-        return replace(
-            self, gram=gram, index=index, s=self.s[members], b=self.b[members], lo=lo, hi=hi, ends=ends, C=C
-        )
-
-    def center(self) -> Vec:
-        """Return the cold start: weights in proportion to the caps in every group, or 0 for a loss."""
+    def begin(self) -> Vec:
+        """Return the cold start: in every group the first variables at their caps; 0 for a loss."""
         u = np.zeros(self.n)
         if not self.hinge:
             for g, total in zip(self.groups, self.sums, strict=True):
-                u[g] = total * self.hi[g] / self.hi[g].sum()
+                u[g] = np.clip(total - np.cumsum(self.hi[g]) + self.hi[g], 0.0, self.hi[g])
         return u
 
     def feasible(self, u: Vec) -> Vec:
@@ -201,43 +168,18 @@ class Pairs:
             dual -= (self.p - 1.0) / self.p * float(np.abs(u) @ self.slacks(u))
         return dual + gap, gap, abs(dual + gap)
 
-    def lifted(self, free: int, products: Vec) -> Vec:
-        """Return a warm start from the kernel products of a solution over fewer samples.
 
-        `free` of the variables of that solution are between their bounds; of the start about `_WIDER` times
-        as many are.
-        """
-        F = self.b + self.s * products[self.index]
-        u = np.zeros(self.n)
-        if self.p > 1.0:
-            theta = self.thresholds(u, F)[0]
-            y, C = self.signs(), self.C
-            return self.feasible(y * self.p * C * np.maximum(y * (theta - F), 0.0) ** (self.p - 1.0))
-        for k, g in enumerate(self.groups):
-            lo, hi = self.lo[g], self.hi[g]
-            order = np.argsort(F[g], kind="stable")
-            width = np.cumsum((hi - lo)[order])
-            at = min(int(np.searchsorted(width, self.sums[k] - lo.sum())), order.size - 1)
-            off = F[g] - F[g][order[at]]
-            some = min(off.size - 1, int(_WIDER * free / len(self.groups)) + _FEW)
-            reach, span = max(2.0 * float(np.partition(np.abs(off), some)[some]), 1e-300), hi - lo
-            equal = float(span.max()) == float(span.min())
-            u[g] = _shifted(lo + span * (0.5 - off / reach), lo, hi, self.sums[k], None if equal else span)
-        return u
-
-
-def _shifted(v: Vec, lo: Vec, hi: Vec, total: float, weight: Vec | None = None) -> Vec:
-    """Return `clip(v - t weight, lo, hi)` with t such that the sum is `total`; weight 1 by default."""
+def _shifted(v: Vec, lo: Vec, hi: Vec, total: float) -> Vec:
+    """Return `clip(v - t, lo, hi)` with t such that the sum is `total`."""
     width = hi - lo
-    if weight is None and float(width.max()) == float(width.min()):
+    if float(width.max()) == float(width.min()):
         ref, shift = native.threshold(v - lo, float(width[0]), total - float(lo.sum()))
         return lo + np.clip((v - lo - ref) - shift, 0.0, width)
-    w = np.ones(v.size) if weight is None else weight
 
     def of(t: float) -> Vec:
-        return np.clip(v - t * w, lo, hi)
+        return np.clip(v - t, lo, hi)
 
-    reach = float(((np.abs(v) + np.abs(hi) + np.abs(lo)) / w).max()) + 1e-300
+    reach = float((np.abs(v) + np.abs(hi) + np.abs(lo)).max()) + 1e-300
     u = of(_root(lambda t: -float(of(t).sum()), -reach, reach, -total))
     free = (u > lo) & (u < hi)
     if free.any():

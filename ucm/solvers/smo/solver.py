@@ -2,8 +2,7 @@
 
 Pairs of variables move in compiled code on float32 rows of the Gram matrix (`ucm/native/smo.c`). Then the
 gradient is brought up to date in float64 by the variables that moved; where the gap is still too large, the
-pairs go on from it, so that rounding of the rows bounds the speed, and not the accuracy. Levels of samples,
-each a sixth of the next, give the start.
+pairs go on from it, so that rounding of the rows bounds the speed, and not the accuracy.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from ucm import native
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields, integer_from
 from ucm.errors import SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -35,7 +33,6 @@ _FIRST = 64  # pair updates of the first call
 _BATCH = 32  # rows that Python computes at a time
 _FLAT = 1e-14  # violation, relative to the largest derivative, that counts as rounding
 
-_COARSE_GAP = 1e-2  # relative gap of a solve over a part of the samples
 _INNER = 0.7  # gap of the pair updates on float32 rows, in tolerances
 _REACHED = 0.9  # exact gap to reach, in tolerances
 _STALLS = 3  # rounds that do not halve the gap
@@ -142,19 +139,6 @@ class PairUpdates:
         return u
 
 
-def _support(c: Vec) -> tuple[NDArray[np.intp], Vec]:
-    rows = np.flatnonzero(c)
-    return rows, c[rows]
-
-
-def _state(problem: Pairs, u: Vec, F: Vec, gap: float, scale: float) -> PairUpdates:
-    # one row of each group is looked at before a pair moves, and all of them stay
-    entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
-    store = np.empty(min(entries, problem.n**2), np.float32)
-    value = scale - gap if problem.hinge else scale
-    return PairUpdates(problem, u, F, value, store)
-
-
 Record = Callable[[Vec], dict]
 
 
@@ -164,7 +148,6 @@ def descend(
     monitor: Monitor,
     zero: Callable[[Vec, float, float], bool],
     record: Record,
-    exact: bool = True,
 ) -> tuple[Vec, Vec, Answer]:
     """Solve by rounds of pair updates to the tolerance of the monitor; return u, F and an answer.
 
@@ -174,7 +157,6 @@ def descend(
     ----------
     zero : returns True if the objective counts as 0, from u, the objective and the relative gap
     record : returns the record of a trace from u
-    exact : False to begin with float32 derivatives
 
     Raises
     ------
@@ -184,8 +166,7 @@ def descend(
     limit, updates, stalls, least = monitor.limit(_UPDATES + 100 * problem.n), 0, 0, np.inf
     best, code = (u, u), _LIMIT
     while True:
-        c, gram = problem.coefficients(u), problem.gram
-        F = problem.gradient(u, gram.follow(c) if exact else gram.sums(*_support(c), single=True))
+        F = problem.gradient(u, problem.gram.follow(problem.coefficients(u)))
         value, gap, scale = problem.gap(u, F)
         if np.isnan(gap):
             raise SolverError(
@@ -197,12 +178,11 @@ def descend(
         monitor.passes = problem.gram.computed / (2.0 * problem.gram.m)
         stop = monitor.report(updates, value, relative, functools.partial(record, u))
         stalls = stalls + 1 if code == _DONE and gap > 0.5 * least else 0
-        if exact and gap < least:
+        if gap < least:
             best, least = (u, F), gap
-        if (exact and relative < _NEGATIVE) or code == _INDEFINITE_KERNEL:
+        if relative < _NEGATIVE or code == _INDEFINITE_KERNEL:
             return u, F, Answer().ended("indefinite", _INDEFINITE)
-        reached = monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative)
-        if reached and exact:
+        if monitor.reached(relative, _REACHED * monitor.tol) or zero(u, value, relative):
             return u, F, Answer()
         if stop:
             return u, F, Answer().interrupted()
@@ -211,11 +191,12 @@ def descend(
             return u, F, Answer().ended("max_iter", f"{left}; raise max_iter")
         if stalls >= _STALLS:
             return *best, Answer().ended("max_iter", f"{left}, by rounding; raise tol")
-        if not reached:
-            state = _state(problem, u, F, gap, scale)
-            code = state.run(_INNER * monitor.tol, monitor.next(updates, limit) - updates, monitor)
-            u, updates = state.variables(), updates + state.updates
-        exact = True
+        # one row of each group is looked at before a pair moves, and all of them stay
+        entries = max(problem.gram.limit // 4, (problem.sums.size + 2) * problem.n)
+        store = np.empty(min(entries, problem.n**2), np.float32)
+        state = PairUpdates(problem, u, F, scale - gap if problem.hinge else scale, store)
+        code = state.run(_INNER * monitor.tol, monitor.next(updates, limit) - updates, monitor)
+        u, updates = state.variables(), updates + state.updates
 
 
 @dataclass(frozen=True)
@@ -227,22 +208,10 @@ class SMO(NearestPoint):
     Pairs within each hull exchange weight, or pairs of multipliers move: the pair of the largest decrease by
     second order (Fan, Chen and Lin 2005), the step for hinge losses by Algorithm 1 of Sun (2024): closed
     forms for p in {1, 1.5, 2}, a root for other p.
-
-    Parameters
-    ----------
-    coarse
-        Fewest variables that are solved on a part of the samples first.
-    stride
-        Every stride-th sample makes the part.
     """
 
-    coarse: int = 700
-    stride: int = 6
     name: ClassVar[str] = "smo"
     takes: ClassVar[tuple[type, ...]] = (MinNorm, HingeDual)
-
-    def __post_init__(self) -> None:
-        check_fields(self, coarse=COUNT, stride=integer_from(2))
 
     def refuse(self, form: MinNorm | HingeDual) -> str | None:
         return None if isinstance(form, HingeDual) else super().refuse(form)
@@ -265,42 +234,18 @@ class SMO(NearestPoint):
         def record(u: Vec) -> dict:
             return {"q": hulls.blocks(form, weights(u))}
 
-        if start is None:
-            u = self._first(problem, max(monitor.tol, _COARSE_GAP), monitor)
-        else:
+        u = problem.begin()
+        if start is not None:
             u = problem.feasible(hulls.start(form.begin(start))[order])
-        u, _, answer = descend(problem, u, monitor, zero, record, start is not None)
+        u, _, answer = descend(problem, u, monitor, zero, record)
         answer.q = hulls.blocks(form, weights(u))
         return answer
 
     def _hinge(self, form: HingeDual, monitor: Monitor, start: Answer | None) -> Answer:
         problem = Pairs.of_hinge(form)
-        multipliers = None if start is None else start.slopes
-        if multipliers is None:
-            u = self._first(problem, max(monitor.tol, _COARSE_GAP), monitor)
-        else:
-            u = form.y * form.feasible(multipliers)
-        u, F, answer = descend(problem, u, monitor, lambda *_: False, _slopes, multipliers is not None)
+        u = problem.begin()
+        if start is not None and start.slopes is not None:
+            u = form.y * form.feasible(start.slopes)
+        u, F, answer = descend(problem, u, monitor, lambda *_: False, lambda u: {"slopes": np.abs(u)})
         answer.slopes, answer.b = np.abs(u), -float(problem.thresholds(u, F)[0])
         return answer
-
-    def _first(self, problem: Pairs, tol: float, monitor: Monitor) -> Vec:
-        """Return a warm start from a solve over every stride-th sample; the cold start if samples are few."""
-        members = problem.every(self.stride)
-        if problem.n < self.coarse or members.size == problem.n or monitor.timed_out:
-            return problem.center()
-        part = problem.part(members)
-        first = self._first(part, tol, monitor)
-        products = part.gram.sums(*_support(part.coefficients(first)), single=True)
-        F = part.gradient(first, products)
-        _, gap, scale = part.gap(first, F)
-        state = _state(part, first, F, gap, scale)
-        state.run(tol, _UPDATES, monitor)
-        u = np.zeros(problem.n)
-        u[members] = state.variables()
-        free = int(np.count_nonzero((u > problem.lo) & (u < problem.hi)))
-        return problem.lifted(free, problem.gram.sums(*_support(problem.coefficients(u)), single=True))
-
-
-def _slopes(u: Vec) -> dict:
-    return {"slopes": np.abs(u)}
