@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
@@ -476,7 +476,7 @@ def known_by(moments: Mapping[str, Moments]) -> Data:
 
 def bind(
     X: object,
-    y: ArrayLike,
+    y: object,
     class_weight: object = None,
     sample_weight: object = None,
     subgroup: object = None,

@@ -10,7 +10,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from ucm.language.simplex_projection import round_violation
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPart
 
 Table = NDArray[np.float64]
+Slope = TypeVar("Slope", float, Vec)
 _CHUNK = 1 << 20  # margins of one product
 _NOTHING, _SUM = 1e-15, 1e-14  # of the loss at w = 0: an objective that counts as 0; rounding of a sum
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
@@ -215,8 +216,8 @@ def certify_batch(
         tables = (Z, slopes, lower, upper, ridge)
         parts = [[each[k : k + step] for each in tables] for k in range(0, len(Z), step)]
         return [proof for part in parts for proof in certify_batch(model, data, *part)]
-    loss: Any = model.loss
-    W, y, c = Z[:, :-1], data.y, data.factors
+    loss, W, y, c = model.loss, Z[:, :-1], data.y, data.factors
+    assert isinstance(loss, ConvexLoss)
     primal = loss.values(y * (W @ data.X.T + Z[:, -1:])) @ c
     primal += ridge * (W * W).sum(axis=1) + np.maximum(W * lower, W * upper).sum(axis=1)
     low, top = loss.lowest(), loss.steepest()
@@ -312,10 +313,10 @@ class _Counted:
     def offset(self) -> float:
         return self.loss.offset
 
-    def _where(self, each: Any) -> Any:
+    def _where(self, each: Slope) -> Slope | Vec:
         return each if self.counts is None else np.where(self.counts, each, 0.0)
 
-    def ends(self) -> tuple[Any, Any]:
+    def ends(self) -> tuple[float | Vec, float | Vec]:
         """Return the least and the largest slope of the loss, as numbers, or by sample with a mask."""
         return self._where(self.loss.lowest()), self._where(self.loss.steepest())
 
@@ -334,7 +335,7 @@ def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
 
 def _split_slopes(
     losses: Sequence[_Counted],
-    ends: Sequence[tuple[Any, Any]],
+    ends: Sequence[tuple[float | Vec, float | Vec]],
     margin: Vec,
     slopes: Vec | None,
 ) -> list[Vec]:
@@ -369,7 +370,7 @@ def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec,
     there is a kink, or a loss too steep for double precision.
     """
 
-    def above(t: Vec) -> Any:
+    def above(t: Vec) -> NDArray[np.bool_]:
         return sum(loss.gradient(loss.offset - t) for loss in losses) >= slopes
 
     with np.errstate(over="ignore"):

@@ -7,8 +7,9 @@ at a point, and its dual.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,12 +109,12 @@ def majorant(
     X = data.X if features is None else features
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
-    omega: Any = cp.Variable(X.shape[1], name=f"{scale:.3g} w" if scaled else "w")
+    omega = cp.Variable(X.shape[1], name=f"{scale:.3g} w" if scaled else "w")
     scale = scale if scaled else 1.0
     w_unscaled, Z = (omega / scale, X / scale) if scaled else (omega, X)
     bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
     scope = Parameters()
-    total: Any = 0.0
+    total: cp.Expression = cp.Constant(0.0)
     for loss in G.losses:
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
@@ -228,7 +229,9 @@ class CvxpyResult(NamedTuple):
     point: Vec | None = None
 
 
-def solved(problem: cp.Problem, options: dict, variable: cp.Variable | None = None) -> CvxpyResult:
+def solved(
+    problem: cp.Problem, options: Mapping[str, object], variable: cp.Variable | None = None
+) -> CvxpyResult:
     """Solve a CVXPY problem, by Clarabel to 1e-10 or, if not reached, to its default tolerances.
 
     The options are those of `cvxpy.Problem.solve`; another solver is called once. The value of
@@ -298,7 +301,7 @@ def compared(
 
 
 def verify(
-    model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
+    model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: object
 ) -> Verification:
     """Solve the CVXPY problem of a set and compare its optimum with a solution.
 
@@ -325,7 +328,7 @@ def verify_stationary(
     form: UnitNorm,
     solution: Solution,
     tol: float = 1e-6,
-    **options: Any,
+    **options: object,
 ) -> Verification:
     """Verify that w is stationary: compare f(w) with the optimum of the CVXPY problem linearised at w.
 
@@ -346,7 +349,7 @@ def verify_objective(
     solution: Solution,
     features: Matrix | None = None,
     tol: float = 1e-6,
-    **options: Any,
+    **options: object,
 ) -> Verification:
     """Compare a solution with the CVXPY optimum of its objective or, if not convex, of the majorant.
 

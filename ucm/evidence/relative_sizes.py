@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
 from ucm.data.effective_weights import ClassWeight
@@ -23,7 +25,7 @@ from ucm.evidence.parameter_range import (
     own_size,
 )
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node
+from ucm.language.node import Node, each
 from ucm.language.objective import Objective
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import evaluated
@@ -34,15 +36,15 @@ Model = TypeVar("Model", bound=RobustMargin | Objective)
 
 def admissible(
     model: UncertaintySet | RobustMargin | Objective,
-    X: Any,
-    y: Any = None,
+    X: object,
+    y: ArrayLike | None = None,
     *,
     class_weight: ClassWeight = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    pos_label: Any = None,
+    sample_weight: object = None,
+    subgroup: object = None,
+    pos_label: object = None,
     time_limit: float = math.inf,
-    **unknown: Any,
+    **unknown: object,
 ) -> dict[str, Interval]:
     """Return for each hyperparameter the interval in which U is not empty and does not contain 0.
 
@@ -193,25 +195,21 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     return model.as_fractions(names)
 
 
-def _with_params(model: Any, data: Data) -> Any:
+def _with_params(model: Model, data: Data) -> Model:
+    """Return the model with a `Param` for each size that is a number, or a factor `lam` of the penalty."""
     if isinstance(model, Objective):
-        return Objective(model.loss, Param("lam", 1.0) * model.penalty)
+        return replace(model, penalty=Param("lam", 1.0) * model.penalty)
     params: dict[tuple[str, float], Param] = {}
 
-    def rewritten(x: Any) -> Any:
-        if isinstance(x, tuple):
-            return tuple(rewritten(item) for item in x)
-        if not isinstance(x, Node):
-            return x
-        new = {name: rewritten(getattr(x, name)) for name in x._names}
+    def rewritten(x: Node) -> Node:
+        new = {name: each(getattr(x, name), rewritten) for name in x._names}
         size = own_size(x, data)
         number = None if size is None else size.declared
-        if isinstance(number, float):
-            fields = [n for n in (*x._scalars, *x._names) if isinstance(new[n], float)]
-            for name in [n for n in fields if new[n] == number][:1]:
-                count = sum(other == name for other, _ in params)
-                word = f"{name}_{count + 1}" if count else name
-                new[name] = params.setdefault((name, number), Param(word, number))
+        equal = [n for n in (*x._scalars, *x._names) if type(new[n]) is float and new[n] == number]
+        for name in equal[:1]:
+            count = sum(other == name for other, _ in params)
+            word = f"{name}_{count + 1}" if count else name
+            new[name] = params.setdefault((name, new[name]), Param(word, new[name]))
         return replace(x, **new)  # type: ignore[type-var]
 
-    return rewritten(model)
+    return rewritten(model)  # type: ignore[return-value]

@@ -7,6 +7,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ucm.data.bound_data import Data, bind
 from ucm.data.effective_weights import ClassWeight
@@ -19,7 +20,6 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.parameter import Numbers
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets.combination import Combination, is_number, times
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
 _ACCURACY = 1e-10  # of Clarabel, first; then its own
@@ -43,9 +43,8 @@ class SupportValue(NamedTuple):
 class SupportFunction:
     """The support function of a declared set over bound samples.
 
-    The support of a sum is the sum of the supports. A set without a maximiser in closed form, such as
-    an intersection, is solved by one conic program, built once. Its multipliers split the direction
-    among the operands, which proves the bound.
+    A set without a maximiser in closed form, such as an intersection, is solved by one conic program,
+    built once. Its multipliers split the direction among the operands, which proves the bound.
     """
 
     def __init__(self, U: UncertaintySet, data: Data) -> None:
@@ -56,21 +55,7 @@ class SupportFunction:
         height, x = self.U.support(self.data, d, {})
         if x is not None:
             return SupportValue(height, x if np.isfinite(height) else None, 0.0)
-        return self._of_sum(d) if self._summands else self._solved(d)
-
-    @functools.cached_property
-    def _summands(self) -> list[tuple[Any, SupportFunction]]:
-        """The summands of a sum of sets, as pairs of factor (number or matrix) and support function."""
-        terms = self.U.terms() if isinstance(self.U, Combination) else ()
-        return [(L, SupportFunction(V, self.data)) for V, L in terms]
-
-    def _of_sum(self, d: Vec) -> SupportValue:
-        values = [heights(times(L if is_number(L) else L.T, d)) for L, heights in self._summands]
-        points = [times(L, v.point) for (L, _), v in zip(self._summands, values) if v.point is not None]
-        height = sum(v.value for v in values)
-        if len(points) < len(values):
-            return SupportValue(height, None, 0.0)
-        return SupportValue(height, np.sum(points, axis=0), sum(v.error for v in values))
+        return self._solved(d)
 
     @functools.cached_property
     def _program(self) -> tuple[MinNorm, Blocks, cp.Parameter, cp.Problem]:
@@ -114,15 +99,15 @@ class SupportFunction:
 
 def support(
     U: UncertaintySet | RobustMargin,
-    X: Any,
-    y: Any,
-    d: Any,
+    X: object,
+    y: ArrayLike,
+    d: ArrayLike,
     *,
     class_weight: ClassWeight = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    pos_label: Any = None,
-    **unknown: Any,
+    sample_weight: object = None,
+    subgroup: object = None,
+    pos_label: object = None,
+    **unknown: object,
 ) -> SupportValue:
     """Compute the support function `max <d, x>` over x in U, with a maximiser and an error bound.
 
@@ -191,14 +176,14 @@ def _bound(caller: str, U: UncertaintySet | RobustMargin, *samples: Any) -> tupl
 
 def worst_case(
     U: UncertaintySet | RobustMargin,
-    X: Any,
-    y: Any,
-    w: Any,
+    X: object,
+    y: ArrayLike,
+    w: object,
     *,
     class_weight: ClassWeight = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    pos_label: Any = None,
+    sample_weight: object = None,
+    subgroup: object = None,
+    pos_label: object = None,
 ) -> cp.Expression:
     """Return the worst-case loss `max over x in U of -w'x` as a convex CVXPY expression in w.
 
@@ -251,7 +236,7 @@ def worst_case(
     samples = X, y, class_weight, sample_weight, subgroup, pos_label
     heights, size = _bound("worst_case", U, *samples)
     try:
-        expression = w if isinstance(w, cp.Expression) else cp.Constant(w)
+        expression: cp.Expression | None = w if isinstance(w, cp.Expression) else cp.Constant(w)
     except ValueError:
         expression = None
     if expression is None or expression.shape != (size,) or not expression.is_affine():
@@ -267,7 +252,7 @@ def worst_case(
         return _height(heights, -expression)
 
 
-def _height(heights: SupportFunction, d: Any) -> Any:
+def _height(heights: SupportFunction, d: cp.Expression) -> cp.Expression:
     """Return the support function at an affine CVXPY expression, as a convex CVXPY expression."""
     U, data = heights.U, heights.data
     x, constraints = U.cvxpy(data, Numbers())
@@ -287,7 +272,7 @@ def _height(heights: SupportFunction, d: Any) -> Any:
     return height
 
 
-def _in_cones(c: Any) -> list:
+def _in_cones(c: cp.Constraint) -> list[cp.Constraint]:
     """Rewrite a constraint as a list without power cones, which `cvxpy.suppfunc` does not accept."""
     if type(c).__name__ != "PowCone3D":
         return [_plain(c)]
@@ -306,10 +291,10 @@ def _plain(e: Any) -> Any:
     return e.copy(args)
 
 
-def vector_of(v: Any, size: int | None, name: str) -> Vec:
+def vector_of(v: object, size: int | None, name: str) -> Vec:
     """Return v as a float64 vector; `DataError` unless finite and of the given size, if there is one."""
     try:
-        vector = np.asarray(v, dtype=np.float64)
+        vector = np.asarray(v, dtype=np.float64)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
         vector = np.empty((0, 0))
     right = vector.ndim == 1 and size in (None, vector.size)

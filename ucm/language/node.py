@@ -355,7 +355,7 @@ class Node(metaclass=Kind):
         """Return the node with `change` applied to its child nodes, or the node itself without parameters."""
         if not self._params:
             return self
-        new = {name: _each(getattr(self, name), change) for name in self._names}
+        new = {name: each(getattr(self, name), change) for name in self._names}
         return replace(self, **new)  # type: ignore[type-var]
 
     # --- identity --------------------------------------------------------------------------
@@ -529,10 +529,10 @@ def _among(items: tuple) -> Iterator[Node]:
             yield from _among(x)
 
 
-def _each(x: Any, change: Callable[[Node], Node]) -> Any:
+def each(x: Any, change: Callable[[Node], Node]) -> Any:
     """Return a field value with `change` applied to each node, also within nested tuples."""
     if isinstance(x, tuple):
-        return tuple(_each(item, change) for item in x)
+        return tuple(each(item, change) for item in x)
     return change(x) if isinstance(x, Node) else x
 
 
