@@ -216,8 +216,8 @@ def certify_batch(
         tables = (Z, slopes, lower, upper, ridge)
         parts = [[each[k : k + step] for each in tables] for k in range(0, len(Z), step)]
         return [proof for part in parts for proof in certify_batch(model, data, *part)]
-    loss, W, y, c = model.loss, Z[:, :-1], data.y, data.factors
-    assert isinstance(loss, ConvexLoss)
+    loss: ConvexLoss = model.loss  # type: ignore[assignment]
+    W, y, c = Z[:, :-1], data.y, data.factors
     primal = loss.values(y * (W @ data.X.T + Z[:, -1:])) @ c
     primal += ridge * (W * W).sum(axis=1) + np.maximum(W * lower, W * upper).sum(axis=1)
     low, top = loss.lowest(), loss.steepest()
