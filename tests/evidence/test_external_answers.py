@@ -17,7 +17,7 @@ from typed import known, scikit
 import ucm
 from ucm import neg, pos, signed
 from ucm.data.bound_data import bind
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Scope
 
 X, Y = scikit.load_breast_cancer(return_X_y=True)
 X, Y = np.asarray(scale(X)), 2.0 * Y - 1.0
@@ -35,7 +35,7 @@ def test_support_is_the_maximum_and_its_point(U: ucm.extend.UncertaintySet) -> N
     d = rng.standard_normal(known(U.dimension(3)))
     groups = [*"ABABABBAB"]
     value, point, error = ucm.support(U, samples, y, d, subgroup=groups)
-    x, constraints = U.cvxpy(bind(samples, y, subgroup=groups), Numbers())
+    x, constraints = U.cvxpy(bind(samples, y, subgroup=groups), Scope())
     problem = cp.Problem(cp.Maximize(d @ x), constraints)
     best = float(problem.solve(solver="CLARABEL"))
     if not np.isfinite(best):

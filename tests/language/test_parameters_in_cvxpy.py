@@ -13,7 +13,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound_data import bind
 from ucm.extend import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.parameter import Numbers, Parameters, Size
+from ucm.language.parameter import Parameters, Scope, Size
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(20) % 2, 1.0, -1.0)
@@ -61,7 +61,7 @@ def test_numbers_and_parameters_are_the_same_twin(U: ucm.extend.UncertaintySet) 
     import cvxpy as cp
 
     data, tops = bind(X, Y, subgroup=["AB"[k % 3 == 1] for k in range(len(Y))]), []
-    for scope in (Numbers(), Parameters()):
+    for scope in (Scope(), Parameters()):
         x, constraints = U.cvxpy(data, scope)
         problem = cp.Problem(cp.Maximize(np.ones(x.size) @ x), constraints)
         problem.solve(solver=cp.CLARABEL)
@@ -77,7 +77,7 @@ def test_a_size_may_be_negative() -> None:
 
 def test_expressions_of_parameters_follow_their_values() -> None:
     c = LAM * 2.0 / MU * (1.0 - 0.25)
-    assert c.value == pytest.approx(2.0 * 0.4 / 0.6 * 0.75) == Numbers().of(c)
+    assert c.value == pytest.approx(2.0 * 0.4 / 0.6 * 0.75) == Scope().of(c)
     scope = Parameters()
     plain: Any = scope.of(LAM)
     derived: Any = scope.of(c)

@@ -16,7 +16,7 @@ from scipy import sparse
 
 import ucm
 from ucm import L1, L2, GroupLasso, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Scope
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.solvers.objective import proximal_step
 from ucm.solvers.objective.quadratic_models import ProximalQuadratic
@@ -537,7 +537,7 @@ def test_quadratic_functions_with_a_penalty(penalty: Any, monkeypatch: pytest.Mo
             r = r @ B.T @ B if rows < n else r  # else the least value is not finite
             R, x = CombinedPenalty((lam * penalty,)), cp.Variable(n)
             height = cp.sum_squares(B @ (x - w)) / 2 + r @ (x - w)
-            height += lam * penalty.cvxpy(x, 1.0, Numbers())
+            height += lam * penalty.cvxpy(x, 1.0, Scope())
             best = cp.Problem(cp.Minimize(height)).solve(solver="CLARABEL")
             way = ProximalQuadratic(R, lambda: False)
             z = way.solve(B, r, w, 1e-9)

@@ -21,7 +21,7 @@ from ucm.evidence.interval import Interval
 from ucm.forms.objective import class_totals, slopes_of, weighed
 from ucm.language import cvx as cp
 from ucm.language.objective import Objective
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Scope
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.penalties.quadratic import evaluated
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
@@ -173,7 +173,7 @@ def _at_kink(penalty: Penalty, name: str, data: Data, low: Vec, high: Vec) -> tu
     Z = sparse.diags_array(y) @ data.X[rows]
     t = Z @ w + y * b  # CVXPY hands a product with y to solvers with wrong bounds
     gain = g @ w + float(data.y @ high) * b - jumps[rows] @ cp.pos(t)
-    size: cp.Expression = sum((R.cvxpy(w, 1.0, Numbers()) for R in multiplied.terms), start=cp.Constant(0.0))
+    size: cp.Expression = sum((R.cvxpy(w, 1.0, Scope()) for R in multiplied.terms), start=cp.Constant(0.0))
     ball = size <= 1.0
     problem = cp.Problem(cp.Maximize(gain / scale), [ball])
     if attempt(problem, cp.CLARABEL) or problem.status != "optimal":

@@ -18,7 +18,7 @@ from ucm.evidence.relative_sizes import resolved
 from ucm.forms.distance import MinNorm
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Scope
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
@@ -255,7 +255,7 @@ def worst_case(
 def _height(heights: SupportFunction, d: cp.Expression) -> cp.Expression:
     """Return the support function at an affine CVXPY expression, as a convex CVXPY expression."""
     U, data = heights.U, heights.data
-    x, constraints = U.cvxpy(data, Numbers())
+    x, constraints = U.cvxpy(data, Scope())
     z = cp.Variable(x.shape[0])
     cones = [c for constraint in (*constraints, z == x / data.scale) for c in _in_cones(constraint)]
     height = cp.suppfunc(z, cones)(data.scale * d)

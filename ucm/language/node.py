@@ -160,23 +160,22 @@ def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING, kw_
     return field(default=default, kw_only=kw_only, metadata={"converter": converter})
 
 
-def restricted(holds: Callable[[float], bool], words: str, remedy: str, *, default: Any = MISSING) -> Any:
-    """Return a dataclass field for scalars whose value must satisfy `holds`.
+def restricted(
+    holds: Callable[[Any], object], words: str, remedy: str, *, default: Any = MISSING, kw_only: bool = False
+) -> Any:
+    """Return a dataclass field whose value, that of a scalar as a number, must satisfy `holds`.
 
-    Parameters
-    ----------
-    holds : returns True for a number in the range
-    words, remedy : the statement of the range in messages, and the remedy
+    `words` state the restriction in a message, which ends with the remedy.
     """
 
-    def check(x: Any, where: str) -> None:
+    def check(x: object, where: str) -> None:
         number = getattr(x, "value", x)
         if not holds(number):
             derived = isinstance(x, Node) and x not in x._params.values()
-            got = f"{x!r} = {number:.6g}" if derived else repr(x)
+            got = f"{x!r} = {number:.6g}" if derived else source(x)
             raise CompositionError(f"{where}: {words}, got {got}; {remedy}")
 
-    return field(default=default, metadata={"check": check})
+    return field(default=default, kw_only=kw_only, metadata={"check": check})
 
 
 def _in_order(cls: type[Node]) -> list[Field[Any]]:
@@ -305,7 +304,7 @@ class Node(metaclass=Kind):
     @property
     def rotation_invariant(self) -> bool:
         """True if the meaning of the node alone is the same in all orthonormal coordinates of the samples."""
-        return isinstance(self, RotationInvariant)
+        return False
 
     # --- parameters ------------------------------------------------------------------------
     def params(self) -> dict[str, float]:
@@ -318,11 +317,11 @@ class Node(metaclass=Kind):
 
     def substitute(self, values: Mapping[str, float]) -> Self:
         """Return the declaration with the named `Param`s, relative or not, set to absolute numbers."""
-        return self._with({name: {"value": x, "relative": False} for name, x in values.items()})
+        return self._changed(values, relative=False)
 
     def as_fractions(self, names: Iterable[str]) -> Self:
         """Return the declaration with the named `Param`s relative, at 0.5 of their admissible interval."""
-        return self._with({name: {"value": 0.5, "relative": True} for name in names})
+        return self._changed(dict.fromkeys(names, 0.5), relative=True)
 
     def with_params(self, **values: float) -> Self:
         """Return the declaration with new parameter values, which are fractions for relative parameters.
@@ -338,18 +337,15 @@ class Node(metaclass=Kind):
                 raise CompositionError(
                     f"with_params: no parameter {name!r} in {self!r}; it has {', '.join(params) or 'none'}"
                 )
-        return self._with({name: {"value": x} for name, x in values.items()})
+        return self._changed(values)
 
     def without_ranges(self) -> Self:
-        """Return the declaration without the ranges of its parameters.
-
-        For searches beyond the ends of the ranges.
-        """
+        """Return the declaration without the ranges of its parameters, for searches beyond their ends."""
         return self._mapped(lambda node: node.without_ranges())
 
-    def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Return the declaration with the given changes to fields of the named `Param`s."""
-        return self._mapped(lambda node: node._with(changes)) if changes else self
+    def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
+        """Return the declaration with new values, and other new fields, of the named `Param`s."""
+        return self._mapped(lambda node: node._changed(changes, **fields)) if changes else self
 
     def _mapped(self, change: Callable[[Node], Node]) -> Self:
         """Return the node with `change` applied to its child nodes, or the node itself without parameters."""
@@ -442,6 +438,10 @@ class RotationInvariant(Node):
     The property concerns the node without the nodes below it: a sum is invariant, a vector of numbers in it
     is not. A class without this base is taken to depend on the features.
     """
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return True
 
 
 # --- types of fields -------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from ucm.language.terms import (
     Loss,
     Penalty,
     ProximalPenalty,
+    Subgroup,
     SubtractedPart,
     Term,
     multiple,
@@ -137,7 +138,7 @@ class LossSum(TermSum, Loss):
 
     terms: tuple[Loss, ...]
 
-    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
         each = [term.values(margin, y, subgroup) for term in self.terms]
         return functools.reduce(np.add, each)
 
@@ -147,7 +148,7 @@ class ScaledDifference(TermMultiple, Loss):
 
     term: Loss
 
-    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
         return self.c() * self.term.values(margin, y, subgroup)
 
 
@@ -262,12 +263,7 @@ class Objective(Term, RotationInvariant):
     penalty: Penalty
 
     def value(
-        self,
-        margin: Vec,
-        w: Vec,
-        y: Vec | None = None,
-        weights: Vec | None = None,
-        subgroup: Any = None,
+        self, margin: Vec, w: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
     ) -> float:
         """Return the value of the objective at the margins `y_i (w'x_i + b)` and the normal w.
 
@@ -315,17 +311,9 @@ class ConvexPart(Node):
     penalties: tuple[ProximalPenalty | SubtractedPart, ...] = ()
 
     def value(
-        self,
-        margin: Vec,
-        w: Vec,
-        y: Vec | None = None,
-        weights: Vec | None = None,
-        subgroup: Any = None,
+        self, margin: Vec, w: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
     ) -> float:
-        """Return the value of the sum at the margins and the normal w.
-
-        y, weights and groups are as for `Objective.value`.
-        """
+        """Return the value of the sum at the margins and the normal w, as `Objective.value`."""
         return sum(loss.value(margin, y, weights, subgroup) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
@@ -362,7 +350,7 @@ def combined(symbol: str, a: Any, b: Any) -> Any:
     return NotImplemented
 
 
-def _factor(c: Any, term: Term) -> Scalar:
+def _factor(c: object, term: Term) -> Scalar:
     factor = as_factor(c)
     if factor is None:
         reason = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
@@ -384,15 +372,11 @@ def multiplied(factor: Scalar, term: Any) -> Any:
             return Objective(multiplied(factor, term.loss), multiplied(factor, term.penalty))
         case SubtractedPart():
             return replace(term, factor=factor * term.factor)
-    return next(scaled(factor, term) for kind, scaled in _MULTIPLES.items() if isinstance(term, kind))
-
-
-_MULTIPLES: dict[type[Term], type[TermMultiple]] = {
-    ConvexLoss: ScaledLoss,
-    Loss: ScaledDifference,
-    ProximalPenalty: ScaledPenalty,
-    Penalty: ScaledSplit,
-}
+        case ConvexLoss():
+            return ScaledLoss(factor, term)
+        case ProximalPenalty():
+            return ScaledPenalty(factor, term)
+    return ScaledDifference(factor, term) if isinstance(term, Loss) else ScaledSplit(factor, term)
 
 
 def summed(kind: type[TermSum], terms: list) -> Any:
@@ -407,7 +391,7 @@ def _sum(a: Any, b: Any) -> Any:
         return b if is_zero(a) else a
     if isinstance(b, UncertaintySet | RobustMargin):
         return b.__radd__(a)  # which says what to write, or adds a penalty to a margin
-    parts: list = []
+    parts: list[Term] = []
     for term in (a, b):
         if not isinstance(term, Term):
             raise CompositionError(
@@ -423,10 +407,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
-    """Return a loss of a class or group without its factor and extended to all samples, and the factor.
-
-    Any other loss is returned with the factor 1.
-    """
+    """Return a loss of a class or group extended to all samples, without its factor, and the factor."""
     if loss.counted is None:
         return loss, 1.0
     factor, base = split_scalar(loss)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -20,7 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.node import OPERATORS, Node, as_number, number_source, source
+from ucm.language.node import OPERATORS, Node, RotationInvariant, as_number, number_source, source
 from ucm.language.notation import Notation
 
 
@@ -30,7 +30,7 @@ class _Named:
     relative: bool
 
 
-class Expression(Node, NDArrayOperatorsMixin, _Named):
+class Expression(RotationInvariant, NDArrayOperatorsMixin, _Named):
     """A scalar that depends on parameters: a `Param`, or arithmetic with `+ - * /` and constant powers.
 
     Attributes
@@ -55,10 +55,6 @@ class Expression(Node, NDArrayOperatorsMixin, _Named):
         The other parameters keep their values. None if the expression is not known to be monotone: if the
         parameter occurs twice, or in a sum in a denominator.
         """
-
-    @property
-    def rotation_invariant(self) -> bool:
-        return True
 
     def leaves(self) -> tuple[Param, ...]:
         """Return the `Param`s in the expression, once for each occurrence."""
@@ -158,9 +154,11 @@ class Param(Expression):
     def inverse(self, name: str) -> Callable[[float], float] | None:
         return float
 
-    def _with(self, changes: Mapping[str, Mapping[str, Any]]) -> Self:
-        ranges = tuple(r._with(changes) for r in self.ranges)
-        return replace(self, ranges=ranges, **changes.get(self.name, {}))
+    def _changed(self, changes: Mapping[str, float], **fields: bool) -> Self:
+        if self.name not in changes:
+            return super()._changed(changes, **fields)
+        ranges = tuple(r._changed(changes, **fields) for r in self.ranges)
+        return replace(self, ranges=ranges, value=changes[self.name], **fields)
 
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
@@ -471,8 +469,10 @@ class Size:
 
 
 # --- scalars in a CVXPY problem ----------------------------------------------------------------------
-class Scope(ABC):
+class Scope:
     """A map from scalars of a declaration to constants or parameters of a CVXPY problem.
+
+    This one maps every scalar to its present value, without CVXPY parameters.
 
     Attributes
     ----------
@@ -481,20 +481,13 @@ class Scope(ABC):
 
     scaled: bool = True
 
-    @abstractmethod
     def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
         """Return the number or CVXPY expression of a scalar, non-negative unless a `Size` or `signed`."""
+        return x.number if isinstance(x, Size) else value(x)
 
     def unit(self, scale: float) -> float:
         """Return the unit of feature vectors: `scale`, or 1 if the variables are not scaled."""
         return scale if self.scaled else 1.0
-
-
-class Numbers(Scope):
-    """The scope that maps every scalar to its present value, without CVXPY parameters."""
-
-    def of(self, x: Scalar | Size, signed: bool = False) -> float | cp.Expression:
-        return x.number if isinstance(x, Size) else value(x)
 
 
 class Parameters(Scope):
@@ -524,9 +517,5 @@ class Parameters(Scope):
         return float(self._known[p.name].value)  # type: ignore[arg-type]
 
     def zero(self) -> float | cp.Expression:
-        """Return an expression equal to 0 that contains every parameter of the scope.
-
-        In an objective it makes `problem.param_dict` list the parameters that occur in a `CallbackParam`
-        only.
-        """
+        """Return 0 as an expression of every parameter, so that `problem.param_dict` lists all of them."""
         return sum(0.0 * p for p in self._known.values())

@@ -1,9 +1,9 @@
 """Abstract base classes of losses and penalties, the terms of an objective.
 
 An objective is `sum_i l(t_i) + R(w)`, `t_i = y_i (w'x_i + b)`. Each term knows its value and its *split*:
-the convex terms to add and the convex terms to subtract. A convex loss needs `each`, `gradient`, `conjugate`,
-`conjugate_prox` and `cvxpy`; a convex penalty `value`, `prox`, `conjugate` and `cvxpy`. The other methods
-have defaults.
+the convex terms to add and the convex terms to subtract, whose difference it is. A convex loss needs `each`,
+`gradient`, `conjugate`, `conjugate_prox` and `cvxpy`; a convex penalty `value`, `prox`, `conjugate` and
+`cvxpy`. The other methods have defaults.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,8 @@ from ucm.language.statistics.samples import Samples, signed
 
 Bound = float | Vec
 """A bound for all coordinates, or an array with a bound for each coordinate."""
+Subgroup = Sequence[str | float] | np.ndarray | None
+"""The group of each sample, (m,); None where samples have none."""
 _FAR = 60.0  # the power of 2 from which on a gauge counts as inf, and its inverse as 0
 _DIFFERENCE = 1e-7  # of the largest entry, for Jacobians by differences
 
@@ -59,14 +61,11 @@ class Loss(Term, RotationInvariant):
     example: ClassVar[str] = "Hinge()"
 
     @abstractmethod
-    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
-        """Return the loss of each sample, (m,), which is 0 for samples outside of the class or group.
-
-        A loss of a class or a group needs the labels y and the groups of the samples.
-        """
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
+        """Return the loss of each sample, (m,); a loss of a class or group, 0 outside, needs y and groups."""
 
     def value(
-        self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Any = None
+        self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Subgroup = None
     ) -> float:
         """Return the weighted sum of the losses of the samples, with weights 1 by default."""
         each = self.values(margin, y, subgroup)
@@ -79,7 +78,7 @@ class Loss(Term, RotationInvariant):
         """The class or group over which the loss is summed, or None for all samples."""
         return next((node.on for node in self.walk() if isinstance(node, SubsetLoss)), None)
 
-    def counts(self, y: Vec | None, subgroup: Any = None) -> NDArray[np.bool_] | None:
+    def counts(self, y: Vec | None, subgroup: Subgroup = None) -> NDArray[np.bool_] | None:
         """Return the mask (m,) of the samples over which the loss is summed, or None for all.
 
         Raises `DataError` for a group that no sample is in, or without groups.
@@ -95,12 +94,15 @@ class Loss(Term, RotationInvariant):
 
     @abstractmethod
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        """Return the convex losses to add and the convex losses to subtract, whose difference is the loss."""
+        """Return the convex losses to add and the convex losses to subtract."""
 
 
-def _counted(on: Any, where: str = "") -> Samples | None:
-    if on is None or (isinstance(on, Samples) and on != signed):
-        return on
+def _counted(on: object, where: str = "") -> Samples | None:
+    match on:
+        case Samples() if on != signed:
+            return on
+        case None:
+            return None
     raise CompositionError(
         f"{where}: on is pos or neg, the class whose samples count, or a group of samples as pos.group('A'), "
         f"got {brief(on)}; leave it out for all"
@@ -108,18 +110,7 @@ def _counted(on: Any, where: str = "") -> Samples | None:
 
 
 class SubsetLoss(Node):
-    """A loss summed over all samples, or over the samples of one class or group.
-
-    Parameters
-    ----------
-    on : pos, neg or a group of samples, optional
-        Whose samples count, as `pos`, `neg.group("A")` or `signed.group("A")`; None for all.
-
-    Raises
-    ------
-    CompositionError
-        `on` is something else.
-    """
+    """A loss summed over all samples, or over the samples of the class or group `on`."""
 
     on: Samples | None = converted(converter=_counted, default=None, kw_only=True)
 
@@ -137,7 +128,7 @@ class PointwiseLoss(Loss):
     def each(self, margin: Vec) -> Vec:
         """Return the loss of each margin, (m,), whatever its class or group."""
 
-    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Subgroup = None, /) -> Vec:
         losses, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
         return losses if counts is None else np.where(counts, losses, 0.0)
 
@@ -213,8 +204,7 @@ class ConvexLoss(PointwiseLoss):
     def to_set(self, radius: Any) -> Any:
         """Return the set whose robust margin has the classifier of this loss with the squared l2 norm.
 
-        `radius` is the size of the set, or a `Solution` of `loss + lam * L2()` that determines the size: see
-        `ucm.language.loss_sets.to_set`.
+        `radius` is the size of the set, or a `Solution` of `loss + lam * L2()`: see `ucm.language.loss_sets`.
         """
         return OPERATORS["to_set"](self, radius)
 
@@ -246,7 +236,7 @@ class Penalty(Term):
 
     example: ClassVar[str] = "L1()"
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
+    def __new__(cls, *args: object, **kwargs: object) -> Penalty:
         names = cls._names
         if len(args) > len(names) or not kwargs.keys() <= set(names):
             got = ", ".join([*map(repr, args), *(f"{name}={x!r}" for name, x in kwargs.items())])
@@ -262,7 +252,7 @@ class Penalty(Term):
 
     @abstractmethod
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
-        """Return the convex penalties to add and the convex functions to subtract, whose difference is R."""
+        """Return the convex penalties to add and the convex functions to subtract."""
 
     def check_features(self, n: int) -> None:
         """Refuse n features if the penalty is for another number of features; by default accept any n."""
@@ -278,14 +268,10 @@ class ProximalPenalty(Penalty):
 
     `value`, `prox`, `conjugate` and `cvxpy` are enough; the other methods have defaults, which a class
     replaces where it knows more.
-
-    Attributes
-    ----------
-    keeps_signs : True if the proximal map changes no sign and leaves 0 at 0: then L1, or any other penalty
-        that has a `box`, may be added
     """
 
     keeps_signs: ClassVar[bool] = True
+    """True if the proximal map keeps signs and zeros: then a penalty with a `box`, as L1, may be added."""
 
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPart, ...]]:
         return (self,), ()
@@ -360,19 +346,15 @@ def _times(t: float, bound: Bound) -> Bound:
 
 
 def shrink_box(v: Vec, lower: Bound, upper: Bound, t: float = 1.0) -> Vec:
-    """Return the proximal map at v of t times the support function of a box.
+    """Return the proximal map at v of t times the support function of a box, for t = 0 its projection.
 
-    It is v minus its projection on t times the box, `argmin_w ||w - v||^2 / 2 + t R(w)`, R the support
-    function; for t = 0 the projection on the domain of R.
+    It is v minus its projection on t times the box.
     """
     return v - np.clip(v, _times(t, lower), _times(t, upper))
 
 
 def box_gauge(z: Vec, lower: Bound, upper: Bound) -> float:
-    """Return the gauge of a box at z: the least r >= 0 with z in r times the box, or inf.
-
-    The box has lower <= 0 <= upper.
-    """
+    """Return the gauge of a box at z: the least r >= 0 with z in r times the box, or inf."""
     bound = np.abs(np.where(z > 0.0, upper, lower))
     out = z != 0.0
     with np.errstate(divide="ignore"):

@@ -16,7 +16,7 @@ from ucm.errors import SolverError
 from ucm.evidence.support import SupportFunction
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Scope
 from ucm.solvers.programs import accuracy, attempt
 
 _SAME = 1e-7  # relative tolerance for equal points, and for a chord on its supporting line
@@ -222,7 +222,7 @@ class Projection:
 
     def _build_program(self, frame: Frame) -> tuple[Any, Any, Any]:
         scale = self.data.scale
-        x, constraints = self.U.cvxpy(self.data, Numbers())
+        x, constraints = self.U.cvxpy(self.data, Scope())
         z = cp.Variable(x.shape[0])
         in_frame = cp.abs(self.P @ z - frame.middle / scale) <= frame.half / scale
         g = cp.Parameter(x.shape[0])

@@ -20,7 +20,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.solver import Session, Solver
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Scope
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import Blocks, accuracy, attempt, cut_short, numbers
@@ -164,7 +164,7 @@ class _CvxpySession(Session[Composite]):
             w = cp.multiply(1.0 / unit, cp.Variable(form.n))
             b, t = cp.Variable(), cp.Variable(form.m)
             v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
-            plain = Numbers()
+            plain = Scope()
             total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
             total += sum(penalty.cvxpy(w, 1.0, plain) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, form.X @ w + b)

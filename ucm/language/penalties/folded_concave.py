@@ -16,7 +16,7 @@ from ucm.language.penalties.norms import L1
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 
-def _above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
+def above(name: str, least: float = 0.0, default: Any = MISSING) -> Any:
     """Return a field for a finite scalar greater than `least`."""
     remedy = "the penalty would not be concave in |w|" if least else "give a positive number"
     words = f"{name} must be above {least:g} and finite"
@@ -42,7 +42,7 @@ class ExpL0(FoldedConcave):
     0.9817
     """
 
-    a: Scalar = _above("a")
+    a: Scalar = above("a")
 
     def profile(self, s: Vec) -> Vec:
         return -np.expm1(-value(self.a) * s)
@@ -86,7 +86,7 @@ class CappedL1(FoldedConcave):
     1.25
     """
 
-    a: Scalar = _above("a")
+    a: Scalar = above("a")
 
     def profile(self, s: Vec) -> Vec:
         return np.minimum(value(self.a), s)
@@ -113,7 +113,7 @@ class _ClippedSlope(FoldedConcave):
     Its formula is its name with the parameters.
     """
 
-    lam: Scalar = _above("lam", default=1.0)
+    lam: Scalar = above("lam", default=1.0)
 
     @abstractmethod
     def clip(self) -> Scalar:
@@ -147,7 +147,7 @@ class MCP(_ClippedSlope):
     1.75
     """
 
-    gamma: Scalar = _above("gamma", default=3.0)
+    gamma: Scalar = above("gamma", default=3.0)
 
     def profile(self, s: Vec) -> Vec:
         lam, gamma = value(self.lam), value(self.gamma)
@@ -182,7 +182,7 @@ class SCAD(_ClippedSlope):
     3.0
     """
 
-    a: Scalar = _above("a", 1.0, 3.7)
+    a: Scalar = above("a", 1.0, 3.7)
 
     def profile(self, s: Vec) -> Vec:
         lam, a = value(self.lam), value(self.a)

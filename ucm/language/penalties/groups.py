@@ -9,14 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Node, Notation
+from ucm.language.node import Notation, restricted
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, Scope
-from ucm.language.penalties.folded_concave import MCP
-from ucm.language.penalties.norms import check_length, check_weights
+from ucm.language.penalties.folded_concave import MCP, above
+from ucm.language.penalties.norms import check_length, weights_of
 from ucm.language.terms import FoldedConcave, ProximalPenalty
+
+
+def groups_of_features(**options: Any) -> Any:
+    """Return a dataclass field for the group of each feature; with the default None it may be left out."""
+    return restricted(
+        lambda x: x is None or (np.ndim(x) == 1 and np.size(x) > 0 and not np.any(x % 1.0)),
+        "groups has a whole number for each feature",
+        "write for example [0, 0, 1] for two groups of three features",
+        **options,
+    )
 
 
 class GroupLasso(ProximalPenalty):
@@ -42,19 +52,16 @@ class GroupLasso(ProximalPenalty):
     7.0
     """
 
-    groups: Any
-    weights: Any = None
+    groups: Any = groups_of_features()
+    weights: Any = weights_of("group")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_groups(self, self.groups)
-        if self.weights is not None:
-            check_weights(self, self.weights, "group")
-            if self.weights.size != self._count:
-                raise CompositionError(
-                    f"GroupLasso: weights has one number for each of the {self._count} groups, got "
-                    f"{self.weights.size}; they are in ascending order of the groups"
-                )
+        if self.weights is not None and self.weights.size != self._count:
+            raise CompositionError(
+                f"GroupLasso: weights has one number for each of the {self._count} groups, got "
+                f"{self.weights.size}; they are in ascending order of the groups"
+            )
 
     @functools.cached_property
     def _index(self) -> NDArray[np.intp]:
@@ -160,14 +167,9 @@ class GroupMCP(FoldedConcave):
     1.75
     """
 
-    groups: Any
-    lam: Scalar = 1.0
-    gamma: Scalar = 3.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_groups(self, self.groups)
-        _ = self._mcp
+    groups: Any = groups_of_features()
+    lam: Scalar = above("lam", default=1.0)
+    gamma: Scalar = above("gamma", default=3.0)
 
     @functools.cached_property
     def _mcp(self) -> MCP:
@@ -202,12 +204,3 @@ class GroupMCP(FoldedConcave):
         clip = f"{notation.scalar(self.lam)},{notation.scalar(self.gamma)}"
         name = notation.sub(notation.word("MCP"), clip)
         return notation.sum_over("g", f"{name}({size})")
-
-
-def _check_groups(node: Node, groups: Any) -> None:
-    plain = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.size > 0
-    if not plain or (groups != np.round(groups)).any():
-        raise CompositionError(
-            f"{type(node).__name__}: groups has a whole number for each feature, got {brief(groups)}; "
-            "write for example [0, 0, 1] for two groups of three features"
-        )

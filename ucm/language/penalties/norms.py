@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.errors import CompositionError, brief
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
-from ucm.language.node import Node, Notation, restricted, source
+from ucm.language.node import Node, Notation, restricted
 from ucm.language.objective import PenaltySum, multiplied, summed
 from ucm.language.parameter import Scalar, Scope, within
 from ucm.language.power import power_root
@@ -21,18 +21,14 @@ from ucm.language.robust import dual_exponent
 from ucm.language.terms import Bound, BoxSupport, Penalty, ProximalPenalty
 
 
-def check_weights(node: Node, weights: Any, each: str) -> None:
-    """Raise a `CompositionError` unless weights is a non-negative, nonzero vector."""
-    if not isinstance(weights, np.ndarray) or weights.ndim != 1:
-        raise CompositionError(
-            f"{type(node).__name__}: weights is a vector, one number for each {each}, got {brief(weights)}; "
-            "write for example weights=[1.0, 0.5]"
-        )
-    if not weights.size or weights.min() < 0.0 or not weights.any():
-        raise CompositionError(
-            f"{type(node).__name__}: the weights must not be negative, nor all 0, got {source(weights)}; a "
-            f"{each} of weight 0 is free"
-        )
+def weights_of(each: str) -> Any:
+    """Return a dataclass field for a vector of weights that are not negative, or None."""
+    return restricted(
+        lambda x: x is None or (np.ndim(x) == 1 and np.size(x) > 0 and np.min(x) >= 0.0 and np.any(x)),
+        f"weights is a vector, one number for each {each}, which must not be negative, nor all 0",
+        f"a {each} of weight 0 is free; write for example weights=[1.0, 0.5]",
+        default=None,
+    )
 
 
 def check_length(node: Node, field: str, given: int, n: int) -> None:
@@ -76,12 +72,7 @@ class L1(BoxSupport):
     'optimal'
     """
 
-    weights: Any = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.weights is not None:
-            check_weights(self, self.weights, "feature")
+    weights: Any = weights_of("feature")
 
     def check_features(self, n: int) -> None:
         if self.weights is not None:
