@@ -15,7 +15,7 @@ import ucm
 from ucm import neg, pos
 from ucm.evidence.objective import hulls_proven
 from ucm.solvers import ActiveSet, OutOfCoreActiveSet
-from ucm.solvers.out_of_core.active_set import shortfalls
+from ucm.solvers.out_of_core.active_set import screened
 from ucm.solvers.out_of_core.hulls import smoothed_newton
 from ucm.solvers.out_of_core.newton import RowSums
 
@@ -233,8 +233,12 @@ def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
 
 
 def test_the_terms_of_the_bound() -> None:
-    d, positive = np.array([-2.0, 1.0, -0.5, 3.0]), np.array([True, True, False, False])
-    assert shortfalls(d, positive).tolist() == [2.0, 0.5]
+    X, y = np.array([[-2.0], [1.0], [-0.5], [3.0]]), np.array([1.0, 1.0, -1.0, -1.0])
+    message = np.ones(1), np.zeros(2), np.zeros(2), (1.0, 1.0), 1.5
+    states, (sums, new) = screened(X, y, None, *message)
+    assert sums.shortfalls.tolist() == [[2.0, 0.5], [0.5, 0.0]] and new.y.size == 0
+    assert states.tolist() == [2, 0, 1, 0] and sums.nearest == 0.5
+    assert sums.points[..., 0].tolist() == [[1.0, 0.0, -2.0], [3.0, -0.5, 0.0]]
 
 
 def test_a_longer_normal_proves_no_more() -> None:

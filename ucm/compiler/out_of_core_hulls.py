@@ -245,7 +245,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
 
         The other rows keep their weights, so that a part of the weight sums and of the radii is left.
         """
-        form, (X, y, q) = self.form, self.written(row_proof)
+        form, (X, y, q, _) = self.form, self.written(row_proof)
         side = np.where(y > 0.0, 0, 1)
         scale = np.array(form.scales)[side] * np.abs(y)
         s = q / scale  # near 1, which conic solvers need

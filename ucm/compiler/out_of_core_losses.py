@@ -25,9 +25,6 @@ from ucm.forms.solver import Solver
 from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, Penalty
-from ucm.solvers.out_of_core.active_set import margins
-from ucm.solvers.out_of_core.newton import RowWeights, row_sums
-from ucm.solvers.out_of_core.newton_rows import SmoothLosses
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -205,28 +202,10 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
 
         The bound is (slope in w, slope in b, value at 0), by the slopes of the losses.
         """
-        form = self.form
-        slopes, points, gains = row_proof.slopes, row_proof.points, float(np.sum(row_proof.gains))
-        if row_proof.tangent_sums is not None:
-            slopes, points = slopes - row_proof.tangent_sums[0], points - row_proof.tangent_sums[1]
-            gains -= row_proof.tangent
-        X, y, a = self.written(row_proof)
-        if isinstance(row_proof.rows, RowWeights):
-            gain = float(SmoothLosses(form).gains(row_sums(X, y, *row_proof.rows.message)).sum())
-        else:  # the loss is a maximum of 0 and a linear function, and so is the subtracted loss
-            plane, end, subtracted_losses = (
-                row_proof.rows.plane,
-                max(row_proof.rows.end, -1e300),
-                form.sides()[3],
-            )
-            tail = np.zeros(y.size)
-            if plane is not None:
-                tail = np.where(
-                    margins(X, y, plane) < end, np.abs(y) * np.where(y > 0.0, *subtracted_losses), 0.0
-                )
-            gain = form.losses[0][0].offset * float((a + tail).sum()) - end * float(tail.sum())
+        slopes, points = row_proof.slopes, row_proof.points
+        X, y, a, gain = self.written(row_proof)
         sign = np.sign(y)
         normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
         slope = float(slopes[0] - slopes[1] - sign @ a)
-        linear = normal, slope, gains - gain
+        linear = normal, slope, float(np.sum(row_proof.gains)) + row_proof.constant - gain
         return rows_here(X, y, self.rows.weighing), linear

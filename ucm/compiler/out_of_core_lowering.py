@@ -55,8 +55,8 @@ class OutOfCoreLowering(Lowering[Form]):
         """Return the weights of all rows as a `LazyVector`, computed at the first access."""
         return lazy_weights(self.rows.source, weights)
 
-    def written(self, found: Any) -> tuple[Any, Vec, Vec]:
-        """Return X, y (labels times sample weights) and the weights of the rows in a reference problem.
+    def written(self, found: Any) -> tuple[Any, Vec, Vec, float]:
+        """Return X, y (labels times sample weights), weights and gain of the rows in a reference problem.
 
         The rows are the active set, or some rows of the sample. All other rows keep their weights.
         """

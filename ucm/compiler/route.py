@@ -177,11 +177,19 @@ ROUTES = (
     ),
     Route(
         solvers.OutOfCoreActiveSet(_PROGRAM),
-        "the hinge and the ramp loss with l1 and l infinity over rows",
+        "the hinge loss with l1 and l infinity over rows",
     ),
     Route(
         solvers.OutOfCoreActiveSet(_HINGE),
-        "the hinge and the ramp loss with any penalty: the rows near the breakpoint",
+        "the hinge loss with any penalty: the rows near the breakpoint",
+    ),
+    Route(
+        solvers.OutOfCoreActiveSet(DCA(_PROGRAM)),
+        "the ramp loss with l1 and l infinity over rows",
+    ),
+    Route(
+        solvers.OutOfCoreActiveSet(DCA(_HINGE)),
+        "the ramp loss, and folded penalties: the rows near the breakpoints",
     ),
     Route(
         solvers.NewtonRows(),
@@ -237,7 +245,7 @@ _WORDS = {
 def label(solver: Solver) -> str:
     """Return the name of a solver, followed by "around" and the name of any inner solver."""
     inside = solver.inner if isinstance(solver, DCA | OutOfCoreActiveSet) else None
-    return solver.name if inside is None else f"{solver.name} around {inside.name}"
+    return solver.name if inside is None else f"{solver.name} around {label(inside)}"
 
 
 def requested_solvers(requested: str | Solver, form: type) -> list[Solver]:
@@ -306,7 +314,9 @@ def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[s
 
     A method with an inner solver has the fallback of the inner solver, whoever asked for the method.
     """
-    inside = chosen.inner if isinstance(chosen, DCA | OutOfCoreActiveSet) else None
+    inside: Solver | None = chosen
+    while isinstance(inside, DCA | OutOfCoreActiveSet):
+        inside = inside.inner
     if isinstance(inside, WithFallback):
         return [inside.second.name]
     return [solver.name for solver in fallbacks(form, chosen, requested)]

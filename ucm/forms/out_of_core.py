@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.first_pass import RowData
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.answer import Expected
 from ucm.forms.monitor import SEPARATED, ZERO
-from ucm.forms.objective import hinged
+from ucm.forms.objective import Composite, DifferenceOfConvex, balance
 from ucm.language.losses import Hinge
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPart
@@ -61,37 +61,24 @@ class LossProof:
     Attributes
     ----------
     w, b : normal and bias
-    loss : the sum of all losses
-    slopes, gains, points : by class A, `O - B` and V of `RowLosses.lower_bound`; None if no slopes are
-        known yet
+    loss : the sum of all losses, minus that of the subtracted losses
+    slopes, points : by class the sums of the slopes `a_i - g_i` of `RowLosses.lower_bound`, and of
+        `(a_i - g_i) x_i`; None if no slopes are known yet
+    gains : by class the sums of `o_k a_ki - C_k l_k*(a_ki / C_k)`, minus those of `o g_i`
     rows : the slopes of all rows
-    tail : the sum of the subtracted losses
-    tangent_sums : by class the sums of their slopes g_i, and of `g_i x_i`; None without subtracted losses
-    kink_distance : the least distance of a margin from the kink of the subtracted loss
+    constant : the sum of `(o - e) g_i`, e the kink of the subtracted loss
+    kink_distance : the least distance of a margin from e
     """
 
     w: Vec
     b: float
     loss: float
-    slopes: Any = None
-    gains: Any = None
+    slopes: Vec | None = None
+    gains: Vec | None = None
     points: NDArray[np.float64] | None = None
     rows: Any = None
-    tail: float = 0.0
-    tangent_sums: tuple[Vec, NDArray[np.float64]] | None = None
+    constant: float = 0.0
     kink_distance: float = 0.0
-
-    @property
-    def tangent(self) -> float:
-        """The value at zero margins of the tangent of the subtracted losses."""
-        if self.tangent_sums is None:
-            return 0.0
-        slope_sums, points = self.tangent_sums
-        return (
-            self.tail
-            + float(slope_sums[0] - slope_sums[1]) * self.b
-            + float((points[0] - points[1]) @ self.w)
-        )
 
 
 def _relative(gap: float, unit: float, rounding: float, violation: float) -> float:
@@ -297,43 +284,31 @@ class RowLosses(OutOfCoreForm):
         steep = 0.0 if tail is None else tail.slope() or 0.0
         return loss, np.array(C) * (loss.slope() or 0.0), tail, np.array(D) * steep
 
-    @property
-    def hinged(self) -> tuple[ProximalPenalty, ...] | None:
-        """The start penalties, rescaled by `ucm.forms.objective.hinged`; None if not defined."""
-        return hinged(self.start, self.unit)
+    def over(self, X: Matrix, y: Vec) -> Composite | DifferenceOfConvex:
+        """Return the problem over rows in memory; y holds labels times weights."""
 
-    @property
-    def first(self) -> RowLosses:
-        """The convex problem to solve first: this problem if convex, else a convex surrogate."""
+        def of_rows(losses: WeightedRows) -> tuple[Vec, ...]:
+            return tuple(np.abs(y) * np.where(y > 0.0, *C) for _, C in losses)
+
+        losses, tails = (tuple(loss for loss, _ in each) for each in (self.losses, self.subtracted_losses))
+        G = Composite(X, np.sign(y), losses, self.penalties, of_rows(self.losses))
         if self.convex:
-            return self
-        return RowLosses(self.data, self.losses, self.hinged or self.start)
+            return G
+        weights = of_rows(self.subtracted_losses)
+        return DifferenceOfConvex(G, tails, self.subtracted_penalties, weights, self.start, self.unit)
 
     def value(self, proof: LossProof) -> float:
         """Return the objective at the w and b of a `LossProof`."""
-        value = self.penalty.value(proof.w) + float(proof.loss) - float(proof.tail)
-        return value - sum(h.value(proof.w) for h in self.subtracted_penalties)
+        return (
+            self.penalty.value(proof.w)
+            + proof.loss
+            - sum(h.value(proof.w) for h in self.subtracted_penalties)
+        )
 
     def gap(self, proof: LossProof) -> float:
         """Return the relative gap of w and b in the convex problem with the subtracted terms linearised."""
         value, (bound, missed) = self.value(proof), self.lower_bound(proof)
         return _relative(value - bound, max(abs(value), 1e-300), _SUM * self.value_at_zero, missed)
-
-    def tangent_gap(self, at: LossProof, proof: LossProof) -> float:
-        """Return the relative gap of w and b in the convex problem linearised at another point, `at`.
-
-        Parameters
-        ----------
-        at : the point of the tangent, with slopes
-        """
-        slope_sums, sums = (
-            (np.zeros(2), np.zeros((2, self.n))) if at.tangent_sums is None else at.tangent_sums
-        )
-        value = self.penalty.value(proof.w) + proof.loss - at.tangent
-        value += float(slope_sums[0] - slope_sums[1]) * proof.b + float((sums[0] - sums[1]) @ proof.w)
-        for h in self.subtracted_penalties:
-            value -= h.value(at.w) + float(h.subgradient(at.w) @ (proof.w - at.w))
-        return (value - self.lower_bound(at)[0]) / max(abs(value), 1e-300)
 
     def lower_bound(self, proof: LossProof) -> tuple[float, float]:
         """Return a lower bound of the convex problem with the subtracted terms linearised at w and b.
@@ -349,26 +324,22 @@ class RowLosses(OutOfCoreForm):
         `O_c = sum_k o_k a_ki`, `B_c = sum C_kc l_k*(a_ki / C_kc)`, `Z_c = sum C_kc l_k*(0)`, over the samples
         i of class c; for powers of the hinge loss Sun (2024), equation (17).
 
-        With `g_i` the slopes of the subtracted loss, which the other loss can have too, f_c are parts of
-        `a_i - g_i` for which `y'(a - g) = 0`, and the bound is
+        With `g_i` the slopes of the subtracted loss `d max(0, e - t_i)`, which the other loss can have too,
+        f_c are parts of `a_i - g_i` for which `y'(a - g) = 0`. The tangent of the subtracted loss at margins
+        of 0 is the sum of `e g_i`, and the bound is
 
-            sum_i o g_i + sum_c f_c (O_c - B_c + Z_c - o sum_i g_i) - Z_c
-            -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent at 0,
+            sum_i (o - e) g_i + sum_c f_c (O_c - B_c + Z_c - o sum_i g_i) - Z_c
+            -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent of h at 0,
 
         u a subgradient of h at w; with subtracted terms the losses are piecewise linear and `B = Z = 0`.
         """
-        offset, w = self.losses[0][0].offset, proof.w
-        slopes, points, gains = np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
-        slope_sums, slope_points = slopes, points
-        if proof.tangent_sums is not None:
-            slope_sums, slope_points = proof.tangent_sums
+        w, slopes, points, gains = proof.w, np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
         at_zero = sum(
             np.array(C) * self.data.counts * float(loss.conjugate(np.zeros(1))[0]) for loss, C in self.losses
         )
-        if proof.slopes is not None and proof.points is not None:
-            slopes, points = np.asarray(proof.slopes) - slope_sums, proof.points - slope_points
-            gains = proof.gains - offset * slope_sums + at_zero
-        f = _balance(slopes)
+        if proof.slopes is not None and proof.points is not None and proof.gains is not None:
+            slopes, points, gains = proof.slopes, proof.points, proof.gains + at_zero
+        f = balance(np.multiply(slopes, (1.0, -1.0)))
         if self.lam is not None:  # the best multiple is known
             d = f[0] * points[0] - f[1] * points[1]
             gain, cost = float(f @ gains), float(d @ d) / (2.0 * self.lam)
@@ -377,18 +348,12 @@ class RowLosses(OutOfCoreForm):
         z = f[0] * points[0] - f[1] * points[1]
 
         def size() -> float:
-            return self.data.scale * float((np.abs(slopes) + np.abs(slope_sums)).sum())
+            return self.data.scale * float(np.abs(slopes).sum())
 
         height, fraction, missed = self.penalty.conjugate_bound(z, u, size, w)
-        least = offset * float(slope_sums.sum()) - float(np.sum(at_zero))
+        least = proof.constant - float(np.sum(at_zero))
         bound = least + fraction * float(f @ gains) - height
         # f = 0 is a dual point too, because penalties are not negative
         if not self.subtracted_penalties and (missed > ZERO or not bound > least):
             bound, missed = least, 0.0
-        tangent = proof.tangent + sum(h.value(w) for h in self.subtracted_penalties) - float(u @ w)
-        return bound - tangent, missed
-
-
-def _balance(A: Vec) -> Vec:
-    """Return the largest factors f <= 1 with `f_1 A_1 = f_2 A_2`; zeros unless A_1 and A_2 have one sign."""
-    return A[np.abs(A).argmin()] / A if A[0] * A[1] > 0.0 else np.zeros(2)
+        return bound - (sum(h.value(w) for h in self.subtracted_penalties) - float(u @ w)), missed

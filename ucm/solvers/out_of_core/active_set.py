@@ -1,7 +1,8 @@
 """Common parts of the out-of-core active-set solvers: screening passes, rows in memory, rounds.
 
 A row is held at weight 0 above its threshold, and at its cap below. The rows near the threshold, or on the
-wrong side of it, join the active set. The block of a row stores one byte of state for it.
+wrong side of it, join the active set. A ramp loss has a second threshold, where it becomes constant. The
+block of a row stores one byte of state for it: its zone between the thresholds, or that it is active.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
-from ucm.data.row_metadata import magnitudes
 from ucm.data.source import RowSource, as_double, gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -24,8 +24,10 @@ from ucm.forms.out_of_core import OutOfCoreForm
 from ucm.forms.solver import Solver
 from ucm.native.functions import blas_threads
 
+_LIMIT = 30  # passes
+_PART = 0.3  # of the tolerance: the first gap of the problem over the active set
 _LEAST = 1e-13  # smallest relative gap asked of the problem over the active set
-_HELD, _ACTIVE = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
+_ACTIVE = np.int8(3)  # the state of an active row; 0, 1 and 2: the zone of a held row
 _WIDE = 3.0  # standard errors of a sample that the active set covers
 _NARROWER = 0.1  # ratio of the widths of successive passes
 _FINER = 0.2  # ratio of the tolerances of successive problems over the same active set
@@ -39,19 +41,14 @@ class PassSums(NamedTuple):
 
     Attributes
     ----------
-    shortfalls : by class the sums of `c_i max(0, -d_i)` for the distances d_i from the threshold
-    counts, points : by class the weights and weighted sums of the rows held at the cap
-    tail : by class the sums of `c_i max(0, end - t_i)` for the margins t_i at the last plane
-    under_counts, under_points : for each plane, `counts` and `points` of the rows with a margin below `end`
-    nearest : the least distance of a margin at the last plane from `end`
+    shortfalls : (2, 2) by threshold and class the sums of `c_i max(0, -d_i)`, d_i the distances from it
+    counts, points : (2, 3) and (2, 3, n) by class and zone the weights and weighted sums of the held rows
+    nearest : the least distance of a row from the second threshold
     """
 
-    shortfalls: Vec
-    counts: Vec
+    shortfalls: NDArray[np.float64]
+    counts: NDArray[np.float64]
     points: NDArray[np.float64]
-    tail: Vec
-    under_counts: NDArray[np.float64]
-    under_points: NDArray[np.float64]
     nearest: float
 
 
@@ -73,16 +70,7 @@ def margins(X: Any, y: Any, plane: Plane) -> Vec:
     return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
 
 
-def shortfalls(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> Vec:
-    """Return the sums of `c_i max(0, -d_i)` over class +1 and over class -1, c_i = 1 by default."""
-    negative_parts = np.minimum(d, 0.0)
-    if weights is not None:
-        negative_parts *= weights
-    total, first = float(negative_parts.sum()), float(negative_parts @ positive)
-    return np.array([-first, first - total])
-
-
-def screen(
+def screened(
     X: Any,
     y: Any,
     state: Any,
@@ -90,67 +78,39 @@ def screen(
     theta: Vec,
     reach: Vec,
     factors: tuple[float, float],
-    end: float,
-    planes: Sequence[Plane],
+    depth: float,
 ) -> tuple[NDArray[np.int8], tuple[PassSums, NewRows]]:
-    """Classify the rows of a block by their threshold; return states, sums and rows that join the active set.
+    """Classify the rows of a block by their thresholds; return states, sums and rows that become active.
 
-    A row joins if `d = f_c w'x - theta_c` is at most `reach_c`, or on the wrong side.
+    Zone 0 lies above the threshold, at `d = f_c w'x - theta_c >= 0`, zone 1 below it, and zone 2 below the
+    second threshold, `d < -depth`. A row becomes active within `reach_c` of a threshold, or where it leaves
+    its zone.
     """
     table, X, y = X, as_double(X), np.asarray(y)
-    positive, weights = y > 0.0, magnitudes(y)
+    positive, c = y > 0.0, np.abs(y)
     side = (~positive).astype(np.intp)
-    d = X @ w
-    d *= np.take(factors, side)
-    d -= np.take(theta, side)
-    sums = shortfalls(d, positive, weights)
-    under = d < 0.0
-    join = np.abs(d) <= np.take(reach, side)
-    if state is None:
-        state = under.astype(np.int8)
-    else:
-        join |= np.where(under, state == 0, (state == _HELD) & (d > 0.0))
-        join &= state != _ACTIVE
-        state = state.copy()
+    d = np.asarray(X @ w).ravel() * np.take(factors, side) - np.take(theta, side)
+    beyond, near = d + depth, np.take(reach, side)
+    zone = (d < 0.0).astype(np.int8) + (beyond < 0.0)
+    join = (np.abs(d) <= near) | (np.abs(beyond) <= near)
+    state = zone if state is None else state.copy()
+    join = (join | (zone != state)) & (state != _ACTIVE)
     places = np.concatenate([np.flatnonzero(join & positive), np.flatnonzero(join & ~positive)])
     new = NewRows(table[places], y[places].astype(np.float64), state[places], places.astype(np.int32))
     state[places] = _ACTIVE
-    held = state == _HELD
-    counts, points = _sums(X, side, weights, np.flatnonzero(held))
-    tail, nearest, under_counts, under_points = np.zeros(2), np.inf, [], []
-    for plane in planes:
-        distances = margins(X, y, plane) - end
-        tail = shortfalls(distances, positive, weights)
-        nearest = float(np.abs(distances).min(initial=np.inf))
-        plane_counts, plane_points = _sums(X, side, weights, np.flatnonzero(held & (distances < 0.0)))
-        under_counts.append(plane_counts)
-        under_points.append(plane_points)
-    by_plane = np.reshape(under_counts, (-1, 2)), np.reshape(under_points, (-1, *points.shape))
-    return state, (PassSums(sums, counts, points, tail, *by_plane, nearest), new)
+    by_zone = np.zeros((6, y.size))
+    held = np.flatnonzero(state != _ACTIVE)
+    by_zone[3 * side[held] + state[held], held] = c[held]
+    short = [[-float(np.minimum(v, 0.0) @ (c * on)) for on in (positive, ~positive)] for v in (d, beyond)]
+    points = np.asarray((X.T @ by_zone.T).T).reshape(2, 3, -1)
+    nearest = float(np.abs(beyond).min(initial=np.inf))
+    return state, (PassSums(np.array(short), by_zone.sum(axis=1).reshape(2, 3), points, nearest), new)
 
 
-def _sums(
-    X: Any, side: NDArray[np.intp], weights: Vec | None, rows: NDArray[np.intp]
-) -> tuple[Vec, NDArray[np.float64]]:
-    """Return by class the sum of the sample weights c_i of some rows, and the sum of `c_i x_i`."""
-    by_class = np.zeros((2, rows.size))
-    by_class[side[rows], np.arange(rows.size)] = 1.0 if weights is None else weights[rows]
-    return by_class.sum(axis=1), np.asarray((X[rows].T @ by_class.T).T)
-
-
-def _total(parts: list[PassSums]) -> PassSums:
-    sums: list = [np.sum(values, axis=0) for values in zip(*parts, strict=True)]
-    return PassSums(*sums)._replace(nearest=min(part.nearest for part in parts))
-
-
-def _held(
-    X: Any, y: Any, state: Any, caps: NDArray[np.float64], plane: Plane | None, end: float
-) -> tuple[Any, Vec]:
-    """Return the weights in the answer of the rows of a block: those held at the cap, else 0."""
-    y = np.asarray(y)
-    under = 0 if plane is None else (margins(X, y, plane) < end).astype(np.intp)
-    cap = caps[(y <= 0.0).astype(np.intp), under]
-    return state, np.where(state == _HELD, np.abs(y) * cap, 0.0)
+def _held(X: Any, y: Any, state: Any, caps: NDArray[np.float64]) -> tuple[Any, Vec]:
+    """Return the weights in the answer of the rows of a block, by class and zone; 0 for active rows."""
+    caps, y = np.pad(caps, ((0, 0), (0, 1))), np.asarray(y)
+    return state, np.abs(y) * caps[(y <= 0.0).astype(np.intp), state]
 
 
 class ActiveSet:
@@ -175,7 +135,7 @@ class ActiveSet:
                 if rows.size:
                     tables.append(part.X[rows])
                     class_c.append(np.abs(part.y[rows]))
-                    class_p.append(part.states[rows] * caps[c] * class_c[-1])
+                    class_p.append(np.minimum(part.states[rows], 1) * caps[c] * class_c[-1])
                     self.places[c].append((block, part.places[rows]))
             if tables:
                 self.X[c] = stacked(tables if self.X[c] is None else [self.X[c], *tables])
@@ -213,14 +173,21 @@ def stacked(tables: list) -> Any:
     return np.ascontiguousarray(np.concatenate(tables, dtype=np.float64))
 
 
+def total_of(blocks: Sequence[PassSums]) -> PassSums:
+    """Return the sums over all blocks."""
+    shortfalls, counts, points, nearest = zip(*blocks, strict=True)
+    return PassSums(np.sum(shortfalls, axis=0), np.sum(counts, axis=0), np.sum(points, axis=0), min(nearest))
+
+
 @dataclass(frozen=True)
 class ActiveSetWeights:
     """Weights of all rows in an answer: one state byte for each row, and weights of the active set.
 
     Attributes
     ----------
-    caps : (2, 2) weights of the rows held at the cap, by class and by side of `end` at the plane
+    caps : (2, 3) the weights of held rows with c_i = 1, by class and zone
     p : weights of the active set, by class
+    gain : the part of the active rows in the lower bound of `RowLosses`, without the penalty
     """
 
     source: RowSource
@@ -228,20 +195,18 @@ class ActiveSetWeights:
     active: ActiveSet
     caps: NDArray[np.float64]
     p: Sequence[Vec]
-    plane: Plane | None = None
-    end: float = -np.inf
+    gain: float = 0.0
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
         """Return the (m,) weights, multiplied by the absolute value of the factor of each class."""
         size = np.abs(factors)
-        message = size[:, None] * self.caps, self.plane, self.end
-        blocks = self.source.map_reduce(_held, *message, states=self.states)
+        blocks = self.source.map_reduce(_held, size[:, None] * self.caps, states=self.states)
         self.active.put(blocks, [f * p for f, p in zip(size, self.p, strict=True)])
         return np.concatenate(blocks)
 
-    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
-        """Return rows, labels times sample weights, and weights for a reference problem: the active set."""
-        return *self.active.table(), np.concatenate(self.p)
+    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec, float]:
+        """Return X, labels times sample weights, weights and gain for a reference: the active set."""
+        return *self.active.table(), np.concatenate(self.p), self.gain
 
 
 class ActiveSetRun(ABC, Generic[Form]):
@@ -252,66 +217,63 @@ class ActiveSetRun(ABC, Generic[Form]):
     inner : the solver of the problem over the active set
     budget : the largest number of bytes of the active set
     caps : by class the weight of a row held at the cap
+    factors : by class the factor f_c of the scores
+    depth : the distance of the second threshold below the first
+    w, theta : the current normal, and by class the threshold of `f_c w'x`
     states : of the rows, by block
-    reach : by class the distance from the threshold up to which rows join
+    reach : by class the distance from a threshold up to which rows join
     exact : the relative gap required of the problem over the active set
     solved : True if the current point may be the answer
-    settled : False while the objective still falls
     """
 
     caps: Vec
+    factors: tuple[float, float] = (1.0, -1.0)
+    depth: float = np.inf
+    w: Vec
+    theta: Vec
     reach: Vec
-    exact: float
-    solved: bool
-    settled = True
+    solved = True
 
     def __init__(self, form: Form, monitor: Monitor, inner: Solver, budget: int) -> None:
         self.form, self.monitor, self.inner, self.budget = form, monitor, inner, budget
+        self.exact = max(_PART * monitor.tol, _LEAST)
 
     @abstractmethod
-    def run(self) -> Answer:
-        """Run the whole solve and return its answer: a sample first, then `rounds`."""
+    def begin(self) -> None:
+        """Set the first point and the reach from a solve over a sample."""
 
     @abstractmethod
-    def screened(self) -> tuple[int, PassSums]:
-        """Screen all rows in a pass; return the number of rows that joined, and the sums."""
-
-    @abstractmethod
-    def verified(self, new: int, sums: PassSums) -> tuple[Answer, float, float]:
+    def verified(self, sums: PassSums) -> tuple[Answer, float, float]:
         """Return the answer proved by the sums of a pass, its objective and its relative gap."""
 
     @abstractmethod
     def solve(self, sums: PassSums) -> Answer | None:
         """Solve the problem over the active set in memory; return an answer only to end the run."""
 
-    def moved(self, sums: PassSums) -> PassSums | None:
-        """Return sums for the next convex problem if the objective fell; by default None."""
-        return None
-
     def restarted(self) -> bool:
         """Start again with a smaller active set; return False if impossible, as by default."""
         return False
 
-    def rounds(self, limit: int) -> Answer:
-        """Alternate passes over all rows and solves over the active set; `limit` such rounds at most."""
+    def run(self) -> Answer:
+        """Alternate passes over all rows and solves over the active set, from a sample on."""
+        self.begin()
+        self.clear()
         monitor, answer, gap = self.monitor, Answer(), np.inf
+        limit = monitor.limit(_LIMIT)
         for k in range(limit + 1):
-            new, sums = self.screened()
-            answer, objective, gap = self.verified(new, sums)
+            new, sums = self.screen()
+            answer, objective, gap = self.verified(sums)
             if self.solved:
                 monitor.latest = answer
                 stop = monitor.report(k, objective, gap)
-                if monitor.reached(gap) and self.settled:
+                if monitor.reached(gap):
                     return answer
                 if stop:
                     return answer.interrupted()
-            next_sums = self.moved(sums)
-            if next_sums is not None:
-                sums = next_sums
-            elif new == 0 and self.solved:
-                self.exact *= _FINER
-                if self.exact < _LEAST:
-                    return answer.ended("stalled", f"the gap stayed at {gap:.2g}")
+                if new == 0:
+                    self.exact *= _FINER
+                    if self.exact < _LEAST:
+                        return answer.ended("stalled", f"the gap stayed at {gap:.2g}")
             if k == limit:
                 break
             if self.active.nbytes <= self.budget:
@@ -333,33 +295,28 @@ class ActiveSetRun(ABC, Generic[Form]):
         self.states: dict[int, Any] = {}
         self.active = ActiveSet()
 
-    def screened_by(self, *message: Any) -> tuple[int, PassSums]:
-        """Screen all rows, add new ones to the active set; return their number and the `PassSums`."""
-        blocks = self.form.data.source.map_reduce(screen, *message, states=self.states)
+    def screen(self) -> tuple[int, PassSums]:
+        """Screen all rows in a pass, add new ones to the active set; return their number and the sums."""
+        message = self.w, self.theta, self.reach, self.factors, self.depth
+        blocks = self.form.data.source.map_reduce(screened, *message, states=self.states)
         self.monitor.count_read()
         new = self.active.add([rows for _, rows in blocks], self.caps)
-        return new, _total([sums for sums, _ in blocks])
+        return new, total_of([sums for sums, _ in blocks])
 
-    def weighted(
-        self, counts: NDArray[np.float64], points: NDArray[np.float64], slopes: NDArray[np.float64]
-    ) -> tuple[Vec, NDArray[np.float64]]:
-        """Return by class the sums of q_i and of `q_i x_i` over all rows, q_i the weights in the answer.
+    def weighted(self, sums: PassSums, slopes: NDArray[np.float64], active: Sequence[Vec]) -> tuple[Vec, Any]:
+        """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`.
 
         Parameters
         ----------
-        counts, points : (2, k) and (2, k, n), by class and part of the held rows sums of c_i and c_i x_i
-        slopes : (2, k) the weights of rows with c_i = 1
+        slopes : (2, 3) the weights of held rows with c_i = 1, by class and zone
+        active : the weights of the active rows, by class
         """
-        totals, sums = (slopes * counts).sum(axis=1), (slopes[:, :, None] * points).sum(axis=1)
-        for c, p in enumerate(self.active.p):
+        totals, points = (slopes * sums.counts).sum(axis=1), (slopes[:, :, None] * sums.points).sum(axis=1)
+        for c, p in enumerate(active):
             if p.size:
                 totals[c] += p.sum()
-                sums[c] += self.active.X[c].T @ p
-        return totals, sums
-
-    def accuracy(self) -> float:
-        """Return the relative gap to ask of the problem over the active set."""
-        return max(self.exact, _LEAST)
+                points[c] += self.active.X[c].T @ p
+        return totals, points
 
     def reach_of(self, X: Any, distances: Sequence[Vec]) -> Vec:
         """Return by class the reach of the active set, a quantile of the distances of sampled rows."""

@@ -32,7 +32,6 @@ from ucm.solvers.out_of_core.newton import ClassLoss, RowFunction, RowSums, newt
 
 _TINY = float(np.finfo(float).tiny)
 _COARSE = 1e-4  # relative gap over the sample
-_LIMIT = 30  # passes
 _RESTARTS = 3  # largest number of restarts of an active set over its budget
 _FALL = 0.2  # ratio of successive widths of the smoothed problem
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
@@ -77,37 +76,25 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     Attributes
     ----------
-    w : (n,) of length 1
-    theta : the thresholds of both classes
     widest : the reach of the first pass
     """
 
-    w: Vec
-    theta: Vec
     widest: Vec
     solved = False
     restarts = 0
 
     def __init__(self, form: RowHulls, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
-        self.caps, self.exact = np.array(form.scales), 0.3 * monitor.tol
+        self.caps, self.factors = np.array(form.scales), form.factors
 
-    def run(self) -> Answer:
-        self._sample()
-        self.clear()
-        return self.rounds(self.monitor.limit(_LIMIT))
-
-    def screened(self) -> tuple[int, PassSums]:
-        return self.screened_by(self.w, self.theta, self.reach, self.form.factors, -np.inf, ())
-
-    def verified(self, new: int, sums: PassSums) -> tuple[Answer, float, float]:
+    def verified(self, sums: PassSums) -> tuple[Answer, float, float]:
         proof = self._proof(sums, self.solved)
         answer = Answer(w=self.w, rows=proof)
         return answer, -self.form.bounds(proof)[1], self.form.gap(proof)
 
     def solve(self, sums: PassSums) -> Answer | None:
         form, active = self.form, self.active
-        weight_sums = np.array(form.weight_sums) - self.caps * sums.counts
+        weight_sums = np.array(form.weight_sums) - self.caps * sums.counts[:, 1]
         totals = np.array([c.sum() for c in active.c])
         short = ~((weight_sums > 0.0) & (weight_sums <= self.caps * totals * (1.0 + 1e-12)))
         if short.any():  # the sample misled: the held rows leave no point
@@ -117,14 +104,13 @@ class HullsRun(ActiveSetRun[RowHulls]):
         if self.monitor.timed_out:  # the remaining weight, spread over the active set, gives a point of U
             active.p = [part * c for part, c in zip(weight_sums / totals, active.c, strict=True)]
             return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
-        self._solve((np.array(form.factors) * self.caps) @ sums.points, weight_sums)
+        self._solve((np.array(form.factors) * self.caps) @ sums.points[:, 1], weight_sums)
         self.solved = True
         self.narrow()
         return None
 
     # --- the sample --------------------------------------------------------------------------------
-    def _sample(self) -> None:
-        """Set w, theta and the reach from a solve over a sample."""
+    def begin(self) -> None:
         form, sizes = self.form, self.form.data.class_sizes
         X, y = form.data.sample
         least = 4 * form.n + 10
@@ -180,14 +166,14 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     # --- a pass ------------------------------------------------------------------------------------
     def _proof(self, sums: PassSums, solved: bool) -> HullProof:
-        form, active, caps = self.form, self.active, self.caps[:, None]
-        totals, points = self.weighted(sums.counts[:, None], sums.points[:, None], caps)
+        form, active, caps = self.form, self.active, np.outer(self.caps, [0.0, 1.0, 1.0])
+        totals, points = self.weighted(sums, caps, active.p)
         violation = float(np.abs(totals / form.weight_sums - 1.0).max())
         for cap, p, c in zip(self.caps, active.p, active.c, strict=True):
             if p.size:
                 violation = max(violation, float((p / c).max()) / cap - 1.0, -float(p.min()) / cap)
-        rows = ActiveSetWeights(form.data.source, self.states, active, np.tile(caps, 2), active.p)
-        losses, ones = self.caps * sums.shortfalls, np.ones(len(form.balls))
+        rows = ActiveSetWeights(form.data.source, self.states, active, caps, active.p)
+        losses, ones = self.caps * sums.shortfalls[0], np.ones(len(form.balls))
         return HullProof(
             self.w, -self.theta, ones, losses, points if solved else None, violation, rows, np.zeros(2)
         )
@@ -222,7 +208,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
         q = problem.begin(Answer([p / weight_sum for p, weight_sum in zip(active.p, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set
-        inner_monitor = self.monitor.child(self.accuracy(), zero_tol=0.1 * ZERO)
+        inner_monitor = self.monitor.child(self.exact, zero_tol=0.1 * ZERO)
         answer = self.inner.solve(problem, inner_monitor, Answer(q, norm * self.w))
         self.monitor.count_work(inner_monitor)
         active.p = [weight_sum * v for weight_sum, v in zip(left, answer.q, strict=True)]

@@ -148,9 +148,15 @@ class RowWeights:
         size = np.abs(factors)
         return np.concatenate([size[side] * self._of(q, side, c) for q, side, c in blocks])
 
-    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec]:
-        """Return rows, labels times sample weights, and weights for a reference problem: the sample."""
-        return *sample, self._of(*_weights(*sample, *self.message))
+    def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec, float]:
+        """Return X, labels times sample weights, weights and the gain for a reference problem: the sample.
+
+        The gain is the part of these rows in the lower bound of `RowLosses`, without the penalty.
+        """
+        sums = row_sums(*sample, *self.message)
+        offsets = [part.loss.offset for part in self.message[2]]
+        gain = float(offsets @ sums.totals - sums.heights.sum())
+        return *sample, self._of(*_weights(*sample, *self.message)), gain
 
     def _of(self, q: Vec, side: NDArray[np.intp], c: Vec) -> Vec:
         return self.scale[side] * q + self.shift[side] * c

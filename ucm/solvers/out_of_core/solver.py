@@ -9,7 +9,7 @@ from ucm.data.options import COUNT, OptionSpec, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
+from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, by_rounds
@@ -17,8 +17,8 @@ from ucm.solvers.out_of_core.hinge import HingeRun, refuse_losses
 from ucm.solvers.out_of_core.hulls import HullsRun, refuse_hulls
 
 _INNER = OptionSpec(
-    "a solver of MinNorm, or of composite problems",
-    lambda x: isinstance(x, Solver) and (MinNorm in x.takes or Composite in x.takes),
+    "a solver of MinNorm, of composite problems, or of differences of convex functions",
+    lambda x: isinstance(x, Solver) and not {MinNorm, Composite, DifferenceOfConvex}.isdisjoint(x.takes),
     "ucm.solvers.SSNAL()",
 )
 
@@ -32,8 +32,8 @@ class OutOfCoreActiveSet(Solver[RowHulls | RowLosses]):
     Parameters
     ----------
     inner
-        The solver of the sample and of the active set, in memory: of hulls one of `MinNorm`, of losses one
-        of composite problems.
+        The solver of the sample and of the active set, in memory: of hulls one of `MinNorm`, of hinge losses
+        one of composite problems, and where terms are subtracted one such as `DCA`.
     budget
         The largest number of bytes of the active set.
     """
