@@ -136,8 +136,8 @@ def test_losses_over_rows_agree_with_memory(name: str, kind: str) -> None:
 def test_samples_on_their_target_bend_the_loss() -> None:
     """Of least squares, every margin 1: the Hessian is 2 C times the moments of (x, 1)."""
     X, y = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 1.0, 1.0])
-    losses = ((ucm.LeastSquares(), (3.0, 5.0)),)
-    form = RowLosses(first_pass(blocks(*samples(60, 1))), losses, (ucm.L2(),))
+    model = 3.0 * ucm.LeastSquares(on=pos) + 5.0 * ucm.LeastSquares(on=neg) + ucm.L2()
+    form = RowLosses.of(model, first_pass(blocks(*samples(60, 1))))
     found = row_sums(X, y, *SmoothLosses(form).message(np.array([0.0, 1.0])))
     Z = np.column_stack([X, np.ones(3)])
     assert found.losses.sum() == 0.0 and found.hessian == pytest.approx(6.0 * Z.T @ Z)
@@ -151,7 +151,7 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
     gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
-    far_form = RowLosses(first_pass(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), (0.5 * ucm.L2(),))
+    far_form = RowLosses.of(0.1 * ucm.Hinge(2) + 0.5 * ucm.L2(), first_pass(blocks(X, y)))
     far_proof = LossProof(np.zeros(3), 0.0, 8.0, np.array([2.0, 1.0]), gains, points)
     far = losses_proven(far_form, far_proof)
     parts = np.linspace(0.0, 1.0, 100_001)

@@ -92,6 +92,7 @@ class Recovered:
     make_summand_points: Callable[[], tuple[Vec, ...]] | None = None
     rho: float | None = None
     normal: Vec | None = None
+    make_weights: Callable[[], Vec] | None = None
 
     def by_kernel(self, gram: Gram, c: Vec) -> Recovered:
         """Return the parts with w as the kernel expansion `sum_i c_i phi(x_i)`, without coordinates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -179,13 +180,9 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         endless = is_unattained(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
-        gap, missed = proof.certificate.relative_gap, proof.certificate.violation
-        if convex or missed > monitor.tol or gap > monitor.tol:
+        if convex:
             return None
-        if is_local(self.model, self.data, w, b):
-            affine = "and a local minimum: the subtracted part is affine there"
-            return Verdict("local", f"critical (residual {gap:.2g}), {affine}")
-        return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
+        return critical(proof.certificate, monitor.tol, lambda: is_local(self.model, self.data, w, b))
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         w, b = proof.answer.plane
@@ -198,6 +195,17 @@ class ObjectiveLowering(_PenalizedLowering[Composite | DifferenceOfConvex]):
         weights, gram = np.maximum(slopes, G.floors), self.data.gram
         recovered = Recovered(w, b, None, weights, "variable")
         return recovered if gram is None else recovered.by_kernel(gram, gram.combination(self.data.X, w))
+
+
+def critical(certificate: Certificate, tol: float, is_local: Callable[[], bool]) -> Verdict | None:
+    """Return the verdict on a point where the next convex problem gains no more than `tol`; else None."""
+    gap = certificate.relative_gap
+    if certificate.violation > tol or gap > tol:
+        return None
+    if is_local():
+        affine = "and a local minimum: the subtracted part is affine there"
+        return Verdict("local", f"critical (residual {gap:.2g}), {affine}")
+    return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
 
 class HingeDualLowering(_PenalizedLowering[HingeDual]):

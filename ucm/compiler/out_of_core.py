@@ -9,7 +9,7 @@ import numpy as np
 from ucm.compiler.column_generation import ColumnGenerationLowering, of_vertices
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.out_of_core_hulls import OutOfCoreHullsLowering, of_hulls
-from ucm.compiler.out_of_core_losses import OutOfCoreLossesLowering, loss_factors, loss_terms
+from ucm.compiler.out_of_core_losses import OutOfCoreLossesLowering, loss_factors, takes
 from ucm.compiler.out_of_core_lowering import groups_in
 from ucm.compiler.route import choose
 from ucm.data.bound_data import Data
@@ -69,18 +69,16 @@ def statistics_of_rows(model: RobustMargin | Objective, rows: RowSource, class_w
     DataError
         As `bind`; the model has no route over rows.
     """
-    terms: Any = ()
-    if isinstance(model, Objective):
-        terms = None if model.nodes_of_type(Covariance) else loss_terms(model)
-    if model.relative_names() or terms is None or by_lam(model):
+    refused = isinstance(model, Objective) and (bool(model.nodes_of_type(Covariance)) or not takes(model))
+    if refused or model.relative_names() or by_lam(model):
         refuse_gathering(rows, f"{model!r}")
-    factors = _factors(model, rows, terms)
+    factors = _factors(model, rows)
     if isinstance(model, RobustMargin) and (of_statistics(model.set) or _has_hulls_and_moments(model)):
         return of_moments(rows, class_weight, factors)
     return first_pass(rows, factors, class_weight)
 
 
-def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
+def _factors(model: RobustMargin | Objective, rows: RowSource) -> Factors | None:
     """Return the row factors of a model; None for rows without sample weights and groups.
 
     Raises
@@ -95,7 +93,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     if not rows.tags:
         return None
     if isinstance(model, Objective):
-        return loss_factors(terms.losses, groups) if groups else Factors()
+        return loss_factors(model.loss.split()[0], groups) if groups else Factors()
     if of_statistics(model.set):
         return Factors(model_groups=groups)
     factors = hull_factors(groups)
@@ -121,8 +119,7 @@ def lower_rows(model: RobustMargin | Objective, data: Data, solver: str | Solver
     """
     lowering: Lowering
     if isinstance(model, Objective):
-        terms: Any = loss_terms(model)
-        lowering = OutOfCoreLossesLowering(model, terms, data, solver)  # type: ignore[arg-type]
+        lowering = OutOfCoreLossesLowering(model, data, solver)  # type: ignore[arg-type]
     elif isinstance(data, RowData):
         lowering = OutOfCoreHullsLowering(model, data, solver)
     else:

@@ -18,6 +18,7 @@ from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear_map import LinearMap, Vec
+from ucm.data.source import spread
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
@@ -161,12 +162,8 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         )
         return f"min ||x||_2 over hulls of rows, {hulls}"
 
-    def certify(self, answer: Answer, tol: float) -> Proof:
-        row_proof = answer.rows
-        if row_proof is None:
-            nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
-            return Proof(answer, nothing, math.nan, np.zeros(self.form.n))
-        certificate, points = hulls_proven(self.form, row_proof), row_proof.points
+    def proof(self, answer: Answer, tol: float) -> Proof:
+        certificate, points = hulls_proven(self.form, answer.rows), answer.rows.points
         if points is None:
             return Proof(answer, certificate, certificate.primal, answer.w)
         norm, size = self.form.norm_and_size(points)
@@ -191,14 +188,14 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
         points = None if row_proof is None else row_proof.points
         if row_proof is None or points is None or w is None or not w.any():
             return Recovered(w, None, proof.x, None, "none")
-        weights = self.lazily(functools.partial(row_proof.rows.weights, form.factors))
         parts = functools.partial(self._parts, points)
         if bias_rule in ("auto", "multipliers"):
             alpha, beta = self._thresholds(row_proof, points, w)
             b, rule, rho = -0.5 * (alpha + beta), "multipliers", 0.5 * (alpha - beta)
         else:
             (b, rule), rho = self._bias(bias_rule, points, w), None
-        return Recovered(w, b, proof.x, weights, rule, make_summand_points=parts, rho=rho)
+        weights = functools.partial(spread, self.rows.source, row_proof.rows.weights, form.factors)
+        return Recovered(w, b, proof.x, None, rule, make_summand_points=parts, rho=rho, make_weights=weights)
 
     def _thresholds(self, row_proof: Any, points: Any, w: Vec) -> tuple[float, float]:
         """Return for class +1 and class -1 the score at which weights leave their bounds.
@@ -300,13 +297,13 @@ class InMemoryHullsLowering(OutOfCoreHullsLowering):
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         by_rows = bias_rule in _RULES
         recovered = super().recover(proof, bias_rule if by_rows else "zero")
-        if recovered.weights is None or recovered.w is None:
+        if recovered.make_weights is None or recovered.w is None:
             return recovered
-        weights, b, rule = np.asarray(recovered.weights), recovered.b, recovered.bias_rule
+        weights, b, rule = recovered.make_weights(), recovered.b, recovered.bias_rule
         if not by_rows:
             q = of_weights(self.memory.image, weights)
             b, rule, _ = bias(bias_rule, self.model.set, self.memory.image, self.data, q, recovered.w)
-        return replace(recovered, weights=weights, b=b, bias_rule=rule)
+        return replace(recovered, weights=weights, make_weights=None, b=b, bias_rule=rule)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.memory.reference(at, scaled)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ucm.compiler.lowering import Proof, Recovered, Regime, Verdict
+from ucm.compiler.objective import critical
 from ucm.compiler.out_of_core_lowering import OutOfCoreLowering, answer_of, groups_in
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import Factors
+from ucm.data.source import spread
 from ucm.errors import ParameterError
 from ucm.evidence.objective import losses_proven
 from ucm.evidence.reference import Verification, compared, majorant, solved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import unit_of, weighed
-from ucm.forms.out_of_core import RowLosses, WeightedRows
-from ucm.forms.solution import Certificate, Solution
+from ucm.forms.out_of_core import RowLosses
+from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import LossSum, Objective, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
@@ -29,25 +31,9 @@ from ucm.language.terms import ConvexLoss, Penalty
 if TYPE_CHECKING:
     import cvxpy as cp
 
-_AT_KINK = 1e-9  # of a margin, or a weight
 
-
-class Terms(NamedTuple):
-    """The added and the subtracted terms of an objective for out-of-core samples.
-
-    Convex and subtracted losses, convex and subtracted penalties, and the penalties of the convex problem of
-    the start.
-    """
-
-    losses: tuple[ConvexLoss, ...]
-    subtracted_losses: tuple[ConvexLoss, ...]
-    penalties: tuple
-    subtracted_penalties: tuple
-    start: tuple
-
-
-def loss_terms(model: Objective) -> Terms | None:
-    """Return the terms of an objective that an out-of-core solver takes; None for other objectives.
+def takes(model: Objective) -> bool:
+    """True if an out-of-core solver takes an objective.
 
     Convex losses with `lam * L2()`, and hinge or ramp losses with any penalty; if a loss is of a group, all
     losses are of one kind.
@@ -58,13 +44,11 @@ def loss_terms(model: Objective) -> Terms | None:
     if subtracted_losses or subtracted_penalties or CombinedPenalty(penalties).square is None:
         straight = all(loss.slope() is not None for loss in (*kinds, *tails))
         if len(kinds) > 1 or len(tails) > 1 or not straight:
-            return None
-    if groups and (
-        len(kinds) > 1
-        or (subtracted_losses and loss_factors(subtracted_losses, groups) != loss_factors(losses, groups))
-    ):
-        return None
-    return Terms(losses, subtracted_losses, penalties, subtracted_penalties, model.penalty.surrogates())
+            return False
+    return not groups or (
+        len(kinds) == 1
+        and (not subtracted_losses or loss_factors(subtracted_losses, groups) == loss_factors(losses, groups))
+    )
 
 
 def _base(loss: Any) -> Any:
@@ -85,51 +69,20 @@ def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], .
     return Factors(*sides, named)
 
 
-def _form(terms: Terms, data: RowData) -> RowLosses:
-    ends = Data(np.zeros((2, data.n)), np.array([1.0, -1.0]), data.weighing)  # one of each class
-
-    def by_kind(losses: tuple[ConvexLoss, ...]) -> WeightedRows:
-        by_loss: dict[ConvexLoss, Vec] = {}
-        for loss, C in zip(*weighed(losses, ends), strict=True):
-            c, base = split_scalar(loss)
-            by_loss[base] = by_loss.get(base, np.zeros(2)) + c * (np.ones(2) if C is None else C)
-        return tuple((base, (float(C[0]), float(C[1]))) for base, C in by_loss.items())
-
-    losses = by_kind(terms.losses)
-    unit = unit_of(loss for loss, _ in losses)
-    return RowLosses(
-        data,
-        losses,
-        terms.penalties,
-        by_kind(terms.subtracted_losses),
-        terms.subtracted_penalties,
-        terms.start,
-        unit,
-    )
-
-
 class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
     """The lowering of `loss + penalty` over out-of-core samples."""
 
-    def __init__(
-        self,
-        model: Objective,
-        terms: Terms,
-        data: RowData,
-        requested: str | Solver = "auto",
-    ) -> None:
-        self.model, self.requested, self.bias_rules = model, requested, ("auto",)
-        self.data = self.rows = data
+    bias_rules = ("auto",)
+
+    def __init__(self, model: Objective, data: RowData, requested: str | Solver = "auto") -> None:
+        self.model, self.requested, self.data, self.rows = model, requested, data, data
         for penalty in model.nodes_of_type(Penalty):
             penalty.check_features(data.n)
+        self.written_model = model
         if groups_in(model):  # what the rows weigh says in which group they are
             first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
             self.written_model = _base(first) + model.penalty
-            losses, subtracted_losses = self.written_model.loss.split()
-            terms = terms._replace(losses=losses, subtracted_losses=subtracted_losses)
-        else:
-            self.written_model = model
-        self.form = _form(terms, data)
+        self.form = RowLosses.of(self.written_model, data)
 
     @property
     def regime(self) -> Regime:
@@ -150,36 +103,21 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
             )
         return [self.answer(solver, monitor, start)]
 
-    def certify(self, answer: Answer, tol: float) -> Proof:
-        w, b = answer.plane
-        if answer.rows is None:  # stopped before a pass was over
-            nothing = Certificate(np.inf, 0.0, np.inf, np.inf, np.nan, "none")
-            return Proof(answer, nothing, np.nan, w, b)
+    def proof(self, answer: Answer, tol: float) -> Proof:
         certificate = losses_proven(self.form, answer.rows)
-        return Proof(answer, certificate, certificate.primal, w, b)
+        return Proof(answer, certificate, certificate.primal, *answer.plane)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        certificate, row_proof = proof.certificate, proof.answer.rows
-        if certificate.kind != "local" or proof.answer.status != "converged":
+        if self.form.convex:
             return None
-        gap, w = certificate.relative_gap, row_proof.w
-        if gap > monitor.tol or certificate.violation > monitor.tol:
-            return None
-        if row_proof.kink_distance > _AT_KINK and all(
-            h.affine(w, _AT_KINK) for h in self.form.subtracted_penalties
-        ):
-            return Verdict(
-                "local",
-                f"critical (residual {gap:.2g}), and a local minimum: the subtracted part is affine there",
-            )
-        return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
+        return critical(proof.certificate, monitor.tol, lambda: self.form.is_local(proof.answer.rows))
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
         row_proof = proof.answer.rows
         if row_proof is None or row_proof.slopes is None:
             return Recovered(proof.w, proof.b, None, None, "variable")
-        weights = self.lazily(row_proof.rows.weights)
-        return Recovered(proof.w, proof.b, None, weights, "variable")
+        weights = partial(spread, self.rows.source, row_proof.rows.weights)
+        return Recovered(proof.w, proof.b, None, None, "variable", make_weights=weights)
 
     # --- the reference -----------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:

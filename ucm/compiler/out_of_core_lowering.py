@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ucm.compiler.lowering import ExternalAnswer, Lowering
+from ucm.compiler.lowering import ExternalAnswer, Lowering, Proof
 from ucm.data.first_pass import RowData, refuse_gathering
 from ucm.data.linear_map import Vec
-from ucm.data.source import RowSource, given_rows, spread
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.out_of_core import OutOfCoreForm
@@ -51,9 +47,15 @@ class OutOfCoreLowering(Lowering[Form]):
     def certify_external(self, external: ExternalAnswer) -> Certificate:
         refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
 
-    def lazily(self, weights: Callable[[], Vec]) -> Any:
-        """Return the weights of all rows as a `LazyVector`, computed at the first access."""
-        return lazy_weights(self.rows.source, weights)
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        if answer.rows is None:  # stopped before a pass was over
+            nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
+            return Proof(answer, nothing, np.nan, answer.w, answer.b)
+        return self.proof(answer, tol)
+
+    @abstractmethod
+    def proof(self, answer: Answer, tol: float) -> Proof:
+        """Return the proof of an answer by the sums of its last pass."""
 
     def written(self, found: Any) -> tuple[Any, Vec, Vec, float]:
         """Return X, y (labels times sample weights), weights and gain of the rows in a reference problem.
@@ -69,60 +71,6 @@ def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
     """Return the distinct (kind, label) pairs of the groups that a model names."""
     parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
     return tuple(dict.fromkeys(parts))
-
-
-class LazyVector(NDArrayOperatorsMixin):
-    """A vector of known length whose entries are computed at the first access, and kept.
-
-    It computes, compares and indexes like an array. A pickle holds the entries that are known by then, else
-    only the length.
-    """
-
-    def __init__(self, size: int, make: Callable[[], Any] | None) -> None:
-        self.size, self.shape, self.ndim = size, (size,), 1
-        self._make, self._found = make, None
-
-    @property
-    def known(self) -> bool:
-        """True if the entries are computed."""
-        return self._found is not None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if self._found is None:
-            if self._make is None:
-                raise AttributeError("the rows of these weights were left out of the pickle")
-            self._found, self._make = self._make(), None
-        values = self._found if dtype is None else self._found.astype(dtype, copy=False)
-        return values.copy() if copy else values
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [np.asarray(x) if isinstance(x, LazyVector) else x for x in inputs]
-        return getattr(ufunc, method)(*plain, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(np.asarray(self), name)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, index: Any) -> Any:
-        return np.asarray(self)[index]
-
-    def __repr__(self) -> str:
-        return repr(self._found) if self.known else f"LazyVector(size={self.size})"
-
-    def __getstate__(self) -> dict:
-        return {**vars(self), "_make": None}
-
-    def __setstate__(self, state: dict) -> None:
-        vars(self).update(state)
-
-
-def lazy_weights(source: RowSource, weights: Callable[[], Vec]) -> Any:
-    """Return the weights of all given rows as a `LazyVector`, 0 for rows of sample weight 0."""
-    return LazyVector(given_rows(source), partial(spread, source, weights))
 
 
 def answer_of(solution: Solution | None) -> Answer:

@@ -348,7 +348,7 @@ class Plan:
         parts = self.lowering.recover(proof, bias_rule)
         if self.data.approx is not None and parts.w is not None:
             parts = replace(parts, expansion=self.data.approx.scoring(parts.w))
-        return Solution(
+        solution = Solution(
             objective=proof.objective,
             certificate=certificate,
             status=verdict.status,
@@ -366,6 +366,9 @@ class Plan:
             params={**self.declared_values, **self.model.params()},
             **vars(parts.over(self.data.weighing)),
         )  # fmt: skip
+        if parts.make_weights is not None:
+            del vars(solution)["weights"]  # computed when they are first read
+        return solution
 
     def bound(
         self,

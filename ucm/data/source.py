@@ -441,12 +441,14 @@ def given_rows(source: RowSource) -> int:
     return source.inner.m if isinstance(source, WeightedRows) else source.m
 
 
-def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return `make()`, an entry per row of positive weight, expanded to all input rows by zeros."""
+def spread(
+    source: RowSource, make: Callable[..., NDArray[np.float64]], *arguments: Any
+) -> NDArray[np.float64]:
+    """Return `make(*arguments)`, an entry per row of positive weight, expanded to all input rows by zeros."""
     if not isinstance(source, WeightedRows):
-        return make()
+        return make(*arguments)
     values = np.concatenate(source.inner.map_reduce(_counted, source.factors))
-    values[values > 0.0] = make()
+    values[values > 0.0] = make(*arguments)
     return values
 
 

@@ -7,22 +7,26 @@ bounds of the optimum follow from these sums, so that no vector with an entry fo
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData
 from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.answer import Expected
 from ucm.forms.monitor import SEPARATED, ZERO
 from ucm.forms.objective import Composite, DifferenceOfConvex, balance
 from ucm.language.losses import Hinge
+from ucm.language.objective import Objective
 from ucm.language.penalties.penalty_sum import CombinedPenalty
-from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPart
+from ucm.language.terms import ConvexLoss
 
 _SUM = 1e-14  # of the terms of a sum: its rounding
+_AT_KINK = 1e-9  # of a margin, or a weight
 
 
 @dataclass(frozen=True)
@@ -222,9 +226,6 @@ class RowHulls(OutOfCoreForm):
         return (1.0 - uniform) * (1.0 - fraction), shift / class_counts
 
 
-WeightedRows = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
-
-
 @dataclass(frozen=True)
 class RowLosses(OutOfCoreForm):
     """The problem `loss + penalty` over out-of-core samples, also minus other losses and penalties.
@@ -234,29 +235,25 @@ class RowLosses(OutOfCoreForm):
 
     Attributes
     ----------
-    losses : l_k, and its weights C_k of class +1 and class -1
-    penalties : the terms of R
-    subtracted_losses : these losses, with their weights
-    subtracted_penalties : the terms of h
-    start : the penalties of the convex problem to start from
-    unit : mu of ramp losses with one mu < 1; else 1
+    split : the problem over one sample of each class, whose weights are C_k
     """
 
-    losses: WeightedRows
-    penalties: tuple[ProximalPenalty, ...]
-    subtracted_losses: WeightedRows = ()
-    subtracted_penalties: tuple[SubtractedPart, ...] = ()
-    start: tuple[ProximalPenalty, ...] = ()
-    unit: float = 1.0
+    split: DifferenceOfConvex
+
+    @classmethod
+    def of(cls, model: Objective, data: RowData) -> RowLosses:
+        """Return the form of a declared objective."""
+        ends = Data(np.zeros((2, data.n)), np.array([1.0, -1.0]), data.weighing)
+        return cls(data, DifferenceOfConvex.of(model, ends))
 
     @property
     def convex(self) -> bool:
-        return not self.subtracted_losses and not self.subtracted_penalties
+        return self.split.convex
 
-    @functools.cached_property
+    @property
     def penalty(self) -> CombinedPenalty:
         """The sum R of the added penalties."""
-        return CombinedPenalty(self.penalties)
+        return self.split.G.penalty
 
     @property
     def lam(self) -> float | None:
@@ -264,51 +261,63 @@ class RowLosses(OutOfCoreForm):
         return self.penalty.square if self.convex else None
 
     @functools.cached_property
+    def losses(self) -> list[tuple[ConvexLoss, Vec]]:
+        """The added losses l_k, and their weights C_k of class +1 and class -1."""
+        return [(loss, np.ones(2) if C is None else C) for loss, C in self.split.G.parts]
+
+    def at_zero(self, each: Callable[[ConvexLoss, Vec], Vec]) -> Vec:
+        """Return by class the sums of `C_kc c_i f(0)` over the added losses and all rows, f of a loss."""
+        counts, zero = np.array(self.data.counts), np.zeros(1)
+        return sum((C * counts * float(each(loss, zero)[0]) for loss, C in self.losses), start=np.zeros(2))
+
+    @functools.cached_property
     def value_at_zero(self) -> float:
         """The sum of the added losses at w = 0 and b = 0."""
-        return sum(
-            float(np.dot(C, self.data.counts)) * float(loss.each(np.zeros(1))[0]) for loss, C in self.losses
-        )
+        return float(self.at_zero(lambda loss, zero: loss.each(zero)).sum())
 
     @property
     def kinked(self) -> bool:
         """True if the losses are one hinge `c max(0, u)`, or the difference of two."""
-        every = (*self.losses, *self.subtracted_losses)
-        single = len(self.losses) == 1 and len(self.subtracted_losses) <= 1
-        return single and all(loss.slope() is not None for loss, _ in every)
+        added, tails = self.split.G.losses, self.split.losses
+        straight = all(loss.slope() is not None for loss in (*added, *tails))
+        return straight and all(len({loss.offset for loss in losses}) <= 1 for losses in (added, tails))
 
-    def sides(self) -> tuple[ConvexLoss, Vec, ConvexLoss | None, Vec]:
-        """Return the loss, its steepest slopes by class, the subtracted loss or None, and its slopes."""
-        (loss, C), *_ = self.losses
-        tail, D = self.subtracted_losses[0] if self.subtracted_losses else (None, (0.0, 0.0))
-        steep = 0.0 if tail is None else tail.slope() or 0.0
-        return loss, np.array(C) * (loss.slope() or 0.0), tail, np.array(D) * steep
+    def kinks(self) -> list[tuple[float, Vec]]:
+        """Return kinks and steepest slopes by class of the added and of the subtracted losses.
+
+        Without subtracted losses the second kink is -inf, and its slopes are 0.
+        """
+        found = []
+        for parts in (self.split.G.parts, self.split.parts):
+            kink, slopes = -np.inf, np.zeros(2)
+            for loss, C in parts:
+                kink, slopes = loss.offset, slopes + (1.0 if C is None else C) * (loss.slope() or 0.0)
+            found.append((kink, slopes))
+        return found
 
     def over(self, X: Matrix, y: Vec) -> Composite | DifferenceOfConvex:
         """Return the problem over rows in memory; y holds labels times weights."""
+        side = np.where(y > 0.0, 0, 1)
 
-        def of_rows(losses: WeightedRows) -> tuple[Vec, ...]:
-            return tuple(np.abs(y) * np.where(y > 0.0, *C) for _, C in losses)
+        def of_rows(weights: Iterable[Vec | None]) -> tuple[Vec, ...]:
+            return tuple(np.abs(y) * (1.0 if C is None else C[side]) for C in weights)
 
-        losses, tails = (tuple(loss for loss, _ in each) for each in (self.losses, self.subtracted_losses))
-        G = Composite(X, np.sign(y), losses, self.penalties, of_rows(self.losses))
-        if self.convex:
-            return G
-        weights = of_rows(self.subtracted_losses)
-        return DifferenceOfConvex(G, tails, self.subtracted_penalties, weights, self.start, self.unit)
+        G = replace(self.split.G, X=X, y=np.sign(y), weights=of_rows(self.split.G.weights))
+        return G if self.convex else replace(self.split, G=G, weights=of_rows(self.split.weights))
 
     def value(self, proof: LossProof) -> float:
         """Return the objective at the w and b of a `LossProof`."""
-        return (
-            self.penalty.value(proof.w)
-            + proof.loss
-            - sum(h.value(proof.w) for h in self.subtracted_penalties)
-        )
+        return self.penalty.value(proof.w) + proof.loss - sum(h.value(proof.w) for h in self.split.penalties)
 
     def gap(self, proof: LossProof) -> float:
         """Return the relative gap of w and b in the convex problem with the subtracted terms linearised."""
         value, (bound, missed) = self.value(proof), self.lower_bound(proof)
         return _relative(value - bound, max(abs(value), 1e-300), _SUM * self.value_at_zero, missed)
+
+    def is_local(self, proof: LossProof) -> bool:
+        """True if the subtracted function is affine near the w and b of a proof."""
+        at_kink = proof.kink_distance <= _AT_KINK
+        return not at_kink and all(h.affine(proof.w, _AT_KINK) for h in self.split.penalties)
 
     def lower_bound(self, proof: LossProof) -> tuple[float, float]:
         """Return a lower bound of the convex problem with the subtracted terms linearised at w and b.
@@ -334,9 +343,7 @@ class RowLosses(OutOfCoreForm):
         u a subgradient of h at w; with subtracted terms the losses are piecewise linear and `B = Z = 0`.
         """
         w, slopes, points, gains = proof.w, np.zeros(2), np.zeros((2, self.n)), np.zeros(2)
-        at_zero = sum(
-            np.array(C) * self.data.counts * float(loss.conjugate(np.zeros(1))[0]) for loss, C in self.losses
-        )
+        at_zero = self.at_zero(lambda loss, zero: loss.conjugate(zero))
         if proof.slopes is not None and proof.points is not None and proof.gains is not None:
             slopes, points, gains = proof.slopes, proof.points, proof.gains + at_zero
         f = balance(np.multiply(slopes, (1.0, -1.0)))
@@ -344,16 +351,17 @@ class RowLosses(OutOfCoreForm):
             d = f[0] * points[0] - f[1] * points[1]
             gain, cost = float(f @ gains), float(d @ d) / (2.0 * self.lam)
             f = f * (np.clip(gain / cost, 0.0, 1.0) if cost > 0.0 else float(gain > 0.0))
-        u = sum((h.subgradient(w) for h in self.subtracted_penalties), start=np.zeros(self.n))
+        subtracted = self.split.penalties
+        u = sum((h.subgradient(w) for h in subtracted), start=np.zeros(self.n))
         z = f[0] * points[0] - f[1] * points[1]
 
         def size() -> float:
             return self.data.scale * float(np.abs(slopes).sum())
 
         height, fraction, missed = self.penalty.conjugate_bound(z, u, size, w)
-        least = proof.constant - float(np.sum(at_zero))
+        least = proof.constant - float(at_zero.sum())
         bound = least + fraction * float(f @ gains) - height
         # f = 0 is a dual point too, because penalties are not negative
-        if not self.subtracted_penalties and (missed > ZERO or not bound > least):
+        if not subtracted and (missed > ZERO or not bound > least):
             bound, missed = least, 0.0
-        return bound - (sum(h.value(w) for h in self.subtracted_penalties) - float(u @ w)), missed
+        return bound - (sum(h.value(w) for h in subtracted) - float(u @ w)), missed

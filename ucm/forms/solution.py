@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -137,7 +137,8 @@ class Solution:
     b : bias, or None if it has no meaning
     x : (n,) point of U nearest to 0; None with a kernel, and for `loss + lam * penalty`
     weights : (m,) weights of the samples if U is a set of samples; else None. They are not negative, except
-        for losses that grow on both sides (`LeastSquares`)
+        for losses that grow on both sides (`LeastSquares`). Over out-of-core rows they are computed when they
+        are first read
     objective : value of the declared problem: minus the distance of U from 0; if 0 lies in U the largest
         `-w'x` over U, which is not negative
     certificate : proof of accuracy
@@ -161,8 +162,8 @@ class Solution:
     expansion : the function `sum_i c_i k(x_i, x)`, or w in approximate kernel features
     params : the numbers of the model's parameters, relative sizes included
     normal : (n,) M'w if a matrix M maps every sample of U: the normal of the samples before M
-    make_summand_points : the function that computes `summand_points`; it holds the data, and pickles leave it
-        out
+    make_summand_points, make_weights : the functions that compute `summand_points`, and `weights` over
+        out-of-core rows; they hold the data, and pickles leave them out
     plan : the plan of the other form that gave the answer (0 in U, or a kernel whose inner products are not
         accurate enough); pickles leave it out, as it holds the data
     """
@@ -189,9 +190,21 @@ class Solution:
     start_objectives: tuple[float, ...] = ()
     rho: float | None = None
     tol: float = 1e-6
+    make_weights: Callable[[], Vec] | None = field(default=None, repr=False, compare=False)
+
+    if not TYPE_CHECKING:  # type checkers would allow any attribute
+
+        def __getattr__(self, name: str) -> Vec:
+            """Compute the weights of out-of-core rows when they are first read."""
+            make = vars(self).get("make_weights")
+            if name != "weights" or make is None:
+                left_out = "; the rows of the weights were left out of the pickle" * (name == "weights")
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{left_out}")
+            vars(self)["weights"] = make()
+            return vars(self)["weights"]
 
     def __getstate__(self) -> dict:
-        return {**vars(self), "plan": None, "make_summand_points": None}
+        return {**vars(self), "plan": None, "make_summand_points": None, "make_weights": None}
 
     @functools.cached_property
     def summand_points(self) -> tuple[Vec, ...] | None:

@@ -53,21 +53,12 @@ class PassSums(NamedTuple):
 
 
 class NewRows(NamedTuple):
-    """Rows of a block that join the active set: rows, labels times weights, states before, places.
-
-    Class +1 comes first.
-    """
+    """Rows of a block that join the active set: rows, labels times weights, states before, places."""
 
     X: Any
     y: Vec
     states: NDArray[np.int8]
-    places: NDArray[np.int32]
-
-
-def margins(X: Any, y: Any, plane: Plane) -> Vec:
-    """Return the margins `sign(y_i) (w'x_i + b)` of rows; y may hold labels times weights."""
-    w, b = plane
-    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
+    places: NDArray[np.intp]
 
 
 def screened(
@@ -86,7 +77,7 @@ def screened(
     second threshold, `d < -depth`. A row becomes active within `reach_c` of a threshold, or where it leaves
     its zone.
     """
-    table, X, y = X, as_double(X), np.asarray(y)
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
     positive, c = y > 0.0, np.abs(y)
     side = (~positive).astype(np.intp)
     d = np.asarray(X @ w).ravel() * np.take(factors, side) - np.take(theta, side)
@@ -95,8 +86,8 @@ def screened(
     join = (np.abs(d) <= near) | (np.abs(beyond) <= near)
     state = zone if state is None else state.copy()
     join = (join | (zone != state)) & (state != _ACTIVE)
-    places = np.concatenate([np.flatnonzero(join & positive), np.flatnonzero(join & ~positive)])
-    new = NewRows(table[places], y[places].astype(np.float64), state[places], places.astype(np.int32))
+    places = np.flatnonzero(join)
+    new = NewRows(X[places], y[places], state[places], places)
     state[places] = _ACTIVE
     by_zone = np.zeros((6, y.size))
     held = np.flatnonzero(state != _ACTIVE)
@@ -114,63 +105,43 @@ def _held(X: Any, y: Any, state: Any, caps: NDArray[np.float64]) -> tuple[Any, V
 
 
 class ActiveSet:
-    """Rows of the active set, in memory by class.
+    """Rows of the active set, in memory.
 
-    X are the tables, p the weights in the answer, c the weights of the samples, places their (block, row).
+    X is the table, None without rows, y labels times weights, p the weights in the answer, places the rows by
+    block.
     """
 
     def __init__(self) -> None:
-        self.X: list = [None, None]
-        self.p = [np.empty(0), np.empty(0)]
-        self.c = [np.empty(0), np.empty(0)]
-        self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
+        self.X: Any = None
+        self.y = self.p = np.empty(0)
+        self.places: list[tuple[int, NDArray[np.intp]]] = []
 
     def add(self, blocks: Sequence[NewRows], caps: Vec) -> int:
         """Add the rows that joined in a pass; return their number."""
-        p, weights = list(self.p), list(self.c)
-        for c, sign in enumerate((1.0, -1.0)):
-            tables, class_p, class_c = [], [p[c]], [weights[c]]
-            for block, part in enumerate(blocks):
-                rows = np.flatnonzero(sign * part.y > 0.0)
-                if rows.size:
-                    tables.append(part.X[rows])
-                    class_c.append(np.abs(part.y[rows]))
-                    class_p.append(np.minimum(part.states[rows], 1) * caps[c] * class_c[-1])
-                    self.places[c].append((block, part.places[rows]))
-            if tables:
-                self.X[c] = stacked(tables if self.X[c] is None else [self.X[c], *tables])
-                p[c], weights[c] = np.concatenate(class_p), np.concatenate(class_c)
-        self.p, self.c = p, weights
-        return sum(part.y.size for part in blocks)
+        new = [(block, part) for block, part in enumerate(blocks) if part.y.size]
+        if new:
+            before = [] if self.X is None else [(self.X, self.y)]
+            X, y = gathered([*before, *((part.X, part.y) for _, part in new)])
+            c = np.abs(y[self.y.size :])
+            states = np.concatenate([part.states for _, part in new])
+            p = np.minimum(states, 1) * c * np.where(y[self.y.size :] > 0.0, *caps)
+            # the assignments stand together, as Ctrl-C may come before them
+            self.X, self.y, self.p = X, y, np.concatenate([self.p, p])
+            self.places += [(block, part.places) for block, part in new]
+        return sum(part.y.size for _, part in new)
 
-    def put(self, blocks: list[Vec], values: Sequence[Vec]) -> None:
+    def put(self, blocks: list[Vec], values: Vec) -> None:
         """Write one value for each row of the active set into the vectors of the blocks, in place."""
-        for places, class_values in zip(self.places, values, strict=True):
-            start = 0
-            for block, rows in places:
-                blocks[block][rows] = class_values[start : start + rows.size]
-                start += rows.size
-
-    @property
-    def size(self) -> int:
-        """Number of rows in both classes."""
-        return sum(p.size for p in self.p)
+        start = 0
+        for block, rows in self.places:
+            blocks[block][rows] = values[start : start + rows.size]
+            start += rows.size
 
     @property
     def nbytes(self) -> int:
-        return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
-
-    def table(self) -> tuple[Any, Vec]:
-        """Return the rows of both classes and their labels times sample weights, class +1 first."""
-        classes = zip(self.X, (1.0, -1.0), self.c, strict=True)
-        return gathered([(T, sign * c) for T, sign, c in classes if T is not None])
-
-
-def stacked(tables: list) -> Any:
-    """Return tables stacked by rows in double precision, C-contiguous or CSR."""
-    if sparse.issparse(tables[0]):
-        return as_double(sparse.csr_matrix(sparse.vstack(tables, format="csr")))
-    return np.ascontiguousarray(np.concatenate(tables, dtype=np.float64))
+        if self.X is None:
+            return 0
+        return 12 * self.X.nnz if sparse.issparse(self.X) else self.X.nbytes
 
 
 def total_of(blocks: Sequence[PassSums]) -> PassSums:
@@ -186,7 +157,7 @@ class ActiveSetWeights:
     Attributes
     ----------
     caps : (2, 3) the weights of held rows with c_i = 1, by class and zone
-    p : weights of the active set, by class
+    p : weights of the active set
     gain : the part of the active rows in the lower bound of `RowLosses`, without the penalty
     """
 
@@ -194,19 +165,19 @@ class ActiveSetWeights:
     states: dict[int, Any]
     active: ActiveSet
     caps: NDArray[np.float64]
-    p: Sequence[Vec]
+    p: Vec
     gain: float = 0.0
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
         """Return the (m,) weights, multiplied by the absolute value of the factor of each class."""
         size = np.abs(factors)
         blocks = self.source.map_reduce(_held, size[:, None] * self.caps, states=self.states)
-        self.active.put(blocks, [f * p for f, p in zip(size, self.p, strict=True)])
+        self.active.put(blocks, np.where(self.active.y > 0.0, *size) * self.p)
         return np.concatenate(blocks)
 
     def written(self, sample: tuple[Any, Vec]) -> tuple[Any, Vec, Vec, float]:
         """Return X, labels times sample weights, weights and gain for a reference: the active set."""
-        return *self.active.table(), np.concatenate(self.p), self.gain
+        return self.active.X, self.active.y, self.p, self.gain
 
 
 class ActiveSetRun(ABC, Generic[Form]):
@@ -303,19 +274,19 @@ class ActiveSetRun(ABC, Generic[Form]):
         new = self.active.add([rows for _, rows in blocks], self.caps)
         return new, total_of([sums for sums, _ in blocks])
 
-    def weighted(self, sums: PassSums, slopes: NDArray[np.float64], active: Sequence[Vec]) -> tuple[Vec, Any]:
+    def weighted(self, sums: PassSums, slopes: NDArray[np.float64], p: Vec) -> tuple[Vec, Any]:
         """Return by class the sums of the weights q_i of all rows and, (2, n), of `q_i x_i`.
 
         Parameters
         ----------
         slopes : (2, 3) the weights of held rows with c_i = 1, by class and zone
-        active : the weights of the active rows, by class
+        p : the weights of the active rows
         """
         totals, points = (slopes * sums.counts).sum(axis=1), (slopes[:, :, None] * sums.points).sum(axis=1)
-        for c, p in enumerate(active):
-            if p.size:
-                totals[c] += p.sum()
-                points[c] += self.active.X[c].T @ p
+        if p.size:
+            by_class = np.where([self.active.y > 0.0, self.active.y <= 0.0], p, 0.0)
+            totals += by_class.sum(axis=1)
+            points += np.asarray((self.active.X.T @ by_class.T).T)
         return totals, points
 
     def reach_of(self, X: Any, distances: Sequence[Vec]) -> Vec:

@@ -14,11 +14,12 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear_map import Vec
+from ucm.data.source import gathered
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import LossProof, RowLosses
 from ucm.forms.solver import Solver
-from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums, stacked
+from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
 
 _COARSE = 1e-4  # relative gap over the sample
 
@@ -49,64 +50,51 @@ class HingeRun(ActiveSetRun[RowLosses]):
 
     def __init__(self, form: RowLosses, monitor: Monitor, inner: Solver, budget: int) -> None:
         super().__init__(form, monitor, inner, budget)
-        self.loss, self.caps, tail, self.less = form.sides()
-        self.depth = np.inf if tail is None else self.loss.offset - tail.offset
+        (self.kink, self.caps), (end, self.less) = form.kinks()
+        self.depth = self.kink - end
 
     @property
     def theta(self) -> Vec:  # type: ignore[override]
         """The scores of the kink of the loss, `y_i w'x_i = o - y_i b`."""
-        return self.loss.offset - np.array(self.factors) * self.b
+        return self.kink - np.array(self.factors) * self.b
 
     def begin(self) -> None:
         X, y = self.form.data.scaled_sample
         self._solve(X, y, None, max(_COARSE, self.monitor.tol))
         X, y = self.form.data.sample
-        short = self.loss.offset - np.sign(y) * (np.asarray(X @ self.w).ravel() + self.b)
+        short = self.kink - np.sign(y) * (np.asarray(X @ self.w).ravel() + self.b)
         distances = np.minimum(np.abs(short), np.abs(short - self.depth))
         self.reach = self.reach_of(X, [distances[y > 0.0], distances[y <= 0.0]])
 
     def verified(self, sums: PassSums) -> tuple[Answer, float, float]:
         """Return the answer proved by the slopes of the last problem and the tangent at (w, b)."""
-        form, offset = self.form, self.loss.offset
+        form, kink = self.form, self.kink
         loss = float(self.caps @ sums.shortfalls[0] - self.less @ sums.shortfalls[1])
         proof = LossProof(self.w, self.b, loss, kink_distance=sums.nearest)
         if self.slopes is not None:
-            tail = [self.less[c] * under for c, under in enumerate(self._beyond())]
-            depth = 0.0 if np.isinf(self.depth) else self.depth
-            constant = depth * float(sum(map(np.sum, tail)))
-            slopes = self.slopes - np.outer(self.less, [0.0, 0.0, 1.0])
-            p = [a - g for a, g in zip(self.active.p, tail, strict=True)]
-            totals, points = self.weighted(sums, slopes, p)
-            gain = offset * float(sum(map(np.sum, p))) + constant
-            rows = ActiveSetWeights(form.data.source, self.states, self.active, slopes, p, gain)
-            constant += depth * float(self.less @ sums.counts[:, 2])
+            active, depth = self.active, 0.0 if np.isinf(self.depth) else self.depth
+            slopes, tail = self.slopes - np.outer(self.less, [0.0, 0.0, 1.0]), np.zeros(active.y.size)
+            if active.y.size:
+                beyond = np.sign(active.y) * (active.X @ self.w + self.b) < kink - self.depth
+                tail = beyond * np.abs(active.y) * np.where(active.y > 0.0, *self.less)
+            totals, points = self.weighted(sums, slopes, active.p - tail)
+            gain = kink * float((active.p - tail).sum()) + depth * float(tail.sum())
+            rows = ActiveSetWeights(form.data.source, self.states, active, slopes, active.p - tail, gain)
+            constant = depth * float(tail.sum() + self.less @ sums.counts[:, 2])
             proof = LossProof(
-                self.w, self.b, loss, totals, offset * totals, points, rows, constant, sums.nearest
+                self.w, self.b, loss, totals, kink * totals, points, rows, constant, sums.nearest
             )
         return Answer(w=self.w, b=self.b, rows=proof), form.value(proof), form.gap(proof)
-
-    def _beyond(self) -> list[Vec]:
-        """Return by class the sample weights of the active rows, 0 for rows that are not in zone 2."""
-        rows = zip(self.active.X, self.active.c, self.factors, self.theta - self.depth, strict=True)
-        return [c * (f * np.asarray(X @ self.w).ravel() < end) if c.size else c for X, c, f, end in rows]
 
     def solve(self, sums: PassSums) -> Answer | None:
         """Solve over the active set and the means of held rows; set the plane and all slopes."""
         active, held = self.active, np.argwhere(sums.counts > 0.0)
-        tables, y = (
-            [X for X in active.X if X is not None],
-            [f * c for f, c in zip(self.factors, active.c, strict=True)],
-        )
-        for c, zone in held:
-            mean = sums.points[c, zone][None, :] / sums.counts[c, zone]
-            tables.append(sparse.csr_matrix(mean) if any(map(sparse.issparse, tables)) else mean)
-            y.append(self.factors[c] * sums.counts[c, zone][None])
-        slopes = self._solve(stacked(tables), np.concatenate(y), Answer(w=self.w, b=self.b), self.exact)
-        plus, inside = active.c[0].size, active.size
-        active.p = [slopes[:plus], slopes[plus:inside]]
-        self.slopes = np.zeros((2, 3))
-        for (c, zone), slope in zip(held, slopes[inside:], strict=True):
-            self.slopes[c, zone] = slope / sums.counts[c, zone]
+        counts, points = sums.counts[tuple(held.T)], sums.points[tuple(held.T)]
+        means = points / counts[:, None], np.array(self.factors)[held[:, 0]] * counts
+        X, y = gathered([means] if active.X is None else [(active.X, active.y), means])
+        slopes = self._solve(X, y, Answer(w=self.w, b=self.b), self.exact)
+        active.p, self.slopes = slopes[: active.y.size], np.zeros((2, 3))
+        self.slopes[tuple(held.T)] = slopes[active.y.size :] / counts
         self.narrow()
         return None
 

@@ -9,7 +9,6 @@ weight that they had, and it is solved again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,14 @@ from ucm.language.contracts import Block, SampleWeights
 from ucm.language.domains import CappedSimplex
 from ucm.language.losses import HuberHinge
 from ucm.solvers.out_of_core.active_set import ActiveSetRun, ActiveSetWeights, PassSums
-from ucm.solvers.out_of_core.newton import ClassLoss, RowFunction, RowSums, newton_steps, over_rows
+from ucm.solvers.out_of_core.newton import (
+    ClassLoss,
+    Evaluate,
+    RowFunction,
+    RowSums,
+    minimise,
+    over_rows,
+)
 
 _TINY = float(np.finfo(float).tiny)
 _COARSE = 1e-4  # relative gap over the sample
@@ -37,7 +43,6 @@ _FALL = 0.2  # ratio of successive widths of the smoothed problem
 _BESIDE = 1.5  # widths on either side of the middle of the zone that the active set covers
 _WIDTHS = 20  # the largest number of widths
 _GAIN = 1e-3  # predicted relative decrease of F below which the width shrinks
-_STEPS = 60  # largest number of steps at one width
 _SMALLER = 6  # solves of sample hulls, each with half the caps of the previous solve
 
 
@@ -77,9 +82,11 @@ class HullsRun(ActiveSetRun[RowHulls]):
     Attributes
     ----------
     widest : the reach of the first pass
+    upper : the upper bound of minus the distance by the last pass
     """
 
     widest: Vec
+    upper: float
     solved = False
     restarts = 0
 
@@ -89,20 +96,20 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
     def verified(self, sums: PassSums) -> tuple[Answer, float, float]:
         proof = self._proof(sums, self.solved)
-        answer = Answer(w=self.w, rows=proof)
-        return answer, -self.form.bounds(proof)[1], self.form.gap(proof)
+        self.upper, norm = self.form.bounds(proof)
+        return Answer(w=self.w, rows=proof), -norm, self.form.gap(proof)
 
     def solve(self, sums: PassSums) -> Answer | None:
-        form, active = self.form, self.active
+        form, y = self.form, self.active.y
         weight_sums = np.array(form.weight_sums) - self.caps * sums.counts[:, 1]
-        totals = np.array([c.sum() for c in active.c])
+        totals = np.array([np.maximum(y, 0.0).sum(), np.maximum(-y, 0.0).sum()])
         short = ~((weight_sums > 0.0) & (weight_sums <= self.caps * totals * (1.0 + 1e-12)))
         if short.any():  # the sample misled: the held rows leave no point
             self.widest = np.where(short, 4.0 * self.widest, self.widest)
             self.reach = np.where(short, self.widest, self.reach)
             return None
         if self.monitor.timed_out:  # the remaining weight, spread over the active set, gives a point of U
-            active.p = [part * c for part, c in zip(weight_sums / totals, active.c, strict=True)]
+            self.active.p = np.abs(y) * np.where(y > 0.0, *(weight_sums / totals))
             return Answer(w=self.w, rows=self._proof(sums, True)).interrupted()
         self._solve((np.array(form.factors) * self.caps) @ sums.points[:, 1], weight_sums)
         self.solved = True
@@ -119,7 +126,7 @@ class HullsRun(ActiveSetRun[RowHulls]):
             steps = [max(1, size // max(least, c)) for c, size in zip(counts, sizes, strict=True)]
             X, y = sampled(form.data.source, (steps[0], steps[1]))
             self.monitor.count_read()
-        tables, weights = [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
+        tables, weights = _by_class(X, y)
         caps = self.caps * form.data.counts / [float(c.sum()) for c in weights]
         if form.data.plain:
             caps = np.minimum(caps, form.weight_sums)
@@ -169,9 +176,9 @@ class HullsRun(ActiveSetRun[RowHulls]):
         form, active, caps = self.form, self.active, np.outer(self.caps, [0.0, 1.0, 1.0])
         totals, points = self.weighted(sums, caps, active.p)
         violation = float(np.abs(totals / form.weight_sums - 1.0).max())
-        for cap, p, c in zip(self.caps, active.p, active.c, strict=True):
-            if p.size:
-                violation = max(violation, float((p / c).max()) / cap - 1.0, -float(p.min()) / cap)
+        if active.y.size:
+            part = active.p / (np.abs(active.y) * np.where(active.y > 0.0, *self.caps))
+            violation = max(violation, float(part.max()) - 1.0, -float(part.min()))
         rows = ActiveSetWeights(form.data.source, self.states, active, caps, active.p)
         losses, ones = self.caps * sums.shortfalls[0], np.ones(len(form.balls))
         return HullProof(
@@ -183,17 +190,16 @@ class HullsRun(ActiveSetRun[RowHulls]):
 
         The sizes are half the budget, then a quarter, ...
 
-        False if no reach has so few rows.
+        False if no reach has so few rows, or w does not separate the hulls.
         """
+        form, monitor = self.form, self.monitor
         self.restarts += 1
-        row = self.active.nbytes / self.active.size
-        rows, least = self.budget / row, 4.0 * self.form.n
-        if self.restarts > _RESTARTS or rows < 2.0 * least:
+        rows, least = self.budget * self.active.y.size / self.active.nbytes, 4.0 * form.n
+        if self.restarts > _RESTARTS or rows < 2.0 * least or not self.upper < 0.0:
             return False
-        start = smoothed_newton(
-            self.form, self.w, self.theta, self.widest, max(0.5**self.restarts * rows, least),
-            over_rows(self.form, self.monitor), lambda: self.monitor.timed_out,
-        )  # fmt: skip
+        z = -self.upper * np.concatenate([self.w, -self.theta])  # the best multiple
+        width, most = -self.upper * float(self.widest.max()), max(0.5**self.restarts * rows, least)
+        start = smoothed_newton(form, z, width, most, over_rows(form, monitor), monitor)
         if start is None:
             return False
         self.w, self.theta, self.reach = start
@@ -204,21 +210,30 @@ class HullsRun(ActiveSetRun[RowHulls]):
     def _solve(self, held: Vec, left: Vec) -> None:
         """Solve over the active set from the point of the held rows; set w, theta and the weights."""
         form, active = self.form, self.active
-        problem = _problem(active.X, active.c, form.factors, self.caps, left, held, form.data.stored)
-        q = problem.begin(Answer([p / weight_sum for p, weight_sum in zip(active.p, left, strict=True)]))
+        tables, weights = _by_class(active.X, active.y)
+        problem = _problem(tables, weights, form.factors, self.caps, left, held, form.data.stored)
+        sides = active.y > 0.0, active.y < 0.0
+        q = problem.begin(Answer([active.p[on] / each for on, each in zip(sides, left, strict=True)]))
         norm = float(np.linalg.norm(problem.matvec(q)))
         # the points of the classes are smaller than those of the held rows and the active set
         inner_monitor = self.monitor.child(self.exact, zero_tol=0.1 * ZERO)
         answer = self.inner.solve(problem, inner_monitor, Answer(q, norm * self.w))
         self.monitor.count_work(inner_monitor)
-        active.p = [weight_sum * v for weight_sum, v in zip(left, answer.q, strict=True)]
+        active.p = np.empty(active.y.size)
+        for on, each, v in zip(sides, left, answer.q, strict=True):
+            active.p[on] = each * v
         x = problem.matvec(answer.q)
         norm = float(np.linalg.norm(x))
         if answer.w is not None:
             self.w = answer.w
         elif norm > 0.0:
             self.w = x / norm
-        self.theta = self._thresholds(active.X, active.c, self.caps, left)[1]
+        self.theta = self._thresholds(tables, weights, self.caps, left)[1]
+
+
+def _by_class(X: Any, y: Vec) -> tuple[list, list[Vec]]:
+    """Return the tables and the weights of the rows of class +1 and class -1."""
+    return [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
 
 
 def _threshold(a: Vec, weights: Vec, weight_sum: float, cap: float) -> float:
@@ -228,84 +243,59 @@ def _threshold(a: Vec, weights: Vec, weight_sum: float, cap: float) -> float:
     return -high if np.isinf(low) else -0.5 * (low + high)
 
 
-def smoothed_newton(
-    form: RowHulls,
-    w: Vec,
-    theta: Vec,
-    reach: Vec,
-    most: float,
-    evaluate: Callable[..., RowSums],
-    timed_out: Callable[[], bool],
-) -> tuple[Vec, Vec, Vec] | None:
-    """Return w of length 1, thresholds and a reach with few rows, by smoothed Newton steps; or None.
+class SmoothedHulls(RowFunction):
+    """Half the squared distance of two reduced hulls, smoothed, as a function of w and both thresholds.
 
-    The method is Newton's in w and both thresholds, with dual multipliers of the weight sums, so that the
-    domain of the weights is a box: for a width delta > 0
+    With dual multipliers of the weight sums, so that the domain of the weights is a box, it is for a width
+    delta > 0
 
         F(w, mu) = 1/2 ||w||_2^2 + sum_c total_c mu_c + cap_c sum_i h((-f_c w'x_i - mu_c) / delta) delta,
 
     h the Huber function, 0 below 0 and of slope 1 above 1. `q_i = cap_c h'` are weights near the best, and
-    the rows with weights between 0 and the cap lie in a zone of this width. A step takes one pass and
-    n^2 / 2 + 3 n numbers of a class; the width falls until the rows near the zone are few.
+    the rows with weights between 0 and the cap lie in a zone of this width.
+    """
 
-    Parameters
-    ----------
-    w, theta, reach : the start; w separates the hulls
-    most : the largest number of rows
-    evaluate : `row_sums` over all rows
+    def __init__(self, form: RowHulls, delta: float) -> None:
+        parts = [
+            ClassLoss(
+                HuberHinge(1.0), c, f, scale, np.array([0.0, delta]), np.eye(2)[[c, c]] * [[1.0], [0.0]]
+            )
+            for c, (f, scale) in enumerate(zip(form.factors, form.scales, strict=True))
+        ]
+        super().__init__(form.n, parts, np.concatenate([np.zeros(form.n), form.weight_sums]), 1.0)
+
+    def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
+        """Return an answer with the sums; the gap is the relative decrease that the next step predicts."""
+        gain = -self.slope(z, sums, self.step(z, sums, value))
+        return Answer(w=z[: self.n], rows=sums), value, gain / max(abs(value), 1e-300)
+
+
+def smoothed_newton(
+    form: RowHulls, z: Vec, delta: float, most: float, evaluate: Evaluate, monitor: Monitor
+) -> tuple[Vec, Vec, Vec] | None:
+    """Return w of length 1, thresholds and a reach with at most `most` rows, by `SmoothedHulls`; or None.
+
+    The width delta falls until the rows near the zone are few.
 
     Raises
     ------
     SolverError
         A sum is NaN.
     """
-    n, z, width = form.n, np.concatenate([w, -theta]), float(reach.max())
-    F = _smoothed(form, width)
-    first_sums: RowSums | None = evaluate(*F.message(z))
-    size = 0.5 - F.value(z, first_sums) / float(w @ w)
-    if size <= 0.0:
-        return None
-    if size > 0.0:  # the best multiple of w
-        z, width, first_sums = size * z, size * width, first_sums._replace(hessian=first_sums.hessian / size)
-    delta = width
+    n = form.n
     for _ in range(_WIDTHS):
-        F = _smoothed(form, delta)
-        for _, at, sums, value in newton_steps(F, z, evaluate, _STEPS, first_sums):
-            first_sums = None
-            if np.isnan(value):
-                raise SolverError(
-                    "rows: expected entries that stay finite numbers, got a NaN in sums over them; see "
-                    "that no row changes, scale the features, and solve again"
-                )
-            if timed_out():
-                return None
-            if sums is None:
-                continue
-            zone = delta * np.diagonal(sums.hessian)[n:] / form.scales  # rows of each class
-            if zone.min() == 0.0:  # no row determines the threshold
-                delta, z = 2.0 * delta, at
-                break
-            step = F.step(at, sums, value)
-            if -float(F.derivatives(at, sums)[0] @ step) > _GAIN * abs(value):
-                continue
-            if 2.0 * _BESIDE * zone.sum() <= most:
-                length = float(np.linalg.norm(at[:n]))
-                middle = -(at[n:] + 0.5 * delta) / length
-                wide = np.maximum(_BESIDE, n / zone)  # rows enough for a point of n numbers
-                return at[:n] / length, middle, wide * delta / length
-            delta, z = _FALL * delta, at + step
-            break
-        else:
+        z, answer = minimise(SmoothedHulls(form, delta), z, evaluate, monitor.child(2.0 * _GAIN))
+        if monitor.timed_out or answer.rows is None:
             return None
+        zone = delta * np.diagonal(answer.rows.hessian)[n:] / form.scales  # rows of each class
+        if np.isnan(zone).any():
+            raise SolverError(
+                "rows: expected entries that stay finite numbers, got a NaN in sums over them; see that no "
+                "row changes, scale the features, and solve again"
+            )
+        if 2.0 * _BESIDE * zone.sum() <= most and zone.min() > 0.0:
+            length = float(np.linalg.norm(z[:n]))
+            wide = np.maximum(_BESIDE, n / zone)  # rows enough for a point of n numbers
+            return z[:n] / length, -(z[n:] + 0.5 * delta) / length, wide * delta / length
+        delta *= _FALL if zone.min() > 0.0 else 2.0  # without rows there is no threshold
     return None
-
-
-def _smoothed(form: RowHulls, delta: float) -> RowFunction:
-    """Return the function F of `smoothed_newton` for the width delta."""
-    fixed, slopes = np.array([0.0, delta]), np.eye(2)
-    parts = tuple(
-        ClassLoss(HuberHinge(1.0), c, f, scale, fixed, np.stack([slopes[c], np.zeros(2)]))
-        for c, (f, scale) in enumerate(zip(form.factors, form.scales, strict=True))
-    )
-    linear = np.concatenate([np.zeros(form.n), form.weight_sums])
-    return RowFunction(form.n, parts, linear, 1.0)

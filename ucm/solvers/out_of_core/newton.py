@@ -11,7 +11,7 @@ gives the start, so that few steps over all rows are left.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -192,14 +192,15 @@ def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
     return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d
 
 
-@dataclass(frozen=True)
-class RowFunction:
+class RowFunction(ABC):
     """Convex function of z = (w, u): `ridge ||w||_2^2 / 2 + linear'(w, u)` plus losses of the rows."""
 
-    n: int
-    parts: tuple[ClassLoss, ...]
-    linear: Vec
-    ridge: float
+    def __init__(self, n: int, parts: Sequence[ClassLoss], linear: Vec, ridge: float) -> None:
+        self.n, self.parts, self.linear, self.ridge = n, tuple(parts), linear, ridge
+
+    @abstractmethod
+    def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
+        """Return the answer proved by the sums at z, its objective and its relative gap."""
 
     def message(self, z: Vec) -> tuple[Vec, Vec, tuple[ClassLoss, ...]]:
         """Return w, u and the parts, the arguments of `row_sums` after X and y."""
@@ -237,94 +238,54 @@ class RowFunction:
         return None
 
 
-class ProvenFunction(RowFunction, ABC):
-    """Row function whose sums give an answer with a proven gap."""
-
-    @abstractmethod
-    def answer(self, z: Vec, sums: RowSums, value: float) -> tuple[Answer, float, float]:
-        """Return the answer proved by the sums at z, its objective and its relative gap."""
-
-
-def newton_steps(
+def minimise(
     function: RowFunction,
     z: Vec,
     evaluate: Evaluate,
-    limit: int,
-    initial_sums: RowSums | None = None,
+    monitor: Monitor,
+    sums: RowSums | None = None,
     previous: tuple[Vec, float] | None = None,
-) -> Iterator[tuple[int, Vec, RowSums | None, float]]:
-    """Run damped Newton steps; yield (number of the pass, z, sums, value) after each pass.
+) -> tuple[Vec, Answer]:
+    """Run damped Newton steps to the tolerance of the monitor; return the last point and its answer.
 
-    After a step that does not lower the function z is the point before it, and the sums are None.
-
-    The iteration ends after `limit` passes, where no step leads down, and after a value that is NaN, or that
-    is infinite at the first z.
+    After a step that does not lower the function the next point lies between it and the point before.
 
     Parameters
     ----------
-    initial_sums : the sums at z, if they are known
+    sums : the sums at z, if they are known
     previous : a point and its value, to return to from a z with a larger value
     """
-    slope = 0.0
-    for k in range(limit):
-        sums = evaluate(*function.message(z)) if initial_sums is None else initial_sums
-        initial_sums, value = None, function.value(z, sums)
-        if np.isnan(value) or (previous is None and not np.isfinite(value)):
-            yield k, z, sums, value
-            return
-        other = function.corrected(z, sums)
-        if other is not None:
-            z = other
+    limit, slope, answer = monitor.limit(_LIMIT), 0.0, Answer(w=np.zeros(function.n), b=0.0)
+    for k in range(limit + 1):
+        sums = evaluate(*function.message(z)) if sums is None else sums
+        value = function.value(z, sums)
+        if np.isnan(value):  # rows have changed since the first pass; the certificate says so
+            return z, function.answer(z, sums, value)[0]
+        if previous is None and np.isinf(value):
+            return z, answer.ended("stalled", "weights of far rows overflow; scale the features")
+        moved = function.corrected(z, sums)
+        if moved is not None:
+            z, sums = moved, None
             continue
         z, sums, value = function.scaled(z, sums, value)
-        if previous is not None and not value <= previous[1] + _FLAT * abs(previous[1]):
+        if previous is not None and value > previous[1] + _FLAT * abs(previous[1]):
             if np.abs(z - previous[0]).max() <= _SMALL * np.abs(z).max():
-                return
-            yield k, previous[0], None, previous[1]
+                return previous[0], answer.ended("stalled", "no step leads down")
             rise = value - previous[1] - slope  # above the tangent; 0 < t < 1/2 minimises a parabola
             t = -0.5 * slope / rise if np.isfinite(rise) and rise > 0.0 else 0.0
             t = max(t, _SHORTEST) if t > 0.0 else _SHORTER
-            slope, z = t * slope, previous[0] + t * (z - previous[0])
+            slope, z, sums = t * slope, previous[0] + t * (z - previous[0]), None
             continue
-        yield k, z, sums, value
-        step = function.step(z, sums, value)
-        previous, slope = (z, value), function.slope(z, sums, step)
-        z = z + step
-
-
-def minimise(
-    function: ProvenFunction,
-    z: Vec,
-    evaluate: Evaluate,
-    monitor: Monitor,
-    initial_sums: RowSums | None = None,
-    previous: tuple[Vec, float] | None = None,
-) -> tuple[Vec, Answer]:
-    """Run Newton steps to the tolerance of the monitor; return the last point and its answer.
-
-    Parameters
-    ----------
-    z, initial_sums, previous : as of `newton_steps`
-    """
-    k, limit, answer = 0, monitor.limit(_LIMIT), Answer(w=np.zeros(function.n), b=0.0)
-    last = z
-    for k, last, sums, value in newton_steps(function, z, evaluate, limit + 1, initial_sums, previous):
-        if sums is None:
-            continue
-        if np.isinf(value):
-            return last, answer.ended("stalled", "weights of far rows overflow; scale the features")
-        answer, objective, gap = function.answer(last, sums, value)
-        if np.isnan(value):  # rows have changed since the first pass; the certificate says so
-            break
+        answer, objective, gap = function.answer(z, sums, value)
         monitor.latest = answer if np.isfinite(gap) else None
         stop = monitor.report(k, objective, gap)
         if monitor.reached(gap):
-            break
-        if stop and last[: function.n].any():  # w = 0 bounds nothing
-            return last, answer.interrupted()
+            return z, answer
+        if stop and z[: function.n].any():  # w = 0 bounds nothing
+            return z, answer.interrupted()
         monitor.systems += 1
-    else:
-        if k < limit:
-            return last, answer.ended("stalled", "no step leads down")
-        return last, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
-    return last, answer
+        step = function.step(z, sums, value)
+        previous, slope = (z, value), function.slope(z, sums, step)
+        z, sums = z + step, None
+    z = z if previous is None else previous[0]
+    return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")

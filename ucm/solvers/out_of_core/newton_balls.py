@@ -25,7 +25,7 @@ from ucm.forms.out_of_core import HullProof, RowHulls
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.newton import (
     ClassLoss,
-    ProvenFunction,
+    RowFunction,
     RowSums,
     RowWeights,
     minimise,
@@ -75,7 +75,7 @@ def solve_balls(form: RowHulls, monitor: Monitor) -> Answer:
         if not beyond[1].size:
             break
         X, y = gathered([(X, y), beyond])
-    return minimise(function, z, evaluate_all, monitor, initial_sums=sums)[1]
+    return minimise(function, z, evaluate_all, monitor, sums=sums)[1]
 
 
 def _argument(loss: ConvexLoss, slope: float) -> float:
@@ -95,7 +95,7 @@ def _argument(loss: ConvexLoss, slope: float) -> float:
     return high
 
 
-class Balls(ProvenFunction):
+class Balls(RowFunction):
     """Function `||w||^2 / 2 + S(w, mu, t)`, S an upper bound of the support `max over the set of -w'x`.
 
     While S is not negative, S itself falls, the sum of t staying as it is: it ends at weights of the point 0
@@ -117,7 +117,7 @@ class Balls(ProvenFunction):
             loss, factor, scale = form.balls[k][0], form.factors[c], form.scales[c]
             parts.append(ClassLoss(loss, c, factor, scale, np.zeros(2), slopes))
         linear = np.concatenate([np.zeros(form.n), form.weight_sums, form.radii])
-        super().__init__(form.n, tuple(parts), linear, 0.0)
+        super().__init__(form.n, parts, linear, 0.0)
 
     @functools.cached_property
     def low(self) -> Vec:

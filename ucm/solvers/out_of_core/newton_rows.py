@@ -19,11 +19,12 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.out_of_core import LossProof, RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
+from ucm.language.objective import split_scalar
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.out_of_core.active_set import by_rounds
 from ucm.solvers.out_of_core.newton import (
     ClassLoss,
-    ProvenFunction,
+    RowFunction,
     RowSums,
     RowWeights,
     minimise,
@@ -75,7 +76,8 @@ class NewtonRows(Solver[RowHulls | RowLosses]):
 
 def _is_power(loss: ConvexLoss) -> bool:
     """Return True if the loss is a power p > 1 of the hinge loss."""
-    return isinstance(loss, Hinge) and loss.p > 1.0
+    base = split_scalar(loss)[1]
+    return isinstance(base, Hinge) and base.p > 1.0
 
 
 def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
@@ -86,7 +88,7 @@ def _solve_losses(form: RowLosses, monitor: Monitor) -> Answer:
     return minimise(function, z, over_rows(form, monitor), monitor, previous=origin)[1]
 
 
-class SmoothLosses(ProvenFunction):
+class SmoothLosses(RowFunction):
     """Objective `lam ||w||_2^2` plus smooth losses, as a function of z = (w, b)."""
 
     def __init__(self, form: RowLosses) -> None:
