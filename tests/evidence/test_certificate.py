@@ -363,14 +363,6 @@ def test_a_point_beside_two_discs_that_nearly_touch_is_none_of_both() -> None:
     assert proof.certificate.primal <= -0.9 * far and proof.w.any()
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_heights_equal_support_functions(name: str) -> None:
-    X, y = load("wine")
-    data, U = bind(X, y), MODELS[name]
-    for d in np.random.default_rng(0).standard_normal((5, X.shape[1])):
-        assert U.support_value(data, d, {}) == pytest.approx(U.support(data, d, {})[0], rel=1e-14)
-
-
 def test_an_optimum_of_nothing_is_known_to_rounding() -> None:
     """The dual bound was 6e-33 above a primal value of 0."""
     X, y = np.array([[0.125], [-1.75], [0.75], [-0.625], [0.625]]), np.array([-1, -1, -1, -1, 1])

@@ -167,7 +167,7 @@ def certify(
     splits = splits or {}
     primal, chosen = np.inf, np.zeros_like(x) if w is None else w
     if w is not None:
-        primal = U.support_value(data, -w, splits)
+        primal = U.support(data, -w, splits)[0]
     if violation > INSIDE or primal + norm < -CROSSED * norm:
         moved = moved_inside(U, data, q)
         if moved is not None:
@@ -175,7 +175,7 @@ def certify(
             norm = data.space.norm(x, model.dual)
     if norm > 0.0 and not abs(primal + norm) <= tol * norm:
         unit = data.space.dual_vector(x, model.dual)
-        height = U.support_value(data, -unit, splits)
+        height = U.support(data, -unit, splits)[0]
         if height < primal or w is None:
             primal, chosen = height, unit
     elif w is None:

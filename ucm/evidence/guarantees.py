@@ -310,7 +310,7 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
             yield from _of_difference(V, fitted)
         if isinstance(V, Hull) and V.samples == signed and c > 0.0:
             laws = _laws(V, fitted.data)
-            worst = V.bound_space(fitted.data).support(-fitted.margins, {})[0]
+            worst = V.coefficient_support(fitted.data, -fitted.margins, {})[0]
             yield Guarantee(
                 "worst mean of minus the margin", "both classes, half on each", worst,
                 "max of sum_i q_i (-y_i (w'x_i + b))", f"all {laws.words}", laws.source,
@@ -431,7 +431,7 @@ def _laws(U: Hull, data: Data) -> _Laws:
             return _Laws(words, "Ben-Tal et al. (2013)")
         case NormBall(p=1.0):
             return _Laws(words, "Jiang and Guan (2018)")
-    match U.bound_space(data).pieces:
+    match U.pieces(data):
         case [Capped() as capped] if not both and capped.groups is not None:
             if capped.cap * float(np.min(capped.samples.c)) < 1.0:
                 part = min(1.0, 1.0 / (capped.cap * capped.samples.total))
@@ -446,7 +446,7 @@ def _losses(
     """Yield bounds from the maximum of the mean of minus the margin over the weights and balls of a class."""
     losses, of = -fitted.margins[fitted.data.y == label], f"class {label:+d}"
     laws = [_laws(V, fitted.data) for V, _ in hulls]
-    worst = sum(c * V.bound_space(fitted.data).support(losses, {})[0] for V, c in hulls)
+    worst = sum(c * V.coefficient_support(fitted.data, losses, {})[0] for V, c in hulls)
     shares = ["" if c == 1.0 else f"{c:.4g} of " for _, c in hulls]
     words = [share + law.words for share, law in zip(shares, laws, strict=True)]
     sources = [law.source for law in laws]

@@ -43,6 +43,8 @@ from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
 Path = tuple[str, ...]
 """Path from a node to a descendant: for each step the name of the field, or the index among the terms."""
+Index = slice | NDArray[np.intp]
+"""The index of some entries of a vector."""
 Splits = Mapping[Path, Vec]
 """Split of the direction for each path of an intersection: the summand for the *right* operand of sets.
 
@@ -73,7 +75,7 @@ class SampleWeights:
     population: tuple[float, float, float] | None = None
 
     @property
-    def c(self) -> Any:
+    def c(self) -> float | Vec:
         """The sample weights c, or 1 without weights."""
         return 1.0 if self.weights is None else self.weights
 
@@ -93,7 +95,7 @@ class SampleWeights:
         return self.count if self.population is None else self.population[0]
 
     @functools.cached_property
-    def groups(self) -> list[tuple[Any, float]]:
+    def groups(self) -> list[tuple[Index, float]]:
         """The mass constraints `sum q_i = mass`, as pairs (index of the entries, mass)."""
         if self.classes is None:
             return [(slice(0, self.dim), 1.0)]
@@ -105,7 +107,8 @@ class SampleWeights:
         """The number of entries in each mass constraint."""
         if self.classes is None:
             return [self.dim]
-        return [index.size for index, _ in self.groups]
+        y = np.asarray(self.classes)
+        return [int((y > 0).sum()), int((y < 0).sum())]
 
     @functools.cached_property
     def totals(self) -> list[float]:
@@ -179,20 +182,12 @@ class Polyhedron:
     least: Vec
     most: Vec
 
-    def inequalities(self) -> tuple[sparse.csr_array, Vec]:
-        """Return (G, b) such that `{v : G v >= b}` is the polyhedron in v = (q, r)."""
-        eye = sparse.eye_array(self.lower.size)
-        G = sparse.csr_array(sparse.vstack([eye, -eye, self.A, -self.A]))
-        b = np.concatenate([self.lower, -self.upper, self.least, -self.most])
-        finite = np.isfinite(b)
-        return G[np.flatnonzero(finite)], b[finite]
-
 
 @dataclass(frozen=True)
 class MassConstraint:
     """A mass constraint with caps on some entries of q: `sum q_i = mass`, `0 <= q_i <= cap`."""
 
-    entries: Any  # the index of the entries: a slice or an array
+    entries: Index
     size: int
     mass: float
     cap: Any  # a number or one for each entry; inf: none
@@ -228,10 +223,10 @@ class BoundDomain(metaclass=Kind):
         """Return a central point of the domain in `dim` dimensions."""
 
     @abstractmethod
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
-        """Return CVXPY constraints for `q in D` with the given size.
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
+        """Return CVXPY constraints for `q in D` with the given size, None for a domain without one.
 
-        `size` is `self.size().number`, or a CVXPY expression in place of that number.
+        A number stands for a constant expression.
         """
 
     def formula(self, notation: Notation) -> str:
@@ -277,7 +272,7 @@ class Domain(BoundDomain, RotationInvariant):
         """Return the formula of the constraints of the domain other than those of the simplex."""
         return self.formula(notation)
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         """Return CVXPY constraints for q over samples, without those of the simplex.
 
         By default `cvxpy`.
@@ -365,7 +360,7 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
         """Return the domain of the weights of given samples."""
 
     @abstractmethod
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         """Return CVXPY constraints for q over samples, without those of the simplex."""
 
     def support(self, g: Vec) -> tuple[float, Vec]:
@@ -392,7 +387,7 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     def polyhedron(self, dim: int) -> Polyhedron | None:
         return self.bind(SampleWeights(dim)).polyhedron(dim)
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         samples = SampleWeights(q.size)
         return [*samples.cvxpy(q), *self.inside(q, size, samples)]
 
@@ -419,7 +414,7 @@ class OnSimplex(BoundDomain):
     def size(self) -> Size | None:
         return self.declared.size()
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         return [*self.samples.cvxpy(q), *self.declared.inside(q, size, self.samples)]
 
     def formula(self, notation: Notation) -> str:
@@ -598,13 +593,6 @@ class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
         The bound is exact except for intersections, where it is exact for optimal `splits`.
         """
 
-    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
-        """Return the bound of `support`, without the maximiser.
-
-        A set overrides this method where the bound alone costs less.
-        """
-        return self.support(data, d, splits)[0]
-
     def to_loss(self) -> Any:
         """Return the loss whose generalised nu-SVM has this set.
 
@@ -621,4 +609,4 @@ class UncertaintySet(Arithmetic["UncertaintySet"], FeatureNode):
 
     def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
         """Return the set `a symbol b`, a node of `ucm.language.sets`."""
-        return OPERATORS[symbol](a, b)
+        return OPERATORS["set algebra"](symbol, a, b)

@@ -27,7 +27,7 @@ from ucm.data.linear_map import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import BoundDomain, Domain, SampleWeights, UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
-from ucm.language.domains.divergence_ball import ConjugateFunction, Entropy, check_slopes
+from ucm.language.domains.divergence_ball import ConjugateFunction, check_slopes
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.domains.simplex import Capped
@@ -147,8 +147,6 @@ def as_loss_ball(D: BoundDomain) -> tuple[ConvexLoss, float] | None:
     h = D.h
     if isinstance(h, ConjugateFunction):
         return h.loss, D.radius
-    if isinstance(h, Entropy):
-        return Exponential() / math.e, D.radius
     if not isinstance(h, PowerFunction) or (h.middle and h.p != 2.0):
         return None
     if h.middle:  # on the simplex the mean of `(N q_i)^2` is at most N radius^2 + 1

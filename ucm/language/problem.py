@@ -19,9 +19,8 @@ from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultip
 from ucm.language.parameter import value
 from ucm.language.penalties.norms import L1, L2, Lp, Norm
 from ucm.language.robust import RobustMargin, as_model, dual_exponent
-from ucm.language.sets.affine_image import Point
+from ucm.language.sets.affine_image import Ball, Ellipsoid, Point
 from ucm.language.sets.combination import Combination, is_number
-from ucm.language.sets.ellipsoid import Ball, Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion

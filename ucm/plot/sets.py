@@ -421,8 +421,8 @@ def _joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int
     """
     if not isinstance(U, Hull) or U.samples != signed:
         return {}
-    space, outlines = U.bound_space(data), {}
-    if len(space.pieces) > 1:
+    outlines = {}
+    if len(U.pieces(data)) > 1:
         return {}
     for sign in (1, -1):
         rows = np.flatnonzero(data.y == sign)
@@ -431,7 +431,7 @@ def _joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int
         def support(e: Vec, rows: Any = rows, points: Any = points) -> tuple[float, Vec]:
             g = np.zeros(data.m)
             g[rows] = 2.0 * points @ e
-            height, q = space.support(g, {})
+            height, q = U.coefficient_support(data, g, {})
             if q is None:
                 raise RuntimeError("one domain knows its maximiser")
             return height, 2.0 * points.T @ q[rows]

@@ -254,9 +254,12 @@ def _check_against_cvxpy(case: _Case) -> None:
         case.equal(law, float((q - v) @ (q - v)), least, 1e-5, float(v @ v))
     polyhedron = domain.polyhedron(case.dim)
     if polyhedron is not None:
-        G, b = polyhedron.inequalities()
-        p = cp.Variable(polyhedron.lower.size)
-        case.reaches("the support agrees with the inequalities", p, [G @ p >= b])
+        p, P, inequalities = cp.Variable(polyhedron.lower.size), polyhedron, []
+        rows = P.A @ p if P.least.size else p[:0]
+        for sign, e, bound in ((1, p, P.lower), (-1, p, P.upper), (1, rows, P.least), (-1, rows, P.most)):
+            finite = np.flatnonzero(np.isfinite(bound))
+            inequalities += [sign * e[finite] >= sign * bound[finite]] if finite.size else []
+        case.reaches("the support agrees with the inequalities", p, inequalities)
     if size is not None:
         for law, number in (
             ("constraints are DPP in the size", cp.Parameter()),

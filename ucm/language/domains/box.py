@@ -125,7 +125,7 @@ class Box(Domain, SemiSmooth):
         lower, upper = self.bounds()
         return Capped(self, samples, upper, lower)
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         c = samples.weights
         return self.cvxpy(q if c is None else cp.multiply(1.0 / c, q), size)
 
@@ -216,7 +216,7 @@ class Box(Domain, SemiSmooth):
             return None if more or (_number(r) < 0.0).any() else Size(c, times=times)
         return None if _by_entry(upper) else Size(upper, times=times)  # type: ignore[arg-type]
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         lower, upper = (np.broadcast_to(x, q.size) for x in self.bounds())
         unbounded = isinstance(size, float) and np.isinf(size)
         if size is not None and not unbounded and (self._mirrored or _by_entry(self.upper)):

@@ -21,12 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import block_diag
 
 from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
-from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, Polyhedron, SemiSmooth
+from ucm.language.contracts import BoundDomain, Jacobian, MassMultipliers, SemiSmooth
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.node import Notation
 from ucm.language.parameter import value
@@ -150,7 +149,7 @@ class ConvexCombination(BoundDomain):
         reasons = (p.domain.infeasibility_reason(p.size) for _, p in self.parts())
         return next((why for why in reasons if why is not None), None)
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         t = self.coefficients(q)
         constraints = [cp.sum(cp.hstack(t)) == 1, *(t_g >= 0 for t_g in t)]
         for g, p in self.parts():
@@ -158,34 +157,6 @@ class ConvexCombination(BoundDomain):
             point, inside = perspective(v, p.domain.own_constraints(v), t[g])
             constraints += [*inside, point == q[p.where]]
         return constraints
-
-    def polyhedron(self, dim: int) -> Polyhedron | None:
-        """Return the combination as a polyhedron; None if a domain is no polyhedron.
-
-        It is `G v >= b t` for each domain `{v : G v >= b}`, `t >= 0` and `sum t = 1`. The variables are q and
-        the further variables of the domains.
-        """
-        domains = [(g, p, p.domain.polyhedron(p.size)) for g, p in self.parts()]
-        if any(P is None for *_, P in domains):
-            return None
-        columns = self.dim + sum(P.lower.size - p.size for _, p, P in domains)
-        unit: Any = sparse.eye_array(columns, format="csr")
-        t: list = [
-            unit[[o.place]] / o.unit
-            if o.unit
-            else sparse.csr_array(unit[o.parts[0].where].sum(axis=0).reshape(1, -1))
-            for o in self.operands
-        ]
-        rows, first = [*t], self.dim
-        for g, p, P in domains:
-            end, (G, b) = first + P.lower.size - p.size, P.inequalities()
-            v = sparse.vstack([unit[p.where], unit[first:end]])
-            rows.append(G @ v - sparse.csr_array(b[:, None]) @ t[g])
-            first = end
-        A: Any = sparse.csr_array(sparse.vstack([*rows, sum(t[1:], start=t[0])]))
-        least, most = np.zeros(A.shape[0]), np.full(A.shape[0], np.inf)
-        least[-1] = most[-1] = 1.0
-        return Polyhedron(np.full(columns, -np.inf), np.full(columns, np.inf), A, least, most)
 
     def formula(self, notation: Notation) -> str:
         domains = (p.domain.formula(notation) for _, p in self.parts())

@@ -150,7 +150,7 @@ class CvxpyDomain(Domain, ConicDomain):
     def size(self) -> Size | None:
         return None if self.amount is None else Size(self.amount)
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         built = self.build(q) if self.amount is None else self.build(q, size)
         constraints = list(built) if isinstance(built, list | tuple) else [built]
         for c in constraints:
@@ -211,7 +211,7 @@ class DomainIntersection(Domain, ConicDomain):
         reasons = [d.infeasibility_reason(dim) for d in (self.left, self.right)]
         return reasons[0] or reasons[1] or super().infeasibility_reason(dim)
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         return self.left.own_constraints(q) + self.right.own_constraints(q)
 
     def __repr__(self) -> str:

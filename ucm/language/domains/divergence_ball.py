@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri, wrightomega, xlogy
+from scipy.special import ndtr, ndtri
 
 from ucm import native
 from ucm.data.linear_map import Vec
@@ -27,62 +26,11 @@ from ucm.language.domains.separable_constraint import (
     SimplexSublevelSet,
     scaled,
 )
+from ucm.language.losses.smooth import Exponential
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import ROUNDING
 from ucm.language.terms import ConvexLoss
-
-
-class Entropy(SeparableFunction):
-    """The relative entropy `h(q) = sum q_i log(N q_i / c_i)`, N the sum of the weights c."""
-
-    exponent = 0.0
-
-    def __init__(self, samples: SampleWeights) -> None:
-        c = samples.weights
-        unit = 1.0 if c is None else float(c.max())  # then N q / c underflows nowhere
-        self.dim = samples.total / unit
-        self.weights = None if c is None else c / unit
-
-    def value(self, q: Vec) -> float:
-        s = self.dim * q
-        return float(xlogy(q, s if self.weights is None else s / self.weights).sum())
-
-    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        # q + lam log q = u - lam (1 + log N), and omega + log omega = z
-        q = lam * wrightomega(u / lam - (1.0 + math.log(self.dim) + np.log(lam)))
-        return q, q / (q + lam), self.normal(q)
-
-    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        q = np.exp(u / lam - 1.0) / self.dim
-        return q, q / lam, u / lam
-
-    def normal(self, q: Vec) -> Vec:
-        """Return the gradient h'(q), its entries set to 1 where q is 0."""
-        return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
-
-    def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
-        point = self._compiled_root(v, samples, radius, least, prox)
-        return super().root(v, samples, radius, least, prox) if point is None else point
-
-    def _compiled_root(
-        self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool
-    ) -> KKTPoint | None:
-        """Return the point by compiled code; None with sample weights, a huge v or no convergence."""
-        reach = float(np.ptp(v))
-        if self.weights is not None or (prox and not reach <= FAR):
-            return None
-        q = np.empty_like(v)
-        if prox:
-            lam, *theta, converged = native.project_entropy(v, samples.labels, radius, least, reach, q)
-            levels = tuple(theta[: len(samples.groups)])
-            return KKTPoint(q, q / (q + lam), self.normal(q), lam, levels) if converged else None
-        g, unit = scaled(v, samples.groups, prox=False)
-        lam, *theta = native.support_entropy(g, samples.labels, radius, least, q)
-        levels = tuple(unit * x for x in theta[: len(samples.groups)])
-        with np.errstate(over="ignore"):  # the slope in directions next to 0
-            w = q / lam / unit
-        return KKTPoint(q, w, self.normal(q), unit * lam, levels)
 
 
 class ConjugateFunction(SeparableFunction):
@@ -117,6 +65,38 @@ class ConjugateFunction(SeparableFunction):
         slope = self.loss.conjugate_prox_slope(s + x, 1.0, s)
         bend = slope / np.maximum(1.0 - slope, np.finfo(float).eps)
         return s / self.dim, bend / (lam * self.dim), x
+
+
+class Entropy(ConjugateFunction):
+    """The relative entropy `h(q) = sum q_i log(N q_i / c_i)`, N the sum of the weights c.
+
+    It is the divergence of the loss `exp(u) / e`, with l*(s) = s log s.
+    """
+
+    exponent = 0.0
+
+    def __init__(self, samples: SampleWeights) -> None:
+        c = samples.weights
+        unit = 1.0 if c is None else float(c.max())  # then N q / c underflows nowhere
+        super().__init__(Exponential() / math.e, samples.total / unit, None if c is None else c / unit)
+
+    def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
+        """Return the point by compiled code, except with weights, a huge v, or without convergence."""
+        reach = float(np.ptp(v))
+        if self.weights is None and radius > least + ROUNDING * least and (reach <= FAR or not prox):
+            q, unit, converged = np.empty_like(v), 1.0, 1.0
+            if prox:
+                lam, *theta, converged = native.project_entropy(v, samples.labels, radius, least, reach, q)
+            else:
+                g, unit = scaled(v, samples.groups, prox=False)
+                lam, *theta = native.support_entropy(g, samples.labels, radius, least, q)
+            if converged:
+                with np.errstate(over="ignore"):  # the slope in directions next to 0
+                    w = q / (q + lam) if prox else q / lam / unit
+                normal = np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
+                levels = tuple(unit * x for x in theta[: len(samples.groups)])
+                return KKTPoint(q, w, normal, unit * lam, levels)
+        return super().root(v, samples, radius, least, prox)
 
 
 class KLBall(SimplexDomain):
@@ -157,7 +137,7 @@ class KLBall(SimplexDomain):
     def size(self) -> Size:
         return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         return [samples.mean(cp.rel_entr(samples.density(q), 1.0)) <= size]
 
     def formula(self, notation: Notation) -> str:
@@ -273,7 +253,7 @@ class LossBall(SimplexDomain):
     def size(self) -> Size | None:
         return None if self.radius is None else Size(self.radius)
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         height, within = self.loss.conjugate_cvxpy(samples.density(q))
         return [*within, samples.mean(height) <= (self.bound if size is None else size)]
 
@@ -357,7 +337,7 @@ class ChiSquareBall(SimplexDomain):
             return Size(self._given, _root, lambda r: r * r, ("root",))
         return Size(self.level, _quantile, _level_of, ("level",))
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         N, c = samples.total, samples.weights
         away = N * q - samples.c
         if c is not None:

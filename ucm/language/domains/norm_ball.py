@@ -34,7 +34,7 @@ from ucm.language.domains.separable_constraint import (
 from ucm.language.domains.simplex import Capped
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
-from ucm.language.power import power_root, project_power
+from ucm.language.power import power_root
 from ucm.language.simplex_projection import (
     ROUNDING,
     clip_to_mass,
@@ -92,10 +92,6 @@ class PowerFunction(SeparableFunction):
         """True for the norm `||q||_2` around 0, without sample weights."""
         return self.p == 2.0 and not self.middle and self.weights is None
 
-    def ball(self) -> NormBall | None:
-        around = "uniform" if self.middle else None
-        return NormBall(self.r, self.p, around) if self.weights is None else None
-
     def height(self, q: Vec) -> float:
         return norm(self.d * (q - self.center), self.p)
 
@@ -143,22 +139,19 @@ class PowerFunction(SeparableFunction):
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
         p, r = self.p, radius
-        if p == 1.0:
-            return self._moved(v, samples, r, prox)
+        is_least = r <= least + ROUNDING * abs(least)
+        if p == 1.0 and (least > 0.0 or not is_least):
+            move = _spread if prox else _moved
+            point = move(v, np.zeros(v.size) + self.center, samples.groups, least if is_least else r)
+            if prox or not is_least:
+                return point
+            # one of many points with this distance
+            return replace(super().root(v, samples, r, least, prox), q=point.q)
+        if is_least:
+            return super().root(v, samples, r, least, prox)
         if p == 2.0 and self.middle:
             return self._sphere(v, samples, least, prox)
-        return solve(self, v, samples.groups, r / p, (r / p) * (least / r) ** p, prox=prox)
-
-    def smallest(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
-        point = super().smallest(v, samples, least, prox)
-        if self.p > 1.0 or least == 0.0:
-            return point
-        moved = self._moved(v, samples, least, prox)  # one of many points with this distance
-        return moved if prox else replace(point, q=moved.q)
-
-    def _moved(self, v: Vec, samples: SampleWeights, radius: float, prox: bool) -> KKTPoint:
-        middle = np.zeros(v.size) + self.center
-        return (_spread if prox else _moved)(v, middle, samples.groups, radius)
+        return super().root(v, samples, r / p, (r / p) * (least / r) ** p, prox)
 
     def _sphere(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
         """Return the projection (prox) or the maximiser on the Euclidean ball around 1/N.
@@ -252,7 +245,7 @@ class NormBall(Domain, SemiSmooth):
         middle = 1.0 / samples.total if self.around else 0.0
         return Capped(self, samples, middle + radius, max(middle - radius, 0.0))
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         if samples.weights is None:
             return self.cvxpy(q, size)
         if self.around is not None:
@@ -283,8 +276,9 @@ class NormBall(Domain, SemiSmooth):
             return q, (q != 0.0).astype(float), sign
         # scaled to the unit ball; h'' and h' are those of the scaled point
         unscaled = size * (FAR / length) if length > FAR * radius else size / radius
-        q, w, normal = project_power(unscaled, p)
-        return radius * sign * q, w, sign * normal
+        h = PowerFunction(p, 1.0, SampleWeights(v.size))
+        point = solve(h, unscaled, [(slice(None), None)], 1.0 / p, 0.0, prox=True)
+        return radius * sign * point.q, np.zeros(v.size) + point.w, sign * point.normal
 
     def project(self, v: Vec) -> Vec:
         v, c = vector(v), self._middle(np.size(v))
@@ -331,7 +325,7 @@ class NormBall(Domain, SemiSmooth):
     def size(self) -> Size:
         return Size(self.radius)
 
-    def cvxpy(self, q: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def cvxpy(self, q: cp.Expression, size: cp.Expression) -> list[cp.Constraint]:
         p = self._exponent(q.size)
         if self.around is not None:
             q = q - self._middle(q.size)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.language.contracts import BoundSimplex, Domain, Jacobian, SampleWeights
+from ucm.language.contracts import BoundSimplex, Index, Jacobian, SampleWeights
 from ucm.language.domains.simplex import Capped
 from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation, vector
 
@@ -79,20 +79,14 @@ class SeparableFunction(ABC):
         return None
 
     def root(self, v: Vec, samples: SampleWeights, radius: float, least: float, prox: bool) -> KKTPoint:
-        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius > least`."""
-        return solve(self, v, samples.groups, radius, least, prox=prox)
+        """Return the nearest point to v (prox) or the maximiser of `<v, q>` at height `radius`.
 
-    def smallest(self, v: Vec, samples: SampleWeights, least: float, prox: bool) -> KKTPoint:
-        """Return the solution for `radius = least`: the uniform distribution.
-
-        It does not depend on v: its multipliers are infinite.
+        For `radius = least` it is the uniform distribution for every v: the multipliers are infinite.
         """
+        if radius > least + ROUNDING * abs(least):
+            return solve(self, v, samples.groups, radius, least, prox=prox)
         q = samples.uniform()
         return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
-
-    def ball(self) -> Domain | None:
-        """Return the ball without the simplex as a domain with a projection, or None if unknown."""
-        return None
 
     def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
         """Return `prox` or `tilt` for the entries `index`, with their sample weights c.
@@ -131,18 +125,15 @@ class SeparableFunction(ABC):
 
 
 Equation = Callable[[Vec, float], tuple[Vec, Vec, Vec]]
+Masses = Sequence[tuple[Index, float | None]]
 
 
 def solve(
-    h: SeparableFunction,
-    v: Vec,
-    parts: list[tuple[Any, float]],
-    radius: float,
-    least: float,
-    *,
-    prox: bool,
+    h: SeparableFunction, v: Vec, parts: Masses, radius: float, least: float, *, prox: bool
 ) -> KKTPoint:
     """Return the nearest point to v (prox) or the maximiser of `<v, q>` with `h(q) = radius`.
+
+    A mass of None is free: theta = 0.
 
     The caller has made sure that lam > 0. `least` is the smallest value of h. As `(h - least)^(-1/2)` is
     nearly linear in lam (exactly so for the Euclidean norm), Newton's method is applied to that, in a
@@ -152,12 +143,12 @@ def solve(
     exponent = None if prox else h.exponent
     v, unit = scaled(v, parts, prox)
     theta = [np.nan] * len(parts)
-    tops = [float(v[index].max()) for index, _ in parts]
+    tops = [0.0 if mass is None else float(v[index].max()) for index, mass in parts]
     target = radius - least
     close = 8.0 * _EPS * h.condition * max(abs(radius), abs(target))
     ends: list[KKTPoint | None] = [None, None]  # the last points with h above and below the radius
 
-    low, high, before, lam = 0.0, np.inf, np.inf, max(float(np.ptp(v)), 1e-300)
+    low, high, before, lam = 0.0, np.inf, np.inf, max(float(np.ptp(v)), float(v.max() - max(tops)), 1e-300)
     with np.errstate(all="ignore"):
         for _ in range(_STEPS):
             point = _mix(equations, v, parts, tops, theta, lam, exponent)
@@ -189,21 +180,21 @@ def solve(
         return _unscaled(_filled(_join(ends, radius, h), parts), unit)
 
 
-def _slopes(point: KKTPoint, parts: list[tuple[Any, float]]) -> tuple[list[np.float64], np.float64]:
+def _slopes(point: KKTPoint, parts: Masses) -> tuple[list[np.float64], np.float64]:
     """Return minus the derivatives of theta (for each class) and of h with respect to lam.
 
     They are the means of `h'` by the weights w, and the sum of the squares about the means.
     """
     means, fall = [], np.float64(0.0)
-    for index, _ in parts:
+    for index, mass in parts:
         w = point.w[index]
         normal = np.where(w > 0.0, point.normal[index], 0.0)
-        means.append((w @ normal) / w.sum())
+        means.append(np.float64(0.0) if mass is None else (w @ normal) / w.sum())
         fall += w @ np.square(normal - means[-1])
     return means, fall
 
 
-def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: float) -> KKTPoint:
+def soft(h: SeparableFunction, g: Vec, parts: Masses, lam: float) -> KKTPoint:
     """Return the maximiser of `<g, q> - lam h(q)` with the class masses in `parts`."""
     equations = [h.equation(False, index) for index, _ in parts]
     tops = [float(g[index].max()) for index, _ in parts]
@@ -212,7 +203,7 @@ def soft(h: SeparableFunction, g: Vec, parts: list[tuple[Any, float]], lam: floa
     return _filled(point, parts)
 
 
-def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:
+def scaled(v: Vec, parts: Masses, prox: bool) -> tuple[Vec, float]:
     """Return v divided by a power of 2 so that no square overflows or underflows, and that power.
 
     A maximiser does not depend on the unit; the unit is near the spread of v. Nor does, to rounding, the
@@ -229,12 +220,12 @@ def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, flo
     return np.ldexp(v, -power), float(np.ldexp(1.0, power))
 
 
-def _filled(point: KKTPoint, parts: list[tuple[Any, float]]) -> KKTPoint:
+def _filled(point: KKTPoint, parts: Masses) -> KKTPoint:
     """Return the point with q rescaled in each class whose sum misses its mass by more than 1e-9 of it."""
     q = point.q
     for index, target in parts:
         total = float(q[index].sum())
-        if abs(total - target) > 1e-9 * target and 0.0 < total < np.inf:
+        if target is not None and abs(total - target) > 1e-9 * target and 0.0 < total < np.inf:
             q = q.copy()
             q[index] *= target / total
     return point if q is point.q else replace(point, q=q)
@@ -320,7 +311,7 @@ def _multiplier(
 def _mix(
     equations: list[Equation],
     v: Vec,
-    parts: list[tuple[Any, float]],
+    parts: Masses,
     tops: list[float],
     theta: list[float],
     lam: float,
@@ -335,6 +326,10 @@ def _mix(
     each = zip(parts, tops, equations, strict=True)
     for o, ((index, mass), top, equation) in enumerate(each):
         u = v[index] - top  # relative to the top entry: exact for huge ones
+        if mass is None:
+            q[index], w[index], normal[index] = equation(u, lam)
+            theta[o] = 0.0
+            continue
         left, right = _multiplier(equation, u, lam, mass, theta[o], exponent)
         theta[o] = right
         q_o, w_o, normal_o = equation(u - right, lam)
@@ -407,10 +402,7 @@ class SimplexSublevelSet(BoundSimplex):
             q = self.simplex.project(v) if prox else self._vertex(v)
             if h.height(q) <= radius:
                 return q, None
-        if radius <= self.least + ROUNDING * abs(self.least):
-            point = h.smallest(v, self.samples, self.least, prox)
-        else:
-            point = h.root(v, self.samples, radius, self.least, prox)
+        point = h.root(v, self.samples, radius, self.least, prox)
         return point.q, point
 
     def project(self, v: Vec) -> Vec:

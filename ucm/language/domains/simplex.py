@@ -48,7 +48,7 @@ class Simplex(SimplexDomain):
     def bind(self, samples: SampleWeights) -> Capped:
         return Capped(self, samples)
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         return []
 
     def formula(self, notation: Notation) -> str:
@@ -133,7 +133,7 @@ class CappedSimplex(SimplexDomain):
             return Size(self.nu, _two_over, _two_over, ("2/nu",))
         return Size(self.given, key=("relative",) if self.relative else ())
 
-    def inside(self, q: cp.Expression, size: Any, samples: SampleWeights) -> list[cp.Constraint]:
+    def inside(self, q: cp.Expression, size: cp.Expression, samples: SampleWeights) -> list[cp.Constraint]:
         unit = self._unit(samples)
         return [(q if unit == 1.0 else unit * q) <= size * samples.c]
 

@@ -1,6 +1,5 @@
 """Losses as functions of the margin `y f(x)`."""
 
-from ucm.language import loss_sets, problem  # noqa: F401  installs to_set and problem_latex
 from ucm.language.losses.hinge import Hinge, HuberHinge, Ramp, ShiftedHinge, SquaredHinge
 from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
 from ucm.language.objective import (

@@ -1,18 +1,14 @@
-"""Affine images of domains, `{c + A q : q in D}`: their lowering and checks; `Point`, `AffineImage`.
-
-An intersection `D1 & D2` has no projection of its own. It becomes one block per operand, coupled to
-be equal; the first block carries the image.
-"""
+"""Affine images of domains, `{c + A q : q in D}`: `Point`, `AffineImage`, `Ball`, `Ellipsoid`."""
 
 from __future__ import annotations
 
 import functools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
@@ -28,12 +24,23 @@ from ucm.language.contracts import (
     Path,
     SampleWeights,
     Scope,
+    Size,
     Splits,
     UncertaintySet,
 )
-from ucm.language.domains import DomainIntersection, Simplex
+from ucm.language.domains import DomainIntersection, NormBall, Simplex
 from ucm.language.node import Notation, RotationInvariant, axes, converted
-from ucm.language.statistics.affine import Origin, VectorNode, as_vector, offset
+from ucm.language.parameter import Expression, Scalar
+from ucm.language.statistics.affine import (
+    MatrixNode,
+    Origin,
+    VectorNode,
+    as_matrix,
+    as_vector,
+    covariance_map,
+    offset,
+    stacked_factors,
+)
 
 _ROUNDING = 1e-14  # of an inner product
 
@@ -53,105 +60,11 @@ def reindexed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple
     )
 
 
-@dataclass(frozen=True)
-class CoefficientSpace:
-    """The space of the coefficients q of an image: a domain, bound to samples where q weighs samples.
-
-    Attributes
-    ----------
-    domain : as it is declared
-    dim : their number
-    bound : the weights and classes of the samples; None where there are none
-    samples : the indices of the samples
-    """
-
-    domain: Domain
-    dim: int
-    bound: SampleWeights | None = None
-    samples: np.ndarray | None = None
-
-    @functools.cached_property
-    def pieces(self) -> list[BoundDomain]:
-        """The domains whose intersection is the space; over samples, those on the simplex first."""
-        declared = _operands(self.domain)
-        if self.bound is None:
-            return [*declared]
-        domains = [D.bind(self.bound) for D in declared]
-        on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(self.bound)]
-        return on_simplex + [D for D in domains if not D.on_simplex]
-
-    def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
-        """Return one block for each piece, and the couplings by which all blocks are equal.
-
-        Only the first block carries the image.
-        """
-        weight = 0.0 if self.samples is None else 1.0
-        classes = None if self.bound is None else self.bound.classes
-        first, *coupled = self.pieces
-        blocks = [Block(image, first, classes, self.samples, weight)]
-        meets: list[Coupling] = []
-        if coupled:
-            nothing, none = ZeroMap(image.shape[0], self.dim), np.zeros(self.dim)
-            one, minus = IdentityMap(self.dim), IdentityMap(self.dim, -1.0)
-            blocks += [Block(nothing, d, classes) for d in coupled]
-            meets += [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
-        return blocks, meets
-
-    def violation(self, q: Vec) -> float:
-        """Return the largest violation of the intersected domains by q."""
-        return max(d.violation(q) for d in self.pieces)
-
-    def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """Return `max <g, q>` and a maximiser; for an intersection an upper bound and None.
-
-        For any vectors s_k, one for each piece D_k but the first, some of them 0:
-        `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
-        """
-        first, *coupled = self.pieces
-        top, q = first.support(g)
-        if not coupled:
-            return top, q
-        bounds = [top, *(d.support(g)[0] for d in coupled)]
-        shares = [(d, splits[(str(k),)]) for k, d in enumerate(coupled, 1) if (str(k),) in splits]
-        costs = [d.support(s)[0] for d, s in shares]
-        every = tuple(range(len(shares)))
-        for subset in {*((k,) for k in every), every} - {()}:
-            remainder = g - sum((shares[k][1] for k in subset), start=np.zeros(self.dim))
-            bounds.append(first.support(remainder)[0] + sum(costs[k] for k in subset))
-        return min(bounds), None
-
-    def infeasibility_reason(self) -> str | None:
-        """Return why one of the intersected domains is empty, else None.
-
-        None also if all have points and only their intersection is empty.
-        """
-        reasons = (d.infeasibility_reason(self.dim) for d in self.pieces)
-        return next((why for why in reasons if why is not None), None)
-
-    def cvxpy(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
-        """Return the CVXPY constraints on q: of every declared domain, and of the simplex over samples."""
-        constraints = []
-        for D in _operands(self.domain):
-            size = D.size()
-            number = None if size is None else scope.of(size)
-            if self.bound is None:
-                constraints += D.cvxpy(q, number)
-            else:
-                constraints += D.inside(q, number, self.bound)
-        return constraints if self.bound is None else [*constraints, *self.bound.cvxpy(q)]
-
-
-def _operands(domain: Domain) -> list[Domain]:
-    """Return the operands of nested intersections, in order; any other domain alone."""
-    if isinstance(domain, DomainIntersection):
-        return _operands(domain.left) + _operands(domain.right)
-    return [domain]
-
-
 class DomainImage(UncertaintySet):
     """The base class of affine images of a domain, `{c + A q : q in D}`.
 
-    A subclass states c, A and D.
+    A subclass states c, A and D. An intersection `D1 & D2` has no projection of its own: it becomes one block
+    per operand, coupled to be equal, of which the first carries the image.
     """
 
     @abstractmethod
@@ -162,63 +75,110 @@ class DomainImage(UncertaintySet):
     def map(self, data: Data) -> LinearMap:
         """Return the linear map A of the image, over bound samples."""
 
-    def space(self, data: Data) -> CoefficientSpace:
-        """Return the coefficient space: D over bound samples."""
-        return CoefficientSpace(self.declared()[1], self.map(data).shape[1])
+    def sample_weights(self, data: Data) -> SampleWeights | None:
+        """Return the weights and classes of the samples that q weighs, by default None: q weighs none."""
+        return None
 
-    def bound_space(self, data: Data) -> CoefficientSpace:
-        """Return `space(data)`, cached in the data."""
-        return data.once(("space", self), lambda: self.space(data))
+    def rows(self, data: Data) -> NDArray[np.intp] | None:
+        """Return the indices of the samples that q weighs, by default None."""
+        return None
+
+    def pieces(self, data: Data) -> list[BoundDomain]:
+        """Return the domains whose intersection q lies in; over samples, those on the simplex first."""
+        return data.once(("pieces", self), lambda: self._pieces(self.sample_weights(data)))
+
+    def _pieces(self, samples: SampleWeights | None) -> list[BoundDomain]:
+        declared = _operands(self.declared()[1])
+        if samples is None:
+            return [*declared]
+        domains = [D.bind(samples) for D in declared]
+        on_simplex = [D for D in domains if D.on_simplex] or [Simplex().bind(samples)]
+        return on_simplex + [D for D in domains if not D.on_simplex]
 
     def infeasibility_reason(self, data: Data) -> str | None:
-        why = self.bound_space(data).infeasibility_reason()
-        return None if why is None else f"{self!r}: {why}"
+        """Return why one of the intersected domains is empty, else None.
 
-    def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        """Return the vector c and the linear map A of the image, over bound samples."""
-        c, A = self.declared()[0], self.map(data)
-        return np.zeros(A.shape[0]) if isinstance(c, Origin) else c.evaluate(data), A
+        None also if all have points and only their intersection is empty.
+        """
+        dim = self.map(data).shape[1]
+        reasons = (D.infeasibility_reason(dim) for D in self.pieces(data))
+        return next((f"{self!r}: {why}" for why in reasons if why is not None), None)
+
+    def center_value(self, data: Data, n: int) -> Vec:
+        """Return the vector c of n entries over bound samples."""
+        c = self.declared()[0]
+        return np.zeros(n) if isinstance(c, Origin) else c.evaluate(data)
+
+    def lower(self, data: Data) -> LoweredSet:
+        A, samples, rows = self.map(data), self.sample_weights(data), self.rows(data)
+        n, dim = A.shape
+        classes = None if samples is None else samples.classes
+        first, *coupled = self.pieces(data)
+        blocks = [Block(A, first, classes, rows, 0.0 if rows is None else 1.0)]
+        blocks += [Block(ZeroMap(n, dim), D, classes) for D in coupled]
+        one, minus, none = IdentityMap(dim), IdentityMap(dim, -1.0), np.zeros(dim)
+        meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
+        return LoweredSet(self.center_value(data, n), tuple(blocks), tuple(meets))
+
+    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        A, pieces = self.map(data), self.pieces(data)
+        first, *_ = [next(q) for _ in pieces]
+        violation = max(D.violation(first) for D in pieces)
+        return self.center_value(data, A.shape[0]) + A.matvec(first), violation
 
     def variable(self, dim: int, scope: Scope) -> cp.Expression:
         """Return the coefficients q as a CVXPY variable of length `dim`."""
         return cp.Variable(dim, name="q")
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        c, space = self.declared()[0], self.bound_space(data)
-        q = self.variable(space.dim, scope)
-        x = self.map(data).matrix() @ q
+        (c, domain), A, samples = self.declared(), self.map(data), self.sample_weights(data)
+        q = self.variable(A.shape[1], scope)
+        x = A.matrix() @ q
         x = x if isinstance(c, Origin) else c.cvxpy(data, scope) + x
-        return x, space.cvxpy(q, scope)
+        constraints = []
+        for D in _operands(domain):
+            size = D.size()
+            number = None if size is None else scope.of(size)
+            constraints += D.cvxpy(q, number) if samples is None else D.inside(q, number, samples)
+        return x, constraints if samples is None else [*constraints, *samples.cvxpy(q)]
 
-    def lower(self, data: Data) -> LoweredSet:
-        c, A = self.image(data)
-        blocks, couplings = self.bound_space(data).blocks(A)
-        return LoweredSet(c, tuple(blocks), tuple(couplings))
-
-    def evaluate(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        (c, A), space = self.image(data), self.bound_space(data)
-        first, *_ = [next(q) for _ in space.pieces]
-        return c + A.matvec(first), space.violation(first)
+    def support_map(self, data: Data) -> LinearMap:
+        """Return the linear map of the support function, by default that of the image."""
+        return self.map(data)
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        height, q = self._highest(data, d, splits)
-        if q is None:
-            return height, None
-        c, A = self.image(data)
-        return height, c + A.matvec(q)
-
-    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
-        return self._highest(data, d, splits)[0]
-
-    def _highest(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        """Return the support function at d, and the coefficients q of a maximiser (or None)."""
-        c, A = self.image(data)
-        space, g = self.bound_space(data), A.rmatvec(d)
-        height, q = space.support(g, splits)
+        A = self.support_map(data)
+        c, g = self.center_value(data, A.shape[0]), A.rmatvec(d)
+        height, q = self.coefficient_support(data, g, splits)
         if height == np.inf:  # along a line of weights, rounding of g is enough
             rounding = _ROUNDING * A.column_norms() * float(np.linalg.norm(d))
-            height, q = space.support(np.where(np.abs(g) <= rounding, 0.0, g), splits)
-        return float(c @ d) + height, q
+            height, q = self.coefficient_support(data, np.where(np.abs(g) <= rounding, 0.0, g), splits)
+        return float(c @ d) + height, None if q is None else c + A.matvec(q)
+
+    def coefficient_support(self, data: Data, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        """Return `max <g, q>` over q, and a maximiser; for an intersection an upper bound and None.
+
+        For any vectors s_k, one for each piece D_k but the first, some of them 0:
+        `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
+        """
+        first, *coupled = self.pieces(data)
+        top, q = first.support(g)
+        if not coupled:
+            return top, q
+        bounds = [top, *(D.support(g)[0] for D in coupled)]
+        shares = [splits.get((str(k),)) for k in range(1, len(coupled) + 1)]
+        split = [(s, D.support(s)[0]) for s, D in zip(shares, coupled, strict=True) if s is not None]
+        for chosen in [*([pair] for pair in split), *([split] if len(split) > 1 else [])]:
+            remainder = g - sum((s for s, _ in chosen), start=np.zeros(g.size))
+            bounds.append(first.support(remainder)[0] + sum(height for _, height in chosen))
+        return min(bounds), None
+
+
+def _operands(domain: Domain) -> list[Domain]:
+    """Return the operands of nested intersections, in order; any other domain alone."""
+    if isinstance(domain, DomainIntersection):
+        return _operands(domain.left) + _operands(domain.right)
+    return [domain]
 
 
 class Point(UncertaintySet, RotationInvariant):
@@ -310,3 +270,135 @@ class AffineImage(DomainImage):
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)
         return notation.set_of(image, self.domain.formula(notation))
+
+
+class _BallImage(DomainImage):
+    """The base class of affine images of a ball, `{c + A u : ||u||_p <= radius}`.
+
+    A subclass has the fields `center` and `radius`.
+    """
+
+    p = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self._domain  # refuses a wrong p
+
+    @functools.cached_property
+    def _domain(self) -> NormBall:
+        return NormBall(self.radius, self.p)  # type: ignore[attr-defined]
+
+    def declared(self) -> tuple[VectorNode, Domain]:
+        return self.center, self._domain  # type: ignore[attr-defined]
+
+    def size(self, data: Data) -> Size | None:
+        return self._domain.size()
+
+    def _written(self, u: str, notation: Notation) -> str:
+        radius = notation.scalar(self.radius)  # type: ignore[attr-defined]
+        norm = notation.norm("u", f"{self.p:g}") + notation.leq + radius
+        return notation.set_of(offset(self.center, u, notation), norm)  # type: ignore[attr-defined]
+
+
+class Ball(_BallImage):
+    """The p-norm ball `{c + u : ||u||_p <= radius}` in feature space.
+
+    Parameters
+    ----------
+    center : statistic, (n,) array, or 0
+        The middle of the ball.
+    radius : float or Param
+        >= 0, in the units of the features.
+    p : float in [1, inf]
+        The norm.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Ball(ucm.pos.mean, ucm.Param("r", 0.5)))
+    {x̄₊ + u : ‖u‖₂ ≤ r},  r = 0.5
+    """
+
+    center: VectorNode = converted(converter=as_vector)
+    radius: Scalar
+    p: float = 2.0
+
+    @property
+    def rotation_invariant(self) -> bool:
+        return self.p == 2.0
+
+    def map(self, data: Data) -> LinearMap:
+        n = self.center.evaluate(data).size
+        return data.from_orthonormal(n) if self.rotation_invariant else IdentityMap(n)
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        c = self.center.cvxpy(data, scope)
+        radius = scope.of(self._domain.size())
+        if not scope.scaled:
+            u = cp.Variable(c.size, name="u")
+            return c + u, self._domain.cvxpy(u, radius)
+        v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
+        return c + data.scale * v, self._domain.cvxpy(v, radius / data.scale)
+
+    def formula(self, notation: Notation) -> str:
+        return self._written("u", notation)
+
+
+class Ellipsoid(_BallImage, RotationInvariant):
+    """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}` in feature space.
+
+    Parameters
+    ----------
+    center : statistic, (n,) array, or 0
+        Its middle c.
+    shape : covariance, sum of covariances, or positive semidefinite (n, n) array S
+        The matrix S, whose root maps the unit ball.
+    radius : float or Param
+        >= 0, in standard deviations when S is a covariance.
+
+    Notes
+    -----
+    The set of MM-MPM and MM-FDA: Ito, Takeda and Toh (2015), equations (32) and (34). Covariances
+    are divided by the number of samples; a singular S gives a flat ellipsoid.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, ucm.Param("kappa", 0.5)))
+    {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ},  κ = 0.5
+    """
+
+    center: VectorNode = converted(converter=as_vector)
+    shape: MatrixNode = converted(converter=as_matrix)
+    radius: Scalar
+
+    def map(self, data: Data) -> LinearMap:
+        return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        roots = [(c, _root(F)) for c, F in self.shape.weighted_factors(data)]
+        u = cp.Variable(sum(F.shape[1] for _, F in roots), name="u")
+        x, start = self.center.cvxpy(data, scope), 0
+        for c, F in roots:
+            part = u[start : start + F.shape[1]]
+            x = x + (scope.of(c**0.5) * (F @ part) if isinstance(c, Expression) else c**0.5 * F @ part)
+            start += F.shape[1]
+        return x, self._domain.cvxpy(u, scope.of(self._domain.size()))
+
+    def support_map(self, data: Data) -> LinearMap:
+        """Return a map F with `F F' = S` from the samples, not from the root of S."""
+        return stacked_factors(self.shape, data)
+
+    def formula(self, notation: Notation) -> str:
+        shape = self.shape.formula(notation)
+        root = notation.power(f"({shape})" if " " in shape else shape, "(1/2)")
+        return self._written(f"{root} u", notation)
+
+
+def _root(F: LinearMap) -> Any:
+    """Return a matrix G with `G G' = F F'` and no more columns than rows: F itself, or R' of a QR of F'."""
+    if F.shape[1] <= F.shape[0]:
+        return F.matrix()
+    M = F.matrix()
+    M = M.toarray() if sparse.issparse(M) else M
+    return np.asarray(np.linalg.qr(M.T, mode="r")).T

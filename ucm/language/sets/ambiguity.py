@@ -12,14 +12,16 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+
+import numpy as np
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
 from ucm.language.parameter import Expression, Range, Scalar, with_range, within
-from ucm.language.sets.ellipsoid import Ball, Ellipsoid
-from ucm.language.sets.hull import Hull
+from ucm.language.sets.affine_image import Ball, Ellipsoid
+from ucm.language.sets.hull import Hull, as_samples
 from ucm.language.statistics.samples import SampleNode
 
 
@@ -53,7 +55,7 @@ def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
     >>> ucm.CVaR(ucm.pos, ucm.Param("beta", 0.2))
     Hull(pos, weights=CappedSimplex(1 / Param('beta', 0.2), relative=True))
     """
-    _samples("CVaR", samples)
+    samples = as_samples(samples, "CVaR")
     beta = _number("CVaR", "beta", beta, 0.0, 1.0, "(0, 1]")
     return Hull(samples, weights=CappedSimplex(1.0 / beta, relative=True))
 
@@ -93,7 +95,7 @@ def ChiSquare(samples: SampleNode, rho: Scalar | None = None, level: Scalar | No
     >>> ucm.ChiSquare(ucm.neg, level=0.95)
     Hull(neg, weights=ChiSquareBall(level=0.95))
     """
-    _samples("ChiSquare", samples)
+    samples = as_samples(samples, "ChiSquare")
     if rho is not None:
         rho = _number("ChiSquare", "rho", rho, 0.0, math.inf, "[0, inf)")
     if level is not None:
@@ -132,12 +134,12 @@ def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     >>> print(ucm.TotalVariation(ucm.pos, 0.1))
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N‖₁ ≤ 0.2}
     """
-    _samples("TotalVariation", samples)
+    samples = as_samples(samples, "TotalVariation")
     d = _number("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]")
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
-def SpectralRisk(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
+def SpectralRisk(samples: SampleNode, betas: Sequence[Scalar], weights: Sequence[Scalar]) -> UncertaintySet:
     """The spectral-risk set: the Minkowski sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
 
     Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
@@ -170,8 +172,13 @@ def SpectralRisk(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySe
     ... ) + 0.75 * ucm.CVaR(ucm.pos, 1.0)
     True
     """
-    _samples("SpectralRisk", samples)
-    betas, weights = _sequence("betas", betas), _sequence("weights", weights)
+    samples = as_samples(samples, "SpectralRisk")
+    for name, values in (("betas", betas), ("weights", weights)):
+        if not isinstance(values, Sequence | np.ndarray) or not len(values):
+            raise CompositionError(
+                f"SpectralRisk: {name} are numbers or Params, one for each part, got {brief(values)}; "
+                "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
+            )
     if len(betas) != len(weights):
         raise CompositionError(
             f"SpectralRisk: expected a weight for each beta, got {len(betas)} betas and "
@@ -230,7 +237,7 @@ def Wasserstein(
     >>> ucm.Wasserstein(ucm.pos, 0.1, beta=0.5, norm=1)
     Hull(pos, weights=CappedSimplex(2, relative=True)) + Ball(0, 0.2, p=1)
     """
-    _samples("Wasserstein", samples)
+    samples = as_samples(samples, "Wasserstein")
     eps = _number("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)")
     if order not in (1, math.inf):
         raise CompositionError(
@@ -277,34 +284,13 @@ def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     >>> print(ucm.Gelbrich(ucm.pos, ucm.Param("eps", 0.1), ucm.Param("kappa", 1.0)))
     {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ} ⊕ {u : ‖u‖₂ ≤ ε·(1 + κ^2)^0.5},  κ = 1, ε = 0.1
     """
-    _samples("Gelbrich", samples)
+    samples = as_samples(samples, "Gelbrich")
     eps = _number("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)")
     kappa = _number("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)")
     return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
 
 
-def _samples(name: str, samples: object) -> None:
-    if not isinstance(samples, SampleNode):
-        raise CompositionError(
-            f"{name}: expected pos, neg, signed or Points(array), got {brief(samples)}; "
-            f"write {name}(pos, ...)"
-        )
-
-
-def _number(name: str, field: str, x: Any, low: float, high: float, interval: str) -> Scalar:
+def _number(name: str, field: str, x: object, low: float, high: float, interval: str) -> Scalar:
     """Return a scalar that must lie in the interval, also for later values of its parameters."""
     but = (low,) * interval.startswith("(") + (high,) * interval.endswith(")")
     return within(x, low, high, but, f"{name}: {field}", f"must lie in {interval}")
-
-
-def _sequence(field: str, values: Any) -> list:
-    try:
-        items = list(values)
-    except TypeError:
-        items = []
-    if not items:
-        raise CompositionError(
-            f"SpectralRisk: {field} are numbers or Params, one for each part, got {brief(values)}; "
-            "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
-        )
-    return items

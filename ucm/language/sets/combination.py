@@ -1,4 +1,4 @@
-"""Minkowski combinations of sets: sums, multiples and linear images."""
+"""Minkowski combinations of sets, the operators `+ - * / @ & |` between sets, and margins with penalties."""
 
 from __future__ import annotations
 
@@ -11,21 +11,43 @@ from numbers import Real
 from operator import add
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import ComposedMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
     Block,
+    Domain,
     LoweredSet,
     Scope,
     Splits,
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import Notation, in_parentheses, signed_sum, source
-from ucm.language.parameter import Expression, Scalar, as_declared, value, with_value
-from ucm.language.sets.affine_image import reindexed, subpaths
+from ucm.language.node import Node, Notation, axes, in_parentheses, operator, signed_sum, source
+from ucm.language.objective import PenaltySum, ScaledPenalty
+from ucm.language.parameter import (
+    Expression,
+    Scalar,
+    as_declared,
+    as_factor,
+    is_zero,
+    value,
+    with_value,
+    within,
+)
+from ucm.language.penalties.groups import GroupLasso
+from ucm.language.penalties.norms import L1, exponent
+from ucm.language.robust import RobustMargin, dual_exponent
+from ucm.language.sets.affine_image import Ball, Point, as_linear_map, reindexed, subpaths
+from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.union import ConvexUnion
+from ucm.language.statistics.affine import VectorNode
+from ucm.language.statistics.samples import SampleNode
+from ucm.language.terms import Penalty, ProximalPenalty, Term
 
 
 class Combination(UncertaintySet):
@@ -87,18 +109,10 @@ class Combination(UncertaintySet):
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         height, points = 0.0, []
         for k, (U, L) in enumerate(self.terms()):
-            direction = times(L if is_number(L) else L.T, d)
-            value, x = U.support(data, direction, subpaths(splits, str(k)))
-            height += value
-            points.append(x if x is None else times(L, x))
-        exact = all(x is not None for x in points)
-        return height, reduce(add, points) if exact else None
-
-    def support_value(self, data: Data, d: Vec, splits: Splits) -> float:
-        return sum(
-            U.support_value(data, times(L if is_number(L) else L.T, d), subpaths(splits, str(k)))
-            for k, (U, L) in enumerate(self.terms())
-        )
+            part, x = U.support(data, times(transposed(L), d), subpaths(splits, str(k)))
+            height += part
+            points.append(None if x is None else times(L, x))
+        return height, None if any(x is None for x in points) else reduce(add, points)
 
 
 class LinearCombination(Combination):
@@ -174,9 +188,151 @@ def times(L: Any, x: Any) -> Any:
     return x if c == 1.0 else c * x
 
 
+def transposed(L: Any) -> Any:
+    """Return the transpose of a matrix, or a number unchanged."""
+    return L if is_number(L) else L.T
+
+
 def _moved(L: Any, b: Block) -> Block:
     """Return the block of the image `L U` that corresponds to a block of U."""
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)
     return b if c == 1.0 else replace(b.weighing(c), map=b.map.scaled(c))
+
+
+# --- operators -------------------------------------------------------------------------------------
+@operator("set algebra")
+def combine(symbol: str, a: Any, b: Any) -> UncertaintySet:
+    """Return `a symbol b` for sets: Minkowski sums, multiples and images, intersections, unions.
+
+    Adding the number 0 changes nothing; numeric factors of a multiple are multiplied.
+    """
+    match symbol:
+        case "*":
+            return _multiple(a, b)
+        case "/":
+            factor = as_factor(b)
+            if factor is None:
+                raise CompositionError(
+                    f"{a!r} / {in_parentheses(repr(b))}: a set is divided by a number; write c * U for a "
+                    "factor"
+                )
+            nonzero = within(
+                factor, -math.inf, math.inf, (0.0, -math.inf, math.inf),
+                f"{a!r} / c: a set", "is divided by a finite number other than 0",
+            )  # fmt: skip
+            return _multiple(1.0 / nonzero, a)
+        case "@":
+            if isinstance(a, Node) or not (isinstance(a, np.ndarray | list | tuple) or sparse.issparse(a)):
+                raise CompositionError(
+                    f"{brief(a)} @ {brief(b)}: `@` takes a matrix on its left and a set on its right; write "
+                    "M @ U"
+                )
+            return LinearCombination(((as_linear_map(a, "M @ U"), b),))
+        case "|":
+            return ConvexUnion(a, b)
+        case "&":
+            return Intersection(as_set(a, "&"), as_set(b, "&"))
+        case "+" if is_zero(a) or is_zero(b):
+            return as_set(b if is_zero(a) else a, "+")
+    left, right = as_set(a, symbol), as_set(b, symbol)
+    return _sum(left, _multiple(-1.0, right) if symbol == "-" else right)
+
+
+def _sum(*sets: UncertaintySet) -> UncertaintySet:
+    """Return the Minkowski sum of the sets, with nested sums flattened."""
+    parts = [U.parts if isinstance(U, LinearCombination) else ((1.0, U),) for U in sets]
+    return sets[0] if len(sets) == 1 else LinearCombination(sum(parts, ()))
+
+
+def _multiple(c: object, a: UncertaintySet) -> UncertaintySet:
+    """Return the multiple `{c x : x in A}` of a set."""
+    factor = as_factor(c)
+    if factor is None:
+        reason = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
+        raise CompositionError(
+            f"{a!r}: {reason}; a set is multiplied by a number, and by a matrix with M @ U"
+        )
+    if isinstance(factor, float) and isinstance(a, LinearCombination):
+        (number, U), *more = a.parts
+        if not more and isinstance(number, float):
+            factor, a = factor * number, U
+    return a if factor == 1.0 else LinearCombination(((factor, a),))
+
+
+@operator("set")
+def as_set(x: Any, symbol: str) -> UncertaintySet:
+    """Return a set unchanged, and a vector or a vector statistic as a `Point`; refuse other objects."""
+    if isinstance(x, UncertaintySet):
+        return x
+    if isinstance(x, VectorNode) or (isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1):
+        return Point(x)  # type: ignore[arg-type]
+    if isinstance(x, SampleNode):
+        raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
+    if isinstance(x, Term):
+        remedy = (
+            f"a penalty stands beside a loss, or beside a robust margin, RobustMargin(U) + {x!r}"
+            if isinstance(x, Penalty)
+            else "a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: "
+            "loss.to_set(radius)"
+        )
+        raise CompositionError(f"{symbol}: {brief(x)} is no set; {remedy}")
+    if isinstance(x, Domain):
+        raise CompositionError(
+            f"{symbol}: {x!r} is a domain of weights, not a set of feature vectors; "
+            "did you mean Hull(pos, weights=...) or AffineImage(A, domain)?"
+        )
+    raise CompositionError(
+        f"{symbol}: expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
+    )
+
+
+@operator("margin +")
+def penalised(a: Any, b: Any) -> RobustMargin:
+    """Return `RobustMargin(U) + R` as the robust margin of `U + B`, R the support function of B.
+
+    B is symmetric: `R(w) = max over x in B of -w'x`.
+
+    Raises
+    ------
+    CompositionError
+        No penalty, or on the sphere of w none of this form: it would leave no convex problem.
+    """
+    model, penalty = (a, b) if isinstance(a, RobustMargin) else (b, a)
+    if is_zero(penalty):
+        return model
+    if not isinstance(penalty, Penalty):
+        raise CompositionError(
+            f"{a!r} + {b!r}: a robust margin holds a norm of w at 1 and takes penalties only; write "
+            "RobustMargin(U) + 0.1 * L1(), add sets inside, RobustMargin(U + V), and losses to penalties"
+        )
+    balls = _balls(penalty, 1.0, model.norm)
+    return RobustMargin(_sum(model.set, *balls), model.norm)
+
+
+def _balls(penalty: Penalty, c: Scalar, p: float) -> list[UncertaintySet]:
+    """Return sets whose support functions sum to c times the penalty on `||w||_p = 1`."""
+    if isinstance(penalty, PenaltySum):
+        return [ball for R in penalty.terms for ball in _balls(R, c, p)]
+    if isinstance(penalty, ScaledPenalty):
+        return _balls(penalty.term, c * penalty.factor, p)
+    q = exponent(penalty)
+    if q is not None:
+        return [Ball(0, c, dual_exponent(q))]
+    ridge = penalty.norms() if isinstance(penalty, ProximalPenalty) else None
+    if ridge is not None and p == 2.0:  # c ||w||_2^2, and ||w||_2 = 1
+        return [Ball(0, c * ridge[1])]
+    if isinstance(penalty, L1):
+        return [np.diag(penalty.weights) @ Ball(0, c, math.inf)]
+    if isinstance(penalty, GroupLasso):
+        eye, groups = np.eye(penalty.groups.size), np.unique(penalty.groups)
+        weights = np.ones(groups.size) if penalty.weights is None else penalty.weights
+        sections = [(r, eye[:, penalty.groups == g]) for r, g in zip(weights, groups, strict=True) if r > 0.0]
+        return [E @ Ball(np.zeros(E.shape[1]), c * float(r)) for r, E in sections]
+    raise CompositionError(
+        f"RobustMargin(U) + {penalty!r}: a robust margin holds ||w||_{p:g} at 1, where only norms of w leave "
+        "the problem convex; write L1(), Norm(p) or GroupLasso(groups), for a covariance Q "
+        "U + Ellipsoid(0, Q, r), for w >= 0 U + AffineImage(np.eye(n), Box(0, np.inf)), or put the penalty "
+        "beside a loss"
+    )

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import LinearMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import Domain, Scope, exactly_one
+from ucm.language.contracts import Domain, SampleWeights, Scope, exactly_one
 from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import Notation, RotationInvariant, converted
 from ucm.language.parameter import Scalar
-from ucm.language.sets.affine_image import CoefficientSpace, DomainImage
+from ucm.language.sets.affine_image import DomainImage
 from ucm.language.statistics.affine import Origin, VectorNode
 from ucm.language.statistics.samples import Points, SampleNode, kinds_of
 
 
-def _samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
+def as_samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
     """Return samples unchanged, and an array as `Points`; refuse other objects."""
     if isinstance(given, np.ndarray | list) or sparse.issparse(given):
         return Points(given)
     if not isinstance(given, SampleNode):
         raise CompositionError(
-            f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; to add points "
-            "write Hull(pos) + Point(v)"
+            f"{where}: expected pos, neg, signed or Points(array), got {brief(given)}; to add points write "
+            "Hull(pos) + Point(v)"
         )
     return given
 
@@ -56,7 +57,7 @@ class Hull(DomainImage, RotationInvariant):
     Hull(signed, weights=NormBall(Param('kappa', 0.2)))
     """
 
-    samples: SampleNode = converted(converter=_samples)  # type: ignore[arg-type]
+    samples: SampleNode = converted(converter=as_samples)  # type: ignore[arg-type]
     weights: Domain | None = None
 
     def __post_init__(self) -> None:
@@ -74,10 +75,11 @@ class Hull(DomainImage, RotationInvariant):
     def map(self, data: Data) -> LinearMap:
         return self.samples.map(data)
 
-    def space(self, data: Data) -> CoefficientSpace:
-        """Return the space of the weights q over bound samples."""
-        bound = self.samples.bound(data)
-        return CoefficientSpace(self.declared()[1], bound.dim, bound, self.samples.rows(data))
+    def sample_weights(self, data: Data) -> SampleWeights:
+        return self.samples.bound(data)
+
+    def rows(self, data: Data) -> NDArray[np.intp] | None:
+        return self.samples.rows(data)
 
     def variable(self, dim: int, scope: Scope) -> cp.Expression:
         """Return the weights q in CVXPY: a variable, divided by `dim` if the scope scales variables."""
@@ -130,7 +132,7 @@ def ReducedHull(
     >>> print(ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.3)))
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, q_i ≤ 2/(m ν)},  ν = 0.3
     """
-    points = _samples(samples, "ReducedHull")
+    points = as_samples(samples, "ReducedHull")
     if "signed" in kinds_of(points):
         raise CompositionError(
             f"ReducedHull: expected pos or neg, got {brief(points)}; over all samples "

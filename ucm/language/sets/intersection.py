@@ -63,7 +63,7 @@ class Intersection(UncertaintySet, RotationInvariant):
         if distance > 1e-9 * unit:
             # where the operands intersect near 0, the unit is the size of the operands
             u = (a - b) / distance
-            ends = [s.support_value(data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)]
+            ends = [s.support(data, e * u, {})[0] for s in (self.left, self.right) for e in (1, -1)]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             unit = reach if unit <= 1e-6 * reach else unit
         violation = distance / unit if distance > 0.0 else 0.0
@@ -83,8 +83,7 @@ class Intersection(UncertaintySet, RotationInvariant):
         at_left, at_right = subpaths(splits, "left"), subpaths(splits, "right")
 
         def heights(a: Vec, b: Vec) -> tuple[float, float]:
-            left = self.left.support_value(data, a, at_left)
-            return left, self.right.support_value(data, b, at_right)
+            return self.left.support(data, a, at_left)[0], self.right.support(data, b, at_right)[0]
 
         bound = min(heights(d, d))
         if () in splits:

@@ -331,6 +331,11 @@ def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     few = min(data.m, _ORDER)
     if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
         return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))
+    return stacked_factors(S, data)
+
+
+def stacked_factors(S: MatrixNode, data: Data) -> LinearMap:
+    """Return the factors of S side by side, a linear map F with `F F' = S`."""
     parts = S.factors(data)
     return parts[0] if len(parts) == 1 else HStack(*parts)
 

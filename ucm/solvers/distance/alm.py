@@ -133,8 +133,10 @@ class ALM(Solver[MinNorm]):
 
 def _ball(b: Block) -> Projectable | None:
     """Return the ball that intersects the simplex of a block, if projectable; else None."""
-    ball = b.domain.h.ball() if isinstance(b.domain, SimplexSublevelSet) else None
-    return ball if isinstance(ball, Projectable) else None
+    if not isinstance(b.domain, SimplexSublevelSet) or b.domain.samples.weights is not None:
+        return None
+    ball = b.domain.declared
+    return ball if isinstance(ball, Projectable) and not ball.on_simplex else None
 
 
 def _apart(form: MinNorm) -> MinNorm:
