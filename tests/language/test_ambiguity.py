@@ -285,7 +285,7 @@ def test_two_hulls_of_densities_take_the_fast_route() -> None:
 BAD = {
     "CVaR(pos, 0)": r"CVaR: beta must lie in \(0, 1\], got 0",
     "CVaR(pos, Param('b', 1.5))": r"beta must lie in \(0, 1\], got Param\('b', 1.5\)",
-    "CVaR(ucm.Hull(pos), 0.5)": "CVaR: expected pos, neg, signed or Points",
+    "CVaR(ucm.Hull(pos), 0.5)": "CVaR: expected pos, neg, signed or an array",
     "ucm.ChiSquare(pos)": "exactly one of rho and level, got rho=None and level=None",
     "ucm.ChiSquare(pos, 0.1, 0.9)": "exactly one of rho and level",
     "ucm.ChiSquare(pos, -0.1)": r"rho must lie in \[0, inf\), got -0.1",

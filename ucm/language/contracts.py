@@ -1,6 +1,4 @@
-"""Abstract base classes of domains and uncertainty sets.
-
-Reading this page is enough to write an extension.
+"""Abstract base classes of domains and uncertainty sets, all that an extension needs.
 
 A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
 penalties have a page of their own, `ucm.language.terms`.
@@ -9,9 +7,6 @@ A hull *binds* its domain to the weights and classes of its samples; the answer 
 Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `MassMultipliers`), asked by `isinstance`;
 a `RotationInvariant` node has a meaning with a kernel. A set that is made of other sets by sums, multiples
 and matrices is a `Combination`, which states its terms only.
-
-Linear maps stand in `ucm.data.linear_map`, what stands for a size in CVXPY in
-`ucm.language.parameter`, solvers in `ucm.forms.solver`.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +33,7 @@ from ucm.language.node import (
     Notation,
     RotationInvariant,
 )
-from ucm.language.parameter import Scope, Size, named, subject
+from ucm.language.parameter import Scalar, Scope, Size, named, subject
 from ucm.language.simplex_projection import Jacobian, round_violation, vector
 
 Path = tuple[str, ...]
@@ -54,9 +49,7 @@ For an intersection of domains of weights there is one summand for each domain b
 # --- weights of samples ----------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class SampleWeights:
-    """Weights and classes of N samples, the data of a distribution q over samples.
-
-    A distribution has `q >= 0, sum q = 1`, or with classes mass 1/2 on each class.
+    """Weights and classes of N samples, over which `q >= 0, sum q = 1`, with classes 1/2 on each class.
 
     Attributes
     ----------
@@ -99,23 +92,20 @@ class SampleWeights:
         """The mass constraints `sum q_i = mass`, as pairs (index of the entries, mass)."""
         if self.classes is None:
             return [(slice(0, self.dim), 1.0)]
-        y = np.asarray(self.classes)
-        return [(np.flatnonzero(y > 0), 0.5), (np.flatnonzero(y < 0), 0.5)]
+        return [(np.flatnonzero(sign * self.labels > 0), 0.5) for sign in (1, -1)]
 
     @functools.cached_property
     def sizes(self) -> list[int]:
         """The number of entries in each mass constraint."""
         if self.classes is None:
             return [self.dim]
-        y = np.asarray(self.classes)
-        return [int((y > 0).sum()), int((y < 0).sum())]
+        return [int((sign * self.labels > 0).sum()) for sign in (1, -1)]
 
     @functools.cached_property
     def totals(self) -> list[float]:
         """The sum of the sample weights in each mass constraint."""
-        if self.weights is None:
-            return [float(n) for n in self.sizes]
-        return [float(self.weights[index].sum()) for index, _ in self.groups]
+        weights = np.ones(self.dim) if self.weights is None else self.weights
+        return [float(weights[index].sum()) for index, _ in self.groups]
 
     @functools.cached_property
     def labels(self) -> Vec:
@@ -124,28 +114,24 @@ class SampleWeights:
 
     def uniform(self) -> Vec:
         """Return the centre of the simplex: q proportional to the sample weights in each mass constraint."""
-        q = np.empty(self.dim)
-        for (index, sum_of_group), total in zip(self.groups, self.totals, strict=True):
-            q[index] = (
-                sum_of_group / total if self.weights is None else self.weights[index] * (sum_of_group / total)
-            )
+        q = np.zeros(self.dim) + self.c
+        for (index, mass), total in zip(self.groups, self.totals, strict=True):
+            q[index] *= mass / total
         return q
 
     def outside(self, q: Vec) -> float:
         """Return the largest violation by q of a mass or of `q >= 0`, relative to the mass."""
         worst = 0.0
-        for index, sum_of_group in self.groups:
-            part = q[index]
-            below = -np.minimum(part, 0.0).sum() if part.min() < 0.0 else 0.0
-            worst = max(worst, abs(part.sum() - sum_of_group) / sum_of_group, below / sum_of_group)
+        for index, mass in self.groups:
+            below = -np.minimum(q[index], 0.0).sum()
+            worst = max(worst, abs(q[index].sum() - mass) / mass, below / mass)
         return float(worst)
 
     def cvxpy(self, q: cp.Expression) -> list[cp.Constraint]:
         """Return the CVXPY constraints of the simplex: `q >= 0` and the mass constraints."""
         if self.classes is None:
             return [q >= 0, cp.sum(q) == 1]
-        y = np.asarray(self.classes)
-        return [q >= 0, (y > 0).astype(float) @ q == 0.5, (y < 0).astype(float) @ q == 0.5]
+        return [q >= 0, *((sign * self.labels > 0).astype(float) @ q == 0.5 for sign in (1, -1))]
 
     def density(self, q: cp.Expression) -> cp.Expression:
         """Return the CVXPY expression `total * q / c`, whose entries are near 1 as conic solvers need."""
@@ -167,14 +153,7 @@ class SampleWeights:
 # --- parameter space U' ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Polyhedron:
-    """The q of a polyhedron in (q, r): `lower <= (q, r) <= upper, least <= A (q, r) <= most`.
-
-    Attributes
-    ----------
-    lower, upper : (columns,) bounds of q and of the auxiliary variables r
-    A : (rows, columns)
-    least, most : (rows,)
-    """
+    """The q with `lower <= (q, r) <= upper, least <= A (q, r) <= most` for some auxiliary variables r."""
 
     lower: Vec
     upper: Vec
@@ -347,8 +326,7 @@ class MassMultipliers(BoundDomain):
 class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
     """The declaration of a domain on the simplex, `{q >= 0, sum q = 1, ...}`.
 
-    Its methods are those of the domain bound to samples of weight 1 without classes. A subclass has `bind`
-    and `inside`, the constraints other than those of the simplex.
+    Its methods are those of the domain bound to samples of weight 1 without classes.
     """
 
     @property
@@ -393,13 +371,7 @@ class SimplexDomain(Domain, SemiSmooth, MassMultipliers):
 
 
 class OnSimplex(BoundDomain):
-    """A domain on the simplex, bound to samples.
-
-    Attributes
-    ----------
-    declared : the domain as it was written
-    samples : their weights and classes
-    """
+    """A domain on the simplex as declared, bound to samples."""
 
     declared: Domain
     samples: SampleWeights
@@ -436,21 +408,14 @@ class Block:
     `samples` and `weight` recover sample weights and scores: `|weight| q` are weights of the samples with
     these indices, and `A'w` is `weight` times their scores `w'x` (times their labels, with `classes`). For a
     q made of several blocks, as in a union, `parts` recover the weights.
-
-    Attributes
-    ----------
-    map, domain : A and D
-    classes : None, or the labels of the entries of q
-    samples, weight : indices of samples, and the factor of their weights
-    parts : pairs (slice of q, block)
     """
 
     map: LinearMap
     domain: BoundDomain
-    classes: Vec | None = None
+    classes: Vec | None = None  # the labels of the entries of q
     samples: NDArray[np.intp] | None = None
     weight: float = 0.0
-    parts: tuple[tuple[slice, Block], ...] = ()
+    parts: tuple[tuple[slice, Block], ...] = ()  # pairs (slice of q, block)
 
     def weighing(self, c: float) -> Block:
         """Return the block with `weight` multiplied by c, also in `parts`."""
@@ -474,41 +439,24 @@ class Coupling:
     """The equation `offset + sum_j B_j q_{k_j} = 0`, which equates the points of an intersection's operands.
 
     The multiplier, up to sign and scale, is a split of the support function (see `Splits`).
-
-    Attributes
-    ----------
-    path : the path of the intersection
-    terms : the pairs (k_j, B_j)
-    offset : the constant
     """
 
-    path: Path
-    terms: tuple[tuple[int, LinearMap], ...]
+    path: Path  # of the intersection
+    terms: tuple[tuple[int, LinearMap], ...]  # the pairs (k_j, B_j)
     offset: Vec
 
 
 @dataclass(frozen=True)
 class LoweredSet:
-    """A set as an affine image with couplings: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`.
-
-    Attributes
-    ----------
-    center, blocks, couplings : its parts
-    """
+    """A set as an affine image with couplings: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`."""
 
     center: Vec
     blocks: tuple[Block, ...] = ()
-    couplings: tuple[Coupling, ...] = field(default=())
+    couplings: tuple[Coupling, ...] = ()
 
 
-def exactly_one(name: str, **options: Any) -> Any:
-    """Return the value of the only option that is not None.
-
-    Raises
-    ------
-    CompositionError
-        None or several are given.
-    """
+def exactly_one(name: str, **options: Scalar | None) -> Scalar:
+    """Return the value of the only option that is not None; refuse none or several."""
     values = [x for x in options.values() if x is not None]
     if len(values) != 1:
         got = " and ".join(f"{option}={x!r}" for option, x in options.items())
@@ -540,12 +488,7 @@ class FeatureNode(Node):
         """Return the dimension of the feature space of the node, or None if not known before the data.
 
         `n` is the number of features of the samples, None before they are known. By default the common
-        dimension of the child nodes.
-
-        Raises
-        ------
-        CompositionError
-            Nodes of two dimensions are mixed; the message names the innermost such node.
+        dimension of the child nodes; two dimensions are refused.
         """
         return common_dimension(self, [x.dimension(n) for x in self.children() if isinstance(x, FeatureNode)])
 

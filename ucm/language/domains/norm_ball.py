@@ -79,13 +79,10 @@ class PowerFunction(SeparableFunction):
         self.middle = 1.0 / samples.total if uniform else 0.0
         self.flat = p > 2.0 and not uniform
         self.exponent = None if uniform else p - 1.0
+        reach = samples.total ** (1.0 / p - 1.0) if uniform else 0.0
+        self.condition = p * (1.0 + reach / radius) if radius else math.inf
         self.d = _units(samples, p)
         self.center = self.middle * samples.c
-
-    @property
-    def condition(self) -> float:  # type: ignore[override]
-        total = 1.0 / self.middle if self.middle else 1.0
-        return self.p * (1.0 + self.middle * total ** (1.0 / self.p) / self.r)
 
     @property
     def euclidean(self) -> bool:
@@ -163,7 +160,7 @@ class PowerFunction(SeparableFunction):
         r = self.r
         around_0 = math.hypot(r, 1.0 / math.sqrt(samples.total))
         h = PowerFunction(2.0, around_0, samples)
-        q, point = SimplexSublevelSet(None, samples, around_0, h).solve(v, prox=prox)
+        q, point = SimplexSublevelSet(NormBall(around_0), samples, around_0, h).solve(v, prox=prox)
         u = samples.uniform()
         away = norm(self.d * (q - u), 2.0) if q.min() > 0.0 else 0.0
         reach = math.sqrt(max(r - least, 0.0) * (r + least))
@@ -310,17 +307,12 @@ class NormBall(Domain, SemiSmooth):
         return np.full(dim, self._middle(dim))
 
     def infeasibility_reason(self, dim: int) -> str | None:
-        if 0.0 <= value(self.radius) < 1e150:
+        radius = value(self.radius)
+        if 0.0 <= radius < 1e150:
             return None
-        if value(self.radius) > 0.0:
-            return (
-                f"{self!r}: unbounded, {named(self.radius, 'radius')}; "
-                f"{subject(self.radius, 'radius')} must be below 1e150"
-            )
-        return (
-            f"{self!r}: empty, {named(self.radius, 'radius')} is negative; "
-            f"{subject(self.radius, 'radius')} must be at least 0"
-        )
+        why, must = ("unbounded", "below 1e150") if radius > 0.0 else ("empty", "at least 0")
+        name = subject(self.radius, "radius")
+        return f"{self!r}: {why}, {named(self.radius, 'radius')}; {name} must be {must}"
 
     def size(self) -> Size:
         return Size(self.radius)
@@ -358,7 +350,7 @@ class NormBall(Domain, SemiSmooth):
         return notation.norm(q, index) + notation.leq + notation.scalar(self.radius)
 
 
-def _units(samples: SampleWeights, p: float) -> Any:
+def _units(samples: SampleWeights, p: float) -> float | Vec:
     """Return the factors d of the constraint `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without weights."""
     return 1.0 if samples.weights is None else samples.weights ** (1.0 / p - 1.0)
 

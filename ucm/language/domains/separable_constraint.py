@@ -14,12 +14,11 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ucm.data.linear_map import Vec
-from ucm.language.contracts import BoundSimplex, Index, Jacobian, SampleWeights
+from ucm.language.contracts import BoundSimplex, Domain, Index, Jacobian, SampleWeights
 from ucm.language.domains.simplex import Capped
 from ucm.language.simplex_projection import ROUNDING, jacobian, round_violation, vector
 
@@ -35,31 +34,21 @@ class KKTPoint:
     """A point q with the multipliers lam of `h(q) <= r` and theta of the class masses."""
 
     q: Vec
-    w: Any  # dq/du, u = v - theta: an array, or one number for all q > 0
+    w: float | Vec  # dq/du, u = v - theta: an array, or one number for all q > 0
     normal: Vec  # h'(q) where w > 0
     lam: float
     theta: tuple[float, ...]
 
 
 class SeparableFunction(ABC):
-    """A separable convex function h on q >= 0, smallest at the uniform distribution for fixed mass.
+    """A separable convex function h on q >= 0, smallest at the uniform distribution for fixed mass."""
 
-    Attributes
-    ----------
-    exponent : k for which the k-th power of the sum of a tilted q is nearly linear in theta; 0: its logarithm
-    condition : relative error of h(q) for one of q
-    weights : c where `h(q) = sum c_i h_1(q_i / c_i)`, h_1 what `prox` and `tilt` are of; None for 1
-    cap : the largest entry of a sample that counts once where h is finite
-    unit : the least size of a radius that counts in relative errors
-    flat : True if the height is the radius to rounding also far from the uniform distribution
-    """
-
-    exponent: float | None = None
-    condition: float = 1.0
-    weights: Vec | None = None
-    cap: float = np.inf
-    unit: float = 1.0
-    flat: bool = False
+    exponent: float | None = None  # k, the k-th power of a tilted sum q is nearly linear in theta; 0: its log
+    condition: float = 1.0  # relative error of h(q) for one of q
+    weights: Vec | None = None  # c of `h(q) = sum c_i h_1(q_i / c_i)`, `prox` and `tilt` of h_1; None for 1
+    cap: float = np.inf  # the largest entry of a sample that counts once where h is finite
+    unit: float = 1.0  # the least size of a radius that counts in relative errors
+    flat: bool = False  # the height is the radius to rounding also far from the uniform distribution
 
     def height(self, q: Vec) -> float:
         """Return the value that the radius bounds: h(q), or an increasing function of h(q)."""
@@ -88,7 +77,7 @@ class SeparableFunction(ABC):
         q = samples.uniform()
         return KKTPoint(q, 0.0, q, np.inf, (-np.inf,) * len(samples.groups))
 
-    def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
+    def equation(self, prox: bool, index: Index = slice(None)) -> Equation:
         """Return `prox` or `tilt` for the entries `index`, with their sample weights c.
 
         With `s = q / c` they solve `s + (lam / c) h_1'(s) = u / c` and `lam h_1'(s) = u`.
@@ -187,7 +176,7 @@ def _slopes(point: KKTPoint, parts: Masses) -> tuple[list[np.float64], np.float6
     """
     means, fall = [], np.float64(0.0)
     for index, mass in parts:
-        w = point.w[index]
+        w = np.broadcast_to(point.w, point.q.shape)[index]
         normal = np.where(w > 0.0, point.normal[index], 0.0)
         means.append(np.float64(0.0) if mass is None else (w @ normal) / w.sum())
         fall += w @ np.square(normal - means[-1])
@@ -349,16 +338,9 @@ def _mix(
 
 
 class SimplexSublevelSet(BoundSimplex):
-    """The intersection of a simplex and a ball, `{q >= 0, sum q = mass, height(q) <= radius}`.
+    """The intersection of a simplex and a ball, `{q >= 0, sum q = mass, height(q) <= radius}`."""
 
-    Attributes
-    ----------
-    declared, samples : as of every `OnSimplex`
-    radius : the bound of the height of h
-    h : a separable convex function, least at the uniform distribution
-    """
-
-    def __init__(self, declared: Any, samples: SampleWeights, radius: float, h: SeparableFunction) -> None:
+    def __init__(self, declared: Domain, samples: SampleWeights, radius: float, h: SeparableFunction) -> None:
         self.declared, self.samples, self.radius, self.h = declared, samples, radius, h
 
     @functools.cached_property

@@ -15,6 +15,7 @@ from ucm.data.linear_map import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import (
     BoundSimplex,
+    Domain,
     Jacobian,
     MassConstraint,
     Polyhedron,
@@ -107,26 +108,21 @@ class CappedSimplex(SimplexDomain):
         return samples.total if self.relative else 1.0
 
     def too_small(self, samples: SampleWeights, least: float) -> str:
-        """Return the error message for a cap below `least`, for which the simplex is empty."""
         unit, total, target = self._unit(samples), min(samples.totals), samples.groups[0][1]
         entries = "entries" if samples.weights is None else "entries, by their weights,"
         if self.nu is None:
-            divisor = f" / {unit:g}" if self.relative else ""
-            return (
-                f"{self!r}: empty, {named(self.given, 'cap')}{divisor} times {total:.6g} {entries} is below "
-                f"{target:g}; {subject(self.given, 'cap')} must be at least {unit * least:.6g}"
-            )
-        name, nu = subject(self.nu, "nu").removeprefix("the "), value(self.nu)
-        of_class = samples.population is not None and total in samples.population[1:]
-        smallest = min(samples.population[1:]) if samples.population is not None and of_class else total
-        how = " (= 2 min(m+, m-)/m)" if of_class else ""
-        most = f"{2.0 * smallest / (unit * target):.6g}{how}"
-        if not 0.0 < nu < math.inf:
-            return f"{self!r}: {name} must be positive and at most {most}, got {nu:g}"
-        return (
-            f"{self!r}: empty, the cap 2/(m nu) = {2.0 / (unit * nu):.4g} times {total:.6g} {entries} is "
-            f"below {target:g}; {name} must be at most {most}"
-        )
+            cap = named(self.given, "cap") + (f" / {unit:g}" if self.relative else "")
+            must = f"{subject(self.given, 'cap')} must be at least {unit * least:.6g}"
+        else:
+            name, nu, classes = subject(self.nu, "nu").removeprefix("the "), value(self.nu), ()
+            if samples.population is not None and total in samples.population[1:]:
+                classes = samples.population[1:]
+            most = f"{2.0 * min(total, *classes) / (unit * target):.6g}"
+            most += " (= 2 min(m+, m-)/m)" if classes else ""
+            if not 0.0 < nu < math.inf:
+                return f"{self!r}: {name} must be positive and at most {most}, got {nu:g}"
+            cap, must = f"the cap 2/(m nu) = {2.0 / (unit * nu):.4g}", f"{name} must be at most {most}"
+        return f"{self!r}: empty, {cap} times {total:.6g} {entries} is below {target:g}; {must}"
 
     def size(self) -> Size:
         if self.nu is not None:
@@ -169,23 +165,12 @@ def _two_over(nu: float) -> float:
 class Capped(BoundSimplex):
     """The capped simplex `{floor c_i <= q_i <= cap c_i, sum q = mass}`: the weights of a reduced convex hull.
 
-    Parameters
-    ----------
-    declared : Domain
-        The domain as it was written.
-    samples : SampleWeights
-        The weights c and the classes of the samples.
-    cap, floor : float, optional
-        The largest and the smallest entry of a sample that counts once; a cap of inf for none.
-
-    Notes
-    -----
     The projection solves `sum clip(v - theta, 0, caps) = mass`: of one cap for a class by Newton's method for
     that piecewise linear function (Cominetti, Mascarenhas and Silva 2014, A Newton's method for the
     continuous quadratic knapsack problem), else by sorting its kinks. A floor is taken off q first.
     """
 
-    declared: Any
+    declared: Domain
     samples: SampleWeights
     cap: float = math.inf
     floor: float = 0.0
@@ -196,7 +181,7 @@ class Capped(BoundSimplex):
         return None if self.floor else self._above
 
     @property
-    def _base(self) -> Any:
+    def _base(self) -> float | Vec:
         """The lower bounds of the entries, `floor c_i`; 0 without a floor."""
         return self.floor * self.samples.c if self.floor else 0.0
 

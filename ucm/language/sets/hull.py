@@ -25,8 +25,8 @@ def as_samples(given: SampleNode | np.ndarray | list, where: str) -> SampleNode:
         return Points(given)
     if not isinstance(given, SampleNode):
         raise CompositionError(
-            f"{where}: expected pos, neg, signed or Points(array), got {brief(given)}; to add points write "
-            "Hull(pos) + Point(v)"
+            f"{where}: expected pos, neg, signed or an array of points, got {brief(given)}; to add points "
+            "write Hull(pos) + Point(v)"
         )
     return given
 
