@@ -16,8 +16,8 @@ from ucm.data.kernels import Kernel
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import KernelHulls
 from ucm.solvers import GSK, MDM, SMO, ClipGSK, ClipMDM
+from ucm.solvers.smo.problem import Pairs
 
 NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "smo")
 EXACT = {"smo": 1e-9, "clip-mdm": 1e-4, "gsk": 1e-3}  # tolerances that these reach
@@ -212,14 +212,13 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
     for solver in (ClipMDM("paper", 1e-4), GSK("paper", 1e-4)):
         sol = quietly(model, X, y, kernel="rbf", solver=solver, tol=1e-9)
         plan: Any = ucm.compile(model, X, y, kernel="rbf", solver=solver)
-        hulls = KernelHulls.of(plan.form)
-        a = hulls.start(sol.answer.q)
+        hulls = Pairs.of_hulls(plan.form)
+        a = hulls.variables(sol.answer.q)
         # the least <W, Z> over extreme points, from the support function of the declaration
-        scores = hulls.s * (hulls.gram.matrix() @ (hulls.s * a))
-        for g, sign in ((0, 1.0), (1, -1.0)):
-            own = hulls.group == g
+        scores = hulls.s * (hulls.gram.matrix()[np.ix_(hulls.index, hulls.index)] @ (hulls.s * a))
+        for own, sign in zip(hulls.groups, (1.0, -1.0), strict=True):
             v = np.sort(scores[own])
-            cap = float(hulls.cap[own][0])
+            cap = float(hulls.hi[own][0])
             count = int(1.0 / cap + 1e-12)
             least = cap * v[:count].sum() + (1.0 - cap * count) * (v[count] if count < v.size else 0.0)
             assert sign * (a[own] @ scores[own] - least) * sign <= 1.0001e-4 * -sol.objective

@@ -21,7 +21,8 @@ from ucm.data.options import FLAG, POSITIVE, STOP, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import KernelHulls, NearestPoint
+from ucm.forms.nearest import NearestPoint
+from ucm.solvers.smo.problem import Pairs
 
 _STEPS = 100_000
 _REPORTS = 100  # a report after each hundredth part of the steps made
@@ -39,14 +40,15 @@ class _State:
     operations : inner products so far, whether they are kept or not
     """
 
-    def __init__(self, hulls: KernelHulls, a: Vec) -> None:
+    def __init__(self, hulls: Pairs, a: Vec) -> None:
         self.hulls, self.a, self.operations = hulls, a.copy(), 0
         gram, i, s = hulls.gram, hulls.index, hulls.s
         self._K = s[:, None] * gram.matrix()[np.ix_(i, i)] * s if gram.fits else None
-        self.groups = [hulls.group == g for g in range(hulls.mass.size)]
-        self.cap = np.array([hulls.cap[g].max() for g in self.groups])
+        self.group = np.repeat(np.arange(hulls.sums.size), np.diff(hulls.ends))
+        self.groups = [self.group == g for g in range(hulls.sums.size)]
+        self.cap = np.array([hulls.hi[g].max() for g in self.groups])
         self.H = hulls.points(a)
-        self.F = hulls.center_products + self.H.sum(axis=0)
+        self.F = hulls.b + self.H.sum(axis=0)
 
     def products(self, d: Vec) -> Vec:
         """Return `<sum_i d_i z_i, z_k>` for every k, from cached or computed Gram rows."""
@@ -93,7 +95,7 @@ class _ReducedHullBaseline(NearestPoint):
 
     def _ends(self, at: _State, k: int) -> tuple[Vec, Vec] | None:
         """Return the weights from which and to which a step in group k moves; None without a target."""
-        group, cap, mass = at.groups[k], at.cap[k], at.hulls.mass[k]
+        group, cap, mass = at.groups[k], at.cap[k], at.hulls.sums[k]
         members = group & (at.a < cap) if self.pairs or self.clipped else group
         source = np.where(group, at.a, 0.0)
         if self.pairs:
@@ -125,7 +127,7 @@ class _ReducedHullBaseline(NearestPoint):
             count += int(np.count_nonzero(target)) + self.pairs
         at.operations += count * at.hulls.n + (0 if self.clipped else 2 * count * count)
         eta = float(d @ moves.sum(axis=0))
-        cap = at.cap[at.hulls.group]
+        cap = at.cap[at.group]
         reach = np.full(d.size, np.inf)
         np.divide(np.where(d > 0.0, cap - at.a, -at.a), d, out=reach, where=d != 0.0)
         most = float(reach.min())
@@ -138,8 +140,10 @@ class _ReducedHullBaseline(NearestPoint):
         return True
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        hulls = KernelHulls.of(form)
-        at = _State(hulls, hulls.start(None if start is None else form.begin(start)))
+        hulls = Pairs.of_hulls(form)
+        total = np.add.reduceat(hulls.hi, hulls.ends[:-1])
+        a = hulls.hi * np.repeat(hulls.sums / total, np.diff(hulls.ends))  # in proportion to the caps
+        at = _State(hulls, a if start is None else hulls.variables(form.begin(start)))
         answer = self._run(at, form, monitor)
         answer.q = hulls.blocks(form, at.a)
         return answer

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm import native
+from ucm.data.bound_data import GramSpace
 from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel
 from ucm.data.linear_map import Vec
+from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual, slacks
-from ucm.forms.nearest import KernelHulls
 from ucm.forms.objective import balance
 
 _HALVINGS = 100  # halvings of the interval of a root
@@ -20,13 +24,14 @@ _HALVINGS = 100  # halvings of the interval of a root
 
 @dataclass(frozen=True)
 class Pairs:
-    """Quadratic program of SMO, over bounded variables with a fixed sum in each group.
+    """Quadratic program over bounded variables with a fixed sum in each group.
 
     `min u'Q u / 2 + b'u + sum_i phi_i(u_i)` over `lo <= u <= hi`.
 
-    `Q_ij = s_i s_j k(x_i, x_j)`. Two reduced convex hulls have `s = y` and one group for each class; the
-    dual (17) of Sun (2024) has `u = y a`, `s = 1`, `b = -y`, one group, and for p > 1 `phi_i(u) = C_i (p -
-    1) xi^p`, `xi = (|u| / (C_i p))^(1 / (p - 1))`.
+    `Q_ij = s_i s_j k(x_i, x_j)`. Reduced convex hulls, `min ||W||^2 / 2` with `W = c + sum_i u_i s_i x_i`,
+    have one group for each hull, and `b_i = <c, s_i x_i>`; F is the derivative `<W, s_i x_i>`. The dual (17)
+    of Sun (2024) has `u = y a`, `s = 1`, `b = -y`, one group, and for p > 1 `phi_i(u) = C_i (p - 1) xi^p`,
+    `xi = (|u| / (C_i p))^(1 / (p - 1))`.
 
     Attributes
     ----------
@@ -37,6 +42,8 @@ class Pairs:
     sums : (groups,) the sums of the variables of each group
     offset : twice the constant of the objective: of hulls the square of their center
     p, C : the exponent, and the (n,) weights of the losses; p = 1 without
+    order : of hulls, the index of each variable among the weights of all blocks of the form
+    resolution : of hulls, the norm ||W|| that counts as 0, relative to the size of U
     """
 
     gram: Gram
@@ -50,18 +57,42 @@ class Pairs:
     offset: float = 0.0
     p: float = 1.0
     C: Vec = field(default_factory=lambda: np.empty(0))
+    order: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    resolution: float = 0.0
 
     @classmethod
-    def of_hulls(cls, hulls: KernelHulls) -> tuple[Pairs, NDArray[np.intp]]:
-        """Return the program of reduced hulls, and the index in the hulls of each of its variables."""
-        order = np.argsort(hulls.group, kind="stable")
-        ends = np.searchsorted(hulls.group[order], np.arange(hulls.mass.size + 1))
-        top = hulls.cap[order]
-        pairs = cls(
-            hulls.gram, hulls.index[order], hulls.s[order], hulls.center_products[order], np.zeros(hulls.n),
-            top, ends, hulls.mass, hulls.square,
+    def of_hulls(cls, form: MinNorm) -> Pairs:
+        """Return the program of reduced hulls, from a form that `NearestPoint` takes."""
+        group, cap, mass = [], [], []
+        for b in form.blocks:
+            own, bound = np.empty(b.map.shape[1]), np.empty(b.map.shape[1])
+            for g in b.domain.groups or ():
+                own[g.entries], bound[g.entries] = len(mass), g.most
+                mass.append(g.mass)
+            group.append(own)
+            cap.append(bound)
+        if isinstance(form.space, GramSpace):
+            gram = form.space.gram
+            index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
+            signs = [np.ones(b.map.shape[1]) if b.classes is None else b.classes for b in form.blocks]
+            s = np.concatenate([b.weight * sign for b, sign in zip(form.blocks, signs, strict=True)])
+            scores = form.space.scores(form.center) if form.center.any() else form.center
+            products, square = s * scores[index], float(form.center @ scores)
+        else:
+            Z: Any = [b.map.matrix().T for b in form.blocks]
+            thin = any(sparse.issparse(A) for A in Z)
+            stacked: Any = sparse.vstack(Z).tocsr() if thin else np.ascontiguousarray(np.vstack(Z))
+            gram = Gram(Kernel("linear"), stacked)
+            index, s = np.arange(stacked.shape[0]), np.ones(stacked.shape[0])
+            products = np.asarray(stacked @ form.center).ravel()
+            square = float(form.center @ form.center)
+        groups = np.concatenate(group)
+        order = np.lexsort((index, groups))
+        ends = np.searchsorted(groups[order], np.arange(len(mass) + 1))
+        return cls(
+            gram, index[order], s[order], products[order], np.zeros(index.size), np.concatenate(cap)[order],
+            ends, np.array(mass), square, order=order, resolution=form.space.resolution,
         )  # fmt: skip
-        return pairs, order
 
     @classmethod
     def of_hinge(cls, form: HingeDual) -> Pairs:
@@ -104,6 +135,41 @@ class Pairs:
             elif abs(float(u[g].sum()) - total) > 1e-15 * total:
                 u[g] = _shifted(u[g], self.lo[g], self.hi[g], total)
         return u
+
+    # --- reduced hulls -------------------------------------------------------------------------------
+    def variables(self, blocks: Sequence[Vec]) -> Vec:
+        """Return the variables of hulls from the weights, by block of the form."""
+        return np.concatenate(blocks)[self.order]
+
+    def blocks(self, form: MinNorm, u: Vec) -> list[Vec]:
+        """Return the variables of hulls as weights, by block of the form."""
+        weights = np.empty(self.n)
+        weights[self.order] = u
+        return np.split(weights, np.cumsum([b.map.shape[1] for b in form.blocks])[:-1])
+
+    def points(self, u: Vec) -> NDArray[np.float64]:
+        """Return `<Z_g, s_k x_k>`, (groups, n), for the point `Z_g = sum u_i s_i x_i` of every hull g."""
+        each = np.arange(self.n)
+        parts = (np.where((g.start <= each) & (each < g.stop), u, 0.0) for g in self.groups)
+        return np.array([self.s * self.gram.times(self.coefficients(part))[self.index] for part in parts])
+
+    def norm(self, u: Vec, F: Vec) -> float:
+        """Return `||W||` of hulls, from the variables and the gradient."""
+        return float(np.sqrt(max(self.offset + float(u @ self.b) + float(u @ F), 0.0)))
+
+    def negligible(self, u: Vec, W: float, gap: float, zero: float) -> bool:
+        """True if `||W||` of hulls, known up to a relative gap, is at most `zero` of the size of U.
+
+        The size is at most `||c||` plus the largest norm in every hull.
+        """
+        least, size = max(zero, self.resolution), float(np.sqrt(self.offset))
+        top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
+        reach = float(np.abs(self.s).max(initial=0.0)) * top * float(self.sums.sum()) + size
+        if least * reach < W or (1.0 - gap) * W > self.resolution * reach:
+            return False
+        for g, row in zip(self.groups, self.points(u), strict=True):
+            size += float(np.sqrt(max(float(u[g] @ row[g]), 0.0)))
+        return 0.5 * least * size >= W
 
     # --- the gradient, the gap -----------------------------------------------------------------------
     def slacks(self, u: Vec) -> Vec:
@@ -148,20 +214,24 @@ class Pairs:
 
         return _root(excess, -reach, reach, 0.0)
 
-    def gap(self, u: Vec, F: Vec) -> tuple[float, float, float]:
-        """Return the reported objective, the duality gap, and the divisor for the relative gap."""
-        theta = np.repeat(self.thresholds(u, F), np.diff(self.ends))
-        r = F - theta
+    def gaps(self, u: Vec, F: Vec) -> Vec:
+        """Return the duality gap of each group."""
+        r = F - np.repeat(self.thresholds(u, F), np.diff(self.ends))
         if self.p == 1.0:
             with np.errstate(invalid="ignore"):
-                gap = float(np.where(r > 0.0, r * (u - self.lo), r * (u - self.hi)).sum())
+                each = np.where(r > 0.0, r * (u - self.lo), r * (u - self.hi))
         else:
             xi, y = self.slacks(u), self.signs()
             a, slack = y * u, np.maximum(xi - y * r, 0.0)
-            gap = float((self.C * slack**self.p + (self.p - 1.0) / self.p * a * xi - a * (xi - y * r)).sum())
+            each = self.C * slack**self.p + (self.p - 1.0) / self.p * a * xi - a * (xi - y * r)
+        return np.array([each[g].sum() for g in self.groups])
+
+    def gap(self, u: Vec, F: Vec) -> tuple[float, float, float]:
+        """Return the reported objective, the duality gap, and the divisor for the relative gap."""
+        gap = float(self.gaps(u, F).sum())
         if not self.hinge:
-            square = max(self.offset + float(u @ self.b) + float(u @ F), 0.0)
-            return -np.sqrt(square), gap, square
+            norm = self.norm(u, F)
+            return -norm, gap, norm * norm
         linear = F - self.b - (0.0 if self.p == 1.0 else self.signs() * self.slacks(u))
         dual = -float(u @ self.b) - 0.5 * float(u @ linear)
         if self.p != 1.0:

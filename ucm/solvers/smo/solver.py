@@ -23,7 +23,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.hinge_dual import HingeDual
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import KernelHulls, NearestPoint
+from ucm.forms.nearest import NearestPoint
 from ucm.native.binding import library, point, structure
 from ucm.solvers.smo.problem import Pairs
 
@@ -219,26 +219,19 @@ class SMO(NearestPoint):
     def solve(self, form: MinNorm | HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, HingeDual):
             return self._hinge(form, monitor, start)
-        hulls = KernelHulls.of(form)
-        problem, order = Pairs.of_hulls(hulls)
-        floor = monitor.zero
-
-        def weights(u: Vec) -> Vec:
-            a = np.empty(hulls.n)
-            a[order] = u
-            return a
+        problem, floor = Pairs.of_hulls(form), monitor.zero
 
         def zero(u: Vec, value: float, gap: float) -> bool:
-            return hulls.negligible(weights(u), -value, gap, floor)
+            return problem.negligible(u, -value, gap, floor)
 
         def record(u: Vec) -> dict:
-            return {"q": hulls.blocks(form, weights(u))}
+            return {"q": problem.blocks(form, u)}
 
         u = problem.begin()
         if start is not None:
-            u = problem.feasible(hulls.start(form.begin(start))[order])
+            u = problem.feasible(problem.variables(form.begin(start)))
         u, _, answer = descend(problem, u, monitor, zero, record)
-        answer.q = hulls.blocks(form, weights(u))
+        answer.q = problem.blocks(form, u)
         return answer
 
     def _hinge(self, form: HingeDual, monitor: Monitor, start: Answer | None) -> Answer:
