@@ -19,7 +19,7 @@ from ucm.compiler.robust import DistanceLowering, minimum_norm
 from ucm.data.bound_data import Data
 from ucm.data.first_pass import drawn, outermost, refuse_gathering
 from ucm.data.linear_map import SampleMap, Vec
-from ucm.data.source import gathered, spread
+from ucm.data.source import gathered
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import Verification
 from ucm.forms.answer import Answer
@@ -206,7 +206,7 @@ class ColumnGenerationLowering(DistanceLowering):
             all_weights[places] = in_memory
             return all_weights
 
-        return replace(parts, weights=None, make_weights=partial(spread, self.source, weights))
+        return replace(parts, weights=None, make_weights=partial(self.source.spread, weights))
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         return super().verify(replace(solution, weights=None), tol, **options)

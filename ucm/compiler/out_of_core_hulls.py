@@ -18,7 +18,6 @@ from ucm.compiler.robust import DistanceLowering, proof_of_distance
 from ucm.data.bound_data import Data, refuse_squares
 from ucm.data.first_pass import OutOfCoreMap, RowData, in_memory, refuse_gathering, rows_here
 from ucm.data.linear_map import LinearMap, Vec
-from ucm.data.source import spread
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.certificate import is_proven
 from ucm.evidence.external_certificate import of_weights
@@ -194,7 +193,7 @@ class OutOfCoreHullsLowering(OutOfCoreLowering[RowHulls]):
             b, rule, rho = -0.5 * (alpha + beta), "multipliers", 0.5 * (alpha - beta)
         else:
             (b, rule), rho = self._bias(bias_rule, points, w), None
-        weights = functools.partial(spread, self.rows.source, row_proof.rows.weights, form.factors)
+        weights = functools.partial(self.rows.source.spread, row_proof.rows.weights, form.factors)
         return Recovered(w, b, proof.x, None, rule, make_summand_points=parts, rho=rho, make_weights=weights)
 
     def _thresholds(self, row_proof: Any, points: Any, w: Vec) -> tuple[float, float]:

@@ -15,7 +15,6 @@ from ucm.data.bound_data import Data
 from ucm.data.first_pass import RowData, rows_here
 from ucm.data.linear_map import Vec
 from ucm.data.row_metadata import Factors
-from ucm.data.source import spread
 from ucm.errors import ParameterError
 from ucm.evidence.objective import losses_proven
 from ucm.evidence.reference import Verification, compared, majorant, solved
@@ -116,7 +115,7 @@ class OutOfCoreLossesLowering(OutOfCoreLowering[RowLosses]):
         row_proof = proof.answer.rows
         if row_proof is None or row_proof.slopes is None:
             return Recovered(proof.w, proof.b, None, None, "variable")
-        weights = partial(spread, self.rows.source, row_proof.rows.weights)
+        weights = partial(self.rows.source.spread, row_proof.rows.weights)
         return Recovered(proof.w, proof.b, None, None, "variable", make_weights=weights)
 
     # --- the reference -----------------------------------------------------------------------------

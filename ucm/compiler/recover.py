@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ucm.data.bound_data import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear_map import Matrix, Vec
-from ucm.data.source import RowSource, as_double, of_all_groups
+from ucm.data.source import RowSource, as_double
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import MassMultipliers, UncertaintySet
@@ -300,7 +300,7 @@ def least_error_bias(data: Data, normal: Vec, weighted: bool = True) -> float:
     (_, mean, variance), (_, other_mean, other_variance) = _score_moments(data, normal)
     spread = math.sqrt(max(variance, other_variance)) + abs(mean - other_mean)
     costs = data.weighing.classes if weighted else (1.0, 1.0)
-    center, source = 0.5 * (mean + other_mean), of_all_groups(data.source)
+    center, source = 0.5 * (mean + other_mean), data.source.of_all_groups()
     return _error_over_rows(source, normal, costs, center, spread)
 
 

@@ -60,6 +60,7 @@ class Space:
     """
 
     resolution: ClassVar[float] = 1e-9
+    gram: Gram | None = None
 
     def inner(self, w: Vec, x: Vec) -> float:
         """Return the inner product `<w, x>` of a dual vector w and a vector x."""
@@ -127,12 +128,7 @@ class GramSpace(Space):
     resolution: ClassVar[float] = 1e-7  # a norm is the root of a difference
 
     def __init__(self, gram: Gram) -> None:
-        self.gram = gram
-
-    @property
-    def scale(self) -> float:
-        """The largest feature-space norm `||phi(x_i)||` of a sample; 1 if all norms are 0."""
-        return math.sqrt(max(float(self.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
+        self.gram: Gram = gram  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def scores(self, c: Vec) -> Vec:
         """Return `K c`, the inner products of `sum_i c_i phi(x_i)` with the samples."""
@@ -233,9 +229,7 @@ class Data:
     @functools.cached_property
     def in_coordinates(self) -> Data:
         """The samples in feature-space coordinates if `space` is a `GramSpace`, else this `Data`."""
-        if self.gram is None or not isinstance(self.space, GramSpace):
-            return self
-        return self.in_feature_space(self.gram)
+        return self if self.space.gram is None else self.in_feature_space(self.space.gram)
 
     def in_feature_space(self, gram: Gram) -> Data:
         """Return the samples in an orthonormal basis of their span in the feature space of a kernel.
@@ -262,7 +256,7 @@ class Data:
     @functools.cached_property
     def over_samples(self) -> Data:
         """The samples as unit vectors e_i, so that a combination of samples is its coefficient vector."""
-        if isinstance(self.space, GramSpace):
+        if self.space.gram is not None:
             return self
         data = self.with_coordinates(sparse.eye_array(self.m, format="csr"), self.gram)
         data.factor = self.X
@@ -353,7 +347,7 @@ class Data:
     @_once
     def samples(self, kind: str, group: Hashable = None) -> LinearMap:
         """Return the linear map `q -> sum q_i x_i`, with y_i x_i in place of x_i for kind `signed`."""
-        if isinstance(self.space, GramSpace):
+        if self.space.gram is not None:
             units: Matrix = sparse.eye_array(self.m, format="csr")
             return RowMap(units[self.rows(kind, group)], self.signs(kind, group))
         return SampleMap(self._matrix(kind, group), self.signs(kind, group))
@@ -375,9 +369,8 @@ class Data:
         q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
         samples = self.samples(kind, group)
         mean = samples.matvec(q)
-        if isinstance(samples, SampleMap) and kind != "signed" and not sparse.issparse(samples.X):
-            mean = exact_mean(samples.X, mean)
-        return mean
+        exact = self.space.gram is None and kind != "signed" and not sparse.issparse(self.X)
+        return exact_mean(self._matrix(kind, group), mean) if exact else mean
 
     @_once
     def covariance_factor(self, kind: str, group: Hashable = None) -> LinearMap:
@@ -458,8 +451,8 @@ class Data:
     @functools.cached_property
     def scale(self) -> float:
         """The largest absolute entry of X, or in `GramSpace` the largest sample norm; 1 if all are 0."""
-        if isinstance(self.space, GramSpace):
-            return self.space.scale
+        if self.space.gram is not None:
+            return math.sqrt(max(float(self.space.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
         if self.seal is not None and self.seal.X is self.table:
             top = self.seal.largest
         else:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ucm.data.linear_map import Vec
+from ucm.data.options import POSITIVE
 from ucm.data.validation import refuse_weightless
 from ucm.errors import ParameterError, brief
 
@@ -81,26 +80,25 @@ def class_factors(
     totals : the sums of the weights of the samples of each class, for "balanced"; None to validate only
     pair : whether the labels are of class -1 and class +1 of a library function
     """
-    choice = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
-    if choice is None:
-        return [1.0] * len(labels)
-    if isinstance(choice, str) and choice == "balanced":
-        sums = np.ones(len(labels)) if totals is None else np.asarray(totals)
-        return (sums.sum() / (len(labels) * sums)).tolist()
-    names, wrong = list(labels), None
-    if pair and isinstance(choice, tuple | list) and len(choice) == 2:
-        choice = dict(zip(reversed(names), choice, strict=True))
-    elif pair and isinstance(choice, Mapping) and not all(key in names for key in choice):
-        names = [-1, 1]
-    factors: Mapping[Any, Any] = choice if isinstance(choice, Mapping) else {}
-    if factors is not choice:
-        wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
+    names, factors, wrong = list(labels), {}, ""
+    match class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight:
+        case None:
+            pass
+        case "balanced":
+            sums = np.ones(len(labels)) if totals is None else np.asarray(totals)
+            factors = dict(zip(names, (sums.sum() / (len(labels) * sums)).tolist(), strict=True))
+        case [plus, minus] if pair:
+            factors = dict(zip(names, (minus, plus), strict=True))
+        case Mapping() as factors:
+            names = [-1, 1] if pair and not all(key in names for key in factors) else names
+        case _:
+            wrong = f"{brief(class_weight)}; write for example {{label: 2.0}}"
     for label, w in factors.items():
-        if isinstance(label, bool) != isinstance(names[0], bool) or label not in names:
+        if (type(label) is bool) != (type(names[0]) is bool) or label not in names:
             wrong = f"the label {brief(label)}; leave it out"
-        elif not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < math.inf:
+        elif not POSITIVE.holds(w):
             wrong = f"{brief(w)} for {brief(label)}; every factor is positive and finite"
-    if wrong is not None:
+    if wrong:
         pairs = ", two numbers (of class +1 and of class -1)" if pair else ""
         raise ParameterError(
             f'class_weight: expected None, "balanced"{pairs} or positive factors of the labels '

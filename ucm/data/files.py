@@ -92,14 +92,13 @@ def _text(path: Path) -> str:
 
 # --- LIBSVM -----------------------------------------------------------------------------------
 def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | None) -> Table:
-    parsed = _parsed(lines)
-    if isinstance(parsed, str):  # the loader names no line: this is the first one with which it fails
-        i = bisect.bisect_left(rows, True, key=lambda i: isinstance(_parsed(lines[: i + 1]), str))
+    X, y, error = _parsed(lines)
+    if error:  # the loader names no line: this is the first one with which it fails
+        i = bisect.bisect_left(rows, True, key=lambda i: bool(_parsed(lines[: i + 1])[2]))
         raise DataError(
             f"{path}, line {rows[i] + 1}: expected 'label index:value ...' with finite numbers and "
-            f"increasing indices, got an error ({_parsed(lines[: rows[i] + 1])}); correct the line"
+            f"increasing indices, got an error ({_parsed(lines[: rows[i] + 1])[2]}); correct the line"
         )
-    X, y = parsed
     if X.shape[1] == 0:
         raise DataError(f"{path}: no row has a feature; expected index:value pairs")
     occurs = bool((X.indices == 0).any())
@@ -109,16 +108,16 @@ def _libsvm(path: Path, lines: list[str], rows: list[int], zero_based: bool | No
     return Table(X if zero_based else X[:, 1:], y, zero_based)
 
 
-def _parsed(lines: list[str]) -> tuple[Matrix, NDArray[np.float64]] | str:
-    """Parse LIBSVM lines into samples and labels, or return an error message."""
+def _parsed(lines: list[str]) -> tuple[Matrix, Matrix, str]:
+    """Parse LIBSVM lines into samples and labels, and return an error message if that fails, else ""."""
     from sklearn.datasets import load_svmlight_file
 
     load: Any = load_svmlight_file  # its types know neither a stream nor True
     try:
         X, y = load(io.BytesIO("\n".join(lines).encode()), zero_based=True)
     except (ValueError, OverflowError) as error:
-        return str(error)
-    return (X, y) if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
+        return None, None, str(error)
+    return X, y, "" if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
 
 
 # --- CSV --------------------------------------------------------------------------------------

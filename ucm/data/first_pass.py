@@ -18,7 +18,7 @@ from ucm.data.linear_map import LinearMap, Matrix, Vec
 from ucm.data.moments import Moments, united
 from ucm.data.readers import open_rows
 from ucm.data.row_metadata import Factors, members_in
-from ucm.data.source import RowSource, WeightedRows, as_double, gathered, given_rows
+from ucm.data.source import RowSource, WeightedRows, as_double, gathered
 from ucm.data.validation import BlockSummary, inspect_block, joined, refuse_bad, refuse_empty
 from ucm.errors import DataError
 
@@ -147,7 +147,7 @@ class RowData(Data):
 
     @property
     def given(self) -> int:
-        return given_rows(self.source)
+        return self.source.given
 
     @property
     def plain(self) -> bool:

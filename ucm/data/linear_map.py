@@ -75,7 +75,7 @@ class LinearMap(ABC):
 
 def _stored(X: Matrix) -> int:
     """Return the number of stored entries of a dense or sparse matrix."""
-    return X.size if isinstance(X, np.ndarray) else int(X.nnz)
+    return int(X.nnz) if sparse.issparse(X) else X.size
 
 
 class RowMap(LinearMap):
@@ -92,7 +92,7 @@ class RowMap(LinearMap):
         self.X, self.s, self.c = X, s, c
         self.shape = (X.shape[1], X.shape[0])
         self.entries = _stored(X)
-        if isinstance(X, np.ndarray):
+        if not sparse.issparse(X):
             self.squares = 0.5 * X.shape[0] * X.shape[1] ** 2
         else:  # half the square of the entries of each row
             counts = np.diff(X.indptr).astype(np.float64)
@@ -296,7 +296,7 @@ class VStack(LinearMap):
         # Multiples of one map are one product: by map, its rows and their factors.
         self.parts: dict[int, tuple[LinearMap, list[tuple[slice, float]]]] = {}
         for end, (a, n, A) in zip(ends, rows, strict=True):
-            if A is None or isinstance(A, ZeroMap):
+            if A is None or not A.entries:
                 continue
             A, factor = A.without_factor()
             places = self.parts.setdefault(id(A), (A, []))[1]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.columns import places_of
-from ucm.data.linear_map import Matrix
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import integer_from
 from ucm.data.row_metadata import Factors, group_in, label_in, positive_rows, tagged, weight_in
 from ucm.data.validation import as_double, classes_of
@@ -68,6 +68,19 @@ class RowSource(ABC):
     features: list[str] | None = None
     mapping: str = ""
     tags: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> int:
+        """The number of input rows, including those of weight 0 and of groups outside the model."""
+        return self.m
+
+    def spread(self, make: Callable[..., Vec], *arguments: object) -> Vec:
+        """Return `make(*arguments)`, an entry per row of positive weight, with zeros for other input rows."""
+        return make(*arguments)
+
+    def of_all_groups(self) -> RowSource:
+        """Return the rows of positive weight of all groups."""
+        return self
 
     @abstractmethod
     def map_reduce(
@@ -427,29 +440,20 @@ class WeightedRows(View):
         super().__init__(inner, lambda X, y: positive_rows(X, y, factors)[:2], m)
         self.factors, self.nbytes, self.features = factors, inner.nbytes, None
 
+    @property
+    def given(self) -> int:
+        return self.inner.m
+
+    def spread(self, make: Callable[..., Vec], *arguments: object) -> Vec:
+        values = np.concatenate(self.inner.map_reduce(_counted, self.factors))
+        values[values > 0.0] = make(*arguments)
+        return values
+
+    def of_all_groups(self) -> RowSource:
+        return WeightedRows(self.inner, Factors())
+
     def __repr__(self) -> str:
         return f"{self.inner!r}, {self.m} of them with weights"
-
-
-def of_all_groups(source: RowSource) -> RowSource:
-    """Return the rows of positive weight of all groups from a `WeightedRows`, other sources unchanged."""
-    return WeightedRows(source.inner, Factors()) if isinstance(source, WeightedRows) else source
-
-
-def given_rows(source: RowSource) -> int:
-    """Return the number of input rows, including those of weight 0 and of groups outside the model."""
-    return source.inner.m if isinstance(source, WeightedRows) else source.m
-
-
-def spread(
-    source: RowSource, make: Callable[..., NDArray[np.float64]], *arguments: Any
-) -> NDArray[np.float64]:
-    """Return `make(*arguments)`, an entry per row of positive weight, expanded to all input rows by zeros."""
-    if not isinstance(source, WeightedRows):
-        return make(*arguments)
-    values = np.concatenate(source.inner.map_reduce(_counted, source.factors))
-    values[values > 0.0] = make(*arguments)
-    return values
 
 
 def with_features(source: RowSource, names: Sequence[str] | None) -> RowSource:

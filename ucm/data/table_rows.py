@@ -137,13 +137,12 @@ def table_in_file(path: Path, kind: str, y: RowColumns, block: int | None, featu
         table = opened(path, lambda: feather.read_table(path, memory_map=True))
         return TableRows(table, None, y, block, features, path)
     if kind == "parquet":
-        names = [name for name in y if isinstance(name, str)]
-        dataset = opened(path, lambda: _parquet(path, names))
+        dataset = opened(path, lambda: _parquet(path, list(y.column_names().values())))
         return TableRows(dataset, _fragments(dataset), y, block, features, path)
     mark, has_names = opened(path, lambda: _header(path))
     dataset = opened(path, lambda: _csv(path, mark, has_names))
     names = dataset.schema.names
-    if isinstance(y.label, str) and y.label in {"first", "last"} - set(names):
+    if y.column_names().get("label") in {"first", "last"} - set(names):
         y = y._replace(label=names[0 if y.label == "first" else -1])
     source = TableRows(dataset, opened(path, lambda: _fragments(dataset)), y, block, features, path)
     source.features = source.columns if has_names else None

@@ -23,7 +23,6 @@ from ucm.data.row_metadata import (
 )  # fmt: skip
 from ucm.errors import DataError, brief
 
-_INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
 _COMPRESSED = ("csr", "csc", "bsr")
 _SHOWN = 5  # labels in a message
 _SIGNS = "y: expected the labels -1 and +1 of rows that are read block by block"
@@ -210,14 +209,6 @@ def as_double(X: Matrix) -> Matrix:
 def refuse_empty() -> NoReturn:
     """Raise `DataError` for samples without rows."""
     raise DataError("X: expected samples, got none (0 rows); add rows")
-
-
-def finite(v: NDArray[np.float64]) -> bool:
-    """True if all entries are finite; a C-contiguous array needs no temporary array."""
-    if not v.flags.c_contiguous:
-        return bool(np.isfinite(v).all())
-    flat = v if v.ndim == 1 else v.reshape(-1)
-    return native.checksum(flat.view(np.int64))[1] < _INFINITE
 
 
 class Fingerprint:

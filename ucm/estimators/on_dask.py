@@ -6,13 +6,13 @@ import copy
 import functools
 import math
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ucm.data.columns import Features, RowColumns, places_of
 from ucm.data.dask_rows import lazy_blocks, refuse_cut_rows
-from ucm.data.linear_map import Vec
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.row_metadata import label_in, weight_in
 from ucm.errors import DataError
 
@@ -20,22 +20,28 @@ _HEAVY = ("plan_", "solution_", "certificate_", "history_", "support_", "dual_co
 """Fitted attributes that prediction does not need: copies for the workers leave these out."""
 
 
-def _answers(classifier: Any, method: str, like: Any, X: Any) -> Any:
+class Fitted(Protocol):
+    """A fitted classifier."""
+
+    n_features_in_: int
+
+    def predict(self, X: Any, /) -> np.ndarray: ...
+
+
+F = TypeVar("F", bound=Fitted)
+
+
+def _answers(classifier: Fitted, method: str, like: np.ndarray, X: Any) -> np.ndarray:
     """Return the result of a method of the classifier for a block, or `like` for an empty block."""
     if X.shape[0] == 0:
         return like
     return np.asarray(getattr(classifier, method)(X))
 
 
-def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
-    """Return a lazy Dask array of the results of a method of a fitted classifier for X.
+def lazy_answers(classifier: Fitted, method: str, X: Any) -> Any:
+    """Return a lazy Dask array of the results of a method of a fitted classifier for a Dask array or frame X.
 
-    Raises `DataError` for chunks along columns, no such columns. NaN raise it when they are met.
-
-    Parameters
-    ----------
-    method : that takes an array in memory
-    X : array or frame of Dask, of which the columns of the fit are taken
+    Raises `DataError` for chunks along columns, or without the columns of the fit; for NaN when they are met.
     """
     dask: Any = import_module("dask")
     da: Any = import_module("dask.array")
@@ -56,7 +62,7 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     one = np.zeros((1, n))
     if frame and names is not None:
         one = import_module("pandas").DataFrame(one, columns=list(names))
-    like = _answers(light, method, None, one)[:0]
+    like = np.asarray(getattr(light, method)(one))[:0]
     work = functools.partial(_answers, light, method, like)
     parts = np.asarray(X.to_delayed(), dtype=object).ravel()
     sizes = (math.nan,) * len(parts) if frame else X.chunks[0]
@@ -70,12 +76,10 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     )
 
 
-def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+def lazy_accuracy(classifier: Fitted, X: Any, y: Any, sample_weight: Any = None) -> Any:
     """Return the accuracy of `predict`, weighted by `sample_weight`, as a lazy zero-dimensional Dask array.
 
-    Parameters
-    ----------
-    y, sample_weight : of Dask or in memory, or names of columns of a frame
+    y and `sample_weight` are of Dask or in memory, or names of columns of a frame.
     """
     dask: Any = import_module("dask")
     da: Any = import_module("dask.array")
@@ -84,17 +88,13 @@ def lazy_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) ->
     features = Features(tuple(names) if names and hasattr(X, "columns") else None)
     blocks, n, *_ = lazy_blocks(X, RowColumns(y, sample_weight), features)
     refuse_width(classifier, "score", n)
-    call = dask.delayed(_right_of_block, pure=False)
-    parts = [da.from_delayed(call(light, block), shape=(2,), dtype=float) for block in blocks]
+    call = dask.delayed(lambda block: right_rows(block[0], block[1], light), pure=False)
+    parts = [da.from_delayed(call(block), shape=(2,), dtype=float) for block in blocks]
     correct, total = da.stack(parts).sum(axis=0)
     return correct / total
 
 
-def _right_of_block(classifier: Any, block: tuple[Any, Any]) -> Any:
-    return right_rows(*block, classifier)
-
-
-def light_of(classifier: Any, named: bool = True) -> Any:
+def light_of(classifier: F, named: bool = True) -> F:
     """Return a copy of a fitted classifier without the attributes that prediction does not need.
 
     With `named=False` it predicts for arrays with the columns of the fit.
@@ -105,7 +105,7 @@ def light_of(classifier: Any, named: bool = True) -> Any:
     return light
 
 
-def refuse_width(classifier: Any, method: str, n: int) -> None:
+def refuse_width(classifier: Fitted, method: str, n: int) -> None:
     """Raise `DataError` if n differs from the number of features of the fit."""
     if n != classifier.n_features_in_:
         raise DataError(
@@ -114,7 +114,7 @@ def refuse_width(classifier: Any, method: str, n: int) -> None:
         )
 
 
-def right_rows(X: Any, y: Any, classifier: Any) -> Vec:
+def right_rows(X: Matrix, y: np.ndarray, classifier: Fitted) -> Vec:
     """Return the weight of the correctly classified rows of a block, and the weight of all rows."""
     c, y = weights_and_labels(y)
     if y.size == 0:
@@ -123,7 +123,7 @@ def right_rows(X: Any, y: Any, classifier: Any) -> Vec:
     return np.array([float(c @ correct), float(c.sum())])
 
 
-def weights_and_labels(y: Any) -> tuple[Vec, np.ndarray]:
+def weights_and_labels(y: np.ndarray) -> tuple[Vec, np.ndarray]:
     """Return the sample weights of a block, ones if no weights are given, and the labels."""
     c, y = weight_in(y), label_in(y)
     return np.ones(y.size) if c is None else c, y

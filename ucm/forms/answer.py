@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear_map import Vec
-from ucm.data.validation import finite
 from ucm.errors import SolverError, brief
 
 STATUSES = (
@@ -158,7 +157,7 @@ def checked(answer: object, expected: Expected, solver: str) -> Answer:
         if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):
             dtype = f" and dtype {v.dtype}" if isinstance(v, np.ndarray) else ""
             _refuse(solver, f"{name} as a float64 array of shape ({size},)", brief(v) + dtype)
-        if not finite(v):
+        if not np.isfinite(v).all():
             _refuse(solver, f"finite numbers in {name}", f"{brief(v)} with NaN or inf")
     return answer
 
