@@ -17,11 +17,13 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.out_of_core import RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.language.domains import NormBall
 from ucm.solvers import DCA, OutOfCoreActiveSet
 from ucm.solvers.objective.sessions import WithFallback
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
 
+_PRODUCTS = 20.0  # passes that conjugate gradients take for one system, about
 _CUBES = 10_000  # largest order cubed of a Newton system, for each entry of the data
 
 _SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method
@@ -67,6 +69,22 @@ def _without_hulls(form: MinNorm | UnitNorm) -> bool:
     if isinstance(form, UnitNorm):
         return True
     return not form.couplings and not any(b.groups is not None for b in form.blocks)
+
+
+def _by_products(form: MinNorm) -> bool:
+    """True if conjugate gradients cost less than forming and factoring the Newton systems.
+
+    Always for uncoupled Euclidean balls; of other uncoupled blocks but hulls, if a system costs as much as
+    about 20 passes; of coupled blocks, if the systems are too large.
+    """
+    if form.couplings:
+        return solvers.SSNAL().refuse(form) is not None
+    if all(isinstance(b.domain, NormBall) and b.domain.euclidean for b in form.blocks):
+        return True
+    if not _without_hulls(form) or form.n > sum(b.map.shape[1] for b in form.blocks):
+        return False
+    work = 0.5 * sum(b.map.squares for b in form.blocks) + form.n**3 / 60.0
+    return work > _PRODUCTS * form.stored
 
 
 def _by_pairs(form: MinNorm | HingeDual) -> bool:
@@ -135,7 +153,7 @@ ROUTES = (
     # min ||x||_q over a lowered set
     Route(
         solvers.TrustRegionSecular(),
-        "Euclidean balls only: scalar roots, or a small subspace",
+        "Euclidean balls in few features: scalar roots",
         _without_hulls,
         fallback="ssnal",
     ),
@@ -145,9 +163,13 @@ ROUTES = (
         _systems_pay,
         fallback="ssnal",
     ),
+    Route(
+        solvers.SSNAL(iterative=True),
+        "Euclidean balls, or systems of any order: conjugate gradients",
+        _by_products,
+    ),
     Route(solvers.SSNAL(), "systems of a few thousand at most: few passes, high accuracy", _systems_pay),
     Route(solvers.APG(), "any size: one pass an iteration, exact projections"),
-    Route(solvers.SSNAL(iterative=True), "systems of any order, by conjugate gradients"),
     Route(solvers.ALM(solvers.APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(solvers.SMO(), "inner products only: pairs on rows of the Gram matrix as needed", _by_pairs),
     Route(_PROGRAM, "linear programs: norms 1 and inf of w, piecewise linear losses and penalties"),

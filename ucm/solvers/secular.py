@@ -9,10 +9,8 @@ eigenvectors of S_1 every radius costs one scalar root. With several, u_k = 1/s_
 
     g(u) = (sum_k r_k^2 u_k - c'(I + sum_k S_k / u_k)^-1 c) / 2.
 
-Where all S_k are cheap they are formed. Else the same is solved over w in a growing subspace that starts
-with c and takes in the residual w - x(q(w)), for one ball the Krylov space of S_1 and c: one pass for each
-dimension. MM-FDA and MM-MPM of Ito, Takeda and Toh (2015), equations (32) and (34), are such problems;
-Conn, Gould and Toint (2000), chapter 7, treat one ball.
+MM-FDA and MM-MPM of Ito, Takeda and Toh (2015), equations (32) and (34), are such problems; Conn, Gould and
+Toint (2000), chapter 7, treat one ball.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear_map import Vec
-from ucm.data.options import COUNT, check_fields, within
+from ucm.data.options import COUNT, check_fields
 from ucm.data.spectrum import Spectrum, has_spectrum, spectrum
 from ucm.forms.answer import Answer, LowerBoundProof
 from ucm.forms.distance import MinNorm
@@ -38,7 +36,6 @@ from ucm.forms.trust_region import nearest_on_ellipsoid, polar_rule, secular_roo
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.native.functions import blas_threads
-from ucm.solvers.coordinates import columns, factoring, orthonormal_coordinates
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
@@ -46,8 +43,6 @@ _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 _POTRF: Any
 _POTRS: Any
 _POTRF, _POTRS = linalg.get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)  # SciPy's checks take longer
-_SUBSPACE = 400  # largest dimension of the subspace
-_FASTER = 3.0  # speed of a multiplication in forming S_k, relative to products with the maps
 
 
 @dataclass(frozen=True)
@@ -56,61 +51,44 @@ class TrustRegionSecular(Solver[MinNorm | UnitNorm]):
 
     Parameters
     ----------
-    max_forming
-        Passes that forming the S_k may cost, or half of a basis of their span; above, a
-        growing subspace.
     max_order
-        Largest number of features for which they are formed.
+        Largest number of features of a nearest point, the order of the S_k.
     """
 
-    max_forming: float = 20.0
-    max_order: int = 1500
+    max_order: int = 150
     name: ClassVar[str] = "secular"
 
     def __post_init__(self) -> None:
-        check_fields(
-            self,
-            max_forming=within("a number from 0 on", lambda x: x >= 0.0),
-            max_order=COUNT,
-        )
+        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: MinNorm | UnitNorm) -> str | None:
         if isinstance(form, UnitNorm):
             one = len(form.image.blocks) == 1
-            return self.refuse(form.image) if one or form.norm != 2.0 else "it takes a single ellipsoid"
-        if form.norm != 2.0:
-            return "it takes the Euclidean norm only"
-        if form.couplings:
-            return "the blocks are coupled by an intersection"
-        for b in form.blocks:
-            if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
-                return f"{b.domain!r} is no Euclidean ball around 0"
+            return _no_balls(form.image) if one or form.norm != 2.0 else "it takes a single ellipsoid"
+        if (why := _no_balls(form)) is not None:
+            return why
+        if form.n > self.max_order:
+            return f"its matrices would have order {form.n}, above {self.max_order}"
         return None
-
-    def _forms(self, form: MinNorm) -> bool:
-        return form.n <= self.max_order and _forming(form) <= self.max_forming
-
-    def _spans(self, form: MinNorm) -> bool:
-        order = 1 + columns(form)
-        return order < form.n and factoring(form, form.n, order) <= 2.0 * self.max_forming
 
     def solve(self, form: MinNorm | UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         if isinstance(form, UnitNorm):
             return _least_on_surface(form, monitor)
         unit = _unit(form)
-        measured = form if unit == 1.0 else _measured(form, unit)
-        with blas_threads(form.n if self._forms(form) else 0):
-            run = _Run(measured, monitor, unit)
-            return self._solve(run, measured)
+        with blas_threads(form.n):
+            return _solve(form if unit == 1.0 else _measured(form, unit), monitor, unit)
 
-    def _solve(self, run: _Run, form: MinNorm) -> Answer:
-        if self._forms(form):
-            return run.formed()
-        if self._spans(form):
-            return run.spanned()
-        # stop the subspace once it has cost as much as forming the S_k
-        budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
-        return run.subspace(_SUBSPACE, budget)
+
+def _no_balls(form: MinNorm) -> str | None:
+    """Return the reason why a form is no sum of ellipsoids in the Euclidean norm; None if it is."""
+    if form.norm != 2.0:
+        return "it takes the Euclidean norm only"
+    if form.couplings:
+        return "the blocks are coupled by an intersection"
+    for b in form.blocks:
+        if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
+            return f"{b.domain!r} is no Euclidean ball around 0"
+    return None
 
 
 def _radius(block: Block) -> float:
@@ -131,123 +109,33 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
     return replace(form, center=form.center / unit, blocks=blocks)
 
 
-def _forming(form: MinNorm) -> float:
-    """Return the cost in passes of forming the matrices S_k that are not cached."""
-    maps = [b.map for b in form.blocks if not has_spectrum(b.map)]
-    return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
+def _solve(form: MinNorm, monitor: Monitor, unit: float) -> Answer:
+    """Solve a form, measured in `unit`, with its S_k."""
+    new = [b.map for b in form.blocks if not has_spectrum(b.map)]
+    monitor.hessian_passes += 0.5 * sum(A.squares for A in new) / max(1, form.stored)
+    monitor.systems += 1
+    radii = np.array([_radius(b) for b in form.blocks])
+    x, s = _nearest([spectrum(b.map) for b in form.blocks], form.center, radii, monitor)
+    products = form.rmatvec(x)
+    sizes = np.array([float(np.linalg.norm(v)) for v in products])
+    steps = np.minimum(s, radii / np.maximum(sizes, _TINY))
+    q = [-t * v for t, v in zip(steps, products, strict=True)]
+    point = form.matvec(q)
+    monitor.passes += form.pass_cost()
+    upper, length = form.space.norm(point), float(np.linalg.norm(x))
+    largest, gap, lower = max(upper, form.space.norm(form.center)), np.inf, -np.inf
+    if length > 0.0:
+        lower = (float(form.center @ x) - float(radii @ sizes)) / length
+        gap = (upper - lower) / max(upper, 1e-12 * largest, _TINY)
+    if monitor.at_zero(upper, lower, largest):
+        gap = 0.0
+    answer = Answer(q, x / length if length > 0.0 else None)
+    monitor.report(monitor.iterations + 1, -unit * upper, gap)
+    return answer if monitor.reached(gap) or not monitor.timed_out else answer.interrupted()
 
 
-class _Run:
-    """State of one solve of a `MinNorm` form.
-
-    unit : of the form
-    radii : (K,) of the balls
-    answer : the answer so far
-    largest : the largest norm met, the unit in which 0 is judged
-    """
-
-    def __init__(self, form: MinNorm, monitor: Monitor, unit: float) -> None:
-        self.form, self.monitor, self.unit = form, monitor, unit
-        self.radii = np.array([_radius(b) for b in form.blocks])
-        self.answer = Answer(form.centers())
-        self.largest = form.space.norm(form.center)
-        self.best = np.inf
-
-    def formed(self) -> Answer:
-        form = self.form
-        self.monitor.hessian_passes += _forming(form)
-        self.monitor.systems += 1
-        S = [spectrum(b.map) for b in form.blocks]
-        x, s = _nearest(S, form.center, self.radii, None, self.monitor)
-        return self.finish(x, s)
-
-    def spanned(self) -> Answer:
-        """Solve in coordinates of the span of the centre and all columns, with the S_k formed there."""
-        form = self.form
-        Q, center, parts = orthonormal_coordinates(form.center, [b.map for b in form.blocks])
-        self.monitor.hessian_passes += factoring(form, *Q.shape)
-        self.monitor.systems += 1
-        S = [Spectrum.of(A @ A.T) for A in parts]
-        x, s = _nearest(S, center, self.radii, None, self.monitor)
-        return self.finish(Q @ x, s)
-
-    def finish(self, x: Vec, s: Vec) -> Answer:
-        """Assess x and s, report the result, and return the answer."""
-        products = self.form.rmatvec(x)
-        self.monitor.passes += self.form.pass_cost() / 2
-        point, gap, proven = self.assess(x, s, products)
-        size = self.unit * self.form.space.norm(point)
-        self.monitor.report(self.monitor.iterations + 1, -size, gap)
-        return self.answer if proven or not self.monitor.timed_out else self.answer.interrupted()
-
-    def assess(self, x: Vec, s: Vec, products: Sequence[Vec]) -> tuple[Vec, float, bool]:
-        """Return the point at `q_k = -s_k A_k'x`, its relative gap, and True if the gap meets the tolerance.
-
-        The gap is between the norm of the point and the lower bound for the direction x.
-        """
-        form = self.form
-        sizes = np.array([float(np.linalg.norm(v)) for v in products])
-        steps = np.minimum(s, self.radii / np.maximum(sizes, _TINY))
-        q = [-t * v for t, v in zip(steps, products, strict=True)]
-        point = form.matvec(q)
-        self.monitor.passes += form.pass_cost() / 2
-        upper, length = form.space.norm(point), float(np.linalg.norm(x))
-        self.largest = max(self.largest, upper)
-        gap, lower = np.inf, -np.inf
-        if length > 0.0:
-            lower = (float(form.center @ x) - float(self.radii @ sizes)) / length
-            gap = (upper - lower) / max(upper, 1e-12 * self.largest, _TINY)
-        if self.monitor.at_zero(upper, lower, self.largest):
-            gap = 0.0
-        if gap <= self.best:
-            self.best, self.answer.q = gap, q
-            self.answer.w = x / length if length > 0.0 else None
-        return point, gap, self.monitor.reached(gap)
-
-    def subspace(self, most: int, budget: float) -> Answer:
-        """Solve over a growing subspace until the gap is proven; after `budget` passes form the S_k instead.
-
-        V : (most, n) orthonormal rows, of which j are in use
-        W : for every ball the rows A_k'v
-        S : the S_k in this basis
-        """
-        form, monitor = self.form, self.monitor
-        most = min(monitor.limit(most), most, form.n)
-        V = np.empty((most, form.n))  # memory is taken as rows are written
-        W = [np.empty((most, b.map.shape[1])) for b in form.blocks]
-        S = [np.empty((most, most)) for _ in form.blocks]
-        v, s, j = form.center, None, 0
-        for j in range(1, most + 1):
-            for _ in range(2):  # Gram-Schmidt with one reorthogonalisation
-                v = v - V[: j - 1].T @ (V[: j - 1] @ v)
-                v = v / max(float(np.linalg.norm(v)), _TINY)
-            V[j - 1] = v
-            for rows, gram, product in zip(W, S, form.rmatvec(v), strict=True):
-                rows[j - 1] = product
-                gram[j - 1, :j] = gram[:j, j - 1] = rows[:j] @ product
-            monitor.passes += form.pass_cost() / 2
-            spectra = [Spectrum.of(gram[:j, :j]) for gram in S]
-            y, s = _nearest(spectra, V[:j] @ form.center, self.radii, s, monitor)
-            x = y @ V[:j]
-            point, gap, proven = self.assess(x, s, [y @ rows[:j] for rows in W])
-            stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
-            if proven:
-                return self.answer
-            if stop:
-                return self.answer.interrupted()
-            length = float(np.linalg.norm(x))
-            v = x - point
-            spent = not length > 0.0 or not float(np.linalg.norm(v)) > 1e-14 * self.largest
-            if budget < np.inf and (spent or monitor.passes >= budget):
-                return self.formed()
-            if spent:
-                break
-        message = f"a subspace of dimension {j} left a gap of {self.best:.2g}; "
-        return self.answer.ended("max_iter", message + 'raise tol, or take solver="ssnal"')
-
-
-def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor) -> tuple[Vec, Vec]:
-    """Solve for x and s with formed S_k, from the start `s` if given."""
+def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, monitor: Monitor) -> tuple[Vec, Vec]:
+    """Solve for x and s."""
     least = 1e-15 * float(np.linalg.norm(c))  # smaller moves of x are rounding
     reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
     used = [k for k, size in enumerate(reach) if size > least]
@@ -260,8 +148,7 @@ def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: 
         X, multipliers = one_ball(parts[0], c, radii[used])
         x, all_s[used[0]] = X[:, 0], multipliers[0]
     else:
-        first = None if s is None or not np.all(s[used] > 0.0) else s[used]
-        x, all_s[used] = several(parts, c, radii[used], first, monitor)
+        x, all_s[used] = several(parts, c, radii[used], None, monitor)
     return x, all_s
 
 
