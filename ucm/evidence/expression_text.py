@@ -6,7 +6,6 @@ import ast
 import operator
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -20,6 +19,7 @@ _SYMBOLS = {
     "power": "**", "less_equal": "<=", "greater_equal": ">=", "less": "<", "greater": ">", "equal": "==",
 }  # fmt: skip
 """The symbol of each ufunc."""
+_LEAVES = ("Variable", "Parameter", "Constant")
 _NEUTRAL = {"multiply": "1", "true_divide": "1", "divide": "1", "add": "0", "subtract": "0"}
 
 
@@ -40,11 +40,11 @@ class Text(NDArrayOperatorsMixin):
             raise AttributeError(name)
         return Text(f"({self}).{name}")
 
-    def __call__(self, *args: Any, **options: Any) -> Text:
+    def __call__(self, *args: object, **options: object) -> Text:
         words = [*map(code, args), *(f"{name}={code(x)}" for name, x in options.items())]
         return Text(f"{self}({', '.join(words)})")
 
-    def __getitem__(self, key: Any) -> Text:
+    def __getitem__(self, key: object) -> Text:
         return Text(f"({self})[{code(key)}]")
 
     def __bool__(self) -> bool:
@@ -52,7 +52,7 @@ class Text(NDArrayOperatorsMixin):
 
     __iter__ = None
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> Text:
         if method != "__call__" or options:
             return NotImplemented
         texts = [Text(code(x)) for x in inputs]
@@ -62,7 +62,9 @@ class Text(NDArrayOperatorsMixin):
             return _joined(ufunc.__name__, *texts)
         return Text("np.abs" if ufunc is np.abs else f"np.{ufunc.__name__}")(*inputs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Text:
+    def __array_function__(
+        self, function: Callable[..., object], types: object, args: tuple, options: dict
+    ) -> Text:
         return Text(f"np.{function.__name__}")(*args, **options)
 
 
@@ -82,33 +84,34 @@ def _joined(name: str, a: Text, b: Text) -> Text:
 
 def _negative(x: Text) -> Text:
     """Return the text of `-x`; in a product or a quotient the first factor changes sign."""
-    node = x.node
-    if isinstance(node, ast.UnaryOp):
-        return Text(node.operand)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.MatMult):
-        return Text(ast.BinOp(_negative(Text(node.left)).node, node.op, node.right))
+    match x.node:
+        case ast.UnaryOp(operand=operand):
+            return Text(operand)
+        case ast.BinOp(left, ast.Mult() | ast.Div() | ast.MatMult() as operation, right):
+            return Text(ast.BinOp(_negative(Text(left)).node, operation, right))
     return Text(f"-({x})")
 
 
-def code(x: Any) -> str:
+def code(x: object) -> str:
     """Return the Python source of a `Text`, number, string, slice, type, list, tuple or array."""
-    if isinstance(x, Text):
-        return str(x)
-    if isinstance(x, str | bool) or x is None:
-        return repr(x)
     if sparse.issparse(x):
-        x = x.toarray()
-    if isinstance(x, np.ndarray) and x.ndim:
-        return f"np.array({x.tolist()!r})".replace("inf", "np.inf")
-    if isinstance(x, list):
-        return f"[{', '.join(map(code, x))}]"
-    if isinstance(x, tuple):
-        return f"({', '.join(map(code, x))})"
-    if isinstance(x, type):
-        return x.__name__
-    if isinstance(x, slice):
-        return f"{code(x.start)}:{code(x.stop)}"
-    number = float(x)
+        x = x.toarray()  # pyright: ignore[reportAttributeAccessIssue]
+    match x:
+        case Text():
+            return str(x)
+        case str() | bool() | None:
+            return repr(x)
+        case np.ndarray(ndim=1 | 2):
+            return f"np.array({x.tolist()!r})".replace("inf", "np.inf")
+        case list():
+            return f"[{', '.join(map(code, x))}]"
+        case tuple():
+            return f"({', '.join(map(code, x))})"
+        case type():
+            return x.__name__
+        case slice():
+            return f"{code(x.start)}:{code(x.stop)}"
+    number = float(x)  # pyright: ignore[reportArgumentType]
     if not np.isfinite(number):
         return "np.inf" if number > 0.0 else "-np.inf"
     return repr(int(number) if number.is_integer() and abs(number) < 1e15 else number)
@@ -161,14 +164,15 @@ class ExpressionPrinter:
 
     def text(self, e: cp.Expression | cp.Constraint) -> Text:
         """Return the Python source of a CVXPY expression or constraint."""
-        if isinstance(e, cp.Variable):
-            return self._variable(e)
-        if isinstance(e, cp.Parameter):
-            return self.parameter(e)
-        if isinstance(e, cp.Constant):
-            return self._constant(e.value)
-        args, data = [self.text(a) for a in e.args], list(e.get_data() or ())
-        match type(e).__name__:
+        kind = type(e).__name__
+        args, data = [self.text(a) for a in e.args], [] if kind in _LEAVES else list(e.get_data() or ())
+        match kind:
+            case "Variable":
+                return self._variable(e)
+            case "Parameter":
+                return self.parameter(e)
+            case "Constant":
+                return self._constant(e.value)
             case "Promote" | "broadcast_to":
                 return args[0]
             case "AddExpression":
@@ -185,7 +189,7 @@ class ExpressionPrinter:
                 )
                 return args[0] * args[1] if promoted else Text("cp.multiply")(*args)
             case "Inequality":
-                return args[1] >= args[0] if isinstance(e.args[0], cp.Constant) else args[0] <= args[1]
+                return args[1] >= args[0] if e.args[0].is_constant() else args[0] <= args[1]
             case "Equality":
                 return args[0] == args[1]
             case "transpose":
@@ -194,20 +198,16 @@ class ExpressionPrinter:
                 return self._indexed(e.args[0], args[0], data[-1])
             case "quad_over_lin" if str(args[1]) == "1":
                 return Text("cp.sum_squares")(args[0])
-            case "norm1":
-                return Text("cp.norm")(args[0], 1)
-            case "norm_inf":
-                return Text("cp.norm")(args[0], "inf")
             case "Pnorm" | "PnormApprox":
                 axis = {} if data[1] is None else {"axis": data[1]}
                 if float(data[0]) == 2.0:
                     return Text("cp.norm")(args[0], 2, **axis)
                 return Text("cp.pnorm")(args[0], float(data[0]), approx=False, **axis)
             case "Power" | "PowerApprox":
-                p = data[0].value if isinstance(data[0], cp.Constant) else data[0]
+                p = float(np.asarray(getattr(data[0], "value", data[0])))
                 if p == 2:
                     return Text("cp.square")(args[0])
-                return Text("cp.power")(args[0], float(p), approx=False)
+                return Text("cp.power")(args[0], p, approx=False)
             case "maximum" if str(args[-1]) == "0" and len(args) == 2:
                 return Text("cp.pos")(args[0])
             case "Hstack" | "Vstack" as name:
@@ -221,12 +221,16 @@ class ExpressionPrinter:
                 return Text(f"cp.{name.lower() if hasattr(cp, name.lower()) else name}")(*args, *data)
 
     def _indexed(self, e: cp.Expression, x: Text, key: object) -> Text:
-        key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-        if isinstance(key, np.ndarray):
-            if np.array_equal(key, np.arange(e.size)):
+        match key:
+            case (inner,):
+                return self._indexed(e, x, inner)
+            case np.ndarray():
+                if np.array_equal(key, np.arange(e.size)):
+                    return x
+                text = self.array(key)
+                return x[list(map(int, key)) if text is None else text]
+            case slice(start=None | 0, step=None | 1) if key.stop in (None, e.shape[0]):
                 return x
-            text = self.array(key)
-            return x[list(map(int, key)) if text is None else text]
-        if isinstance(key, slice) and key.step in (None, 1):
-            return x if key.start in (None, 0) and key.stop in (None, e.shape[0]) else x[key.start : key.stop]
+            case slice(step=1):
+                return x[key.start : key.stop]
         return x[key]

@@ -88,11 +88,8 @@ def check_solver(solver: Solver, seed: int = 0, *, tol: float = 1e-6) -> None:
 # --- the problems ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Trial:
-    """A test case: a small declared model, lowered over samples, and the checks of an answer.
-
-    Attributes
-    ----------
-    case : of a set: "apart" from 0, "near" it, or "empty"
+    """A test case: a small declared model, lowered over samples, with 0 "apart" from its set, "near", or
+    "empty".
     """
 
     label: str
@@ -173,36 +170,31 @@ def _distances(rng: np.random.Generator) -> Iterator[_Trial]:
     coherent = (Ellipsoid(pos.mean, pos.cov, 1.0) & Hull(pos)) - Hull(neg)
     parts = Hull(pos) + ball(0, 0.3) - ReducedHull(neg, nu=0.7)
     empty = (ball(0, 1.0) & ball([3.0, 0.0, 0.0], 1.0)) - Hull(neg)
-    problems: dict[str, tuple[UncertaintySet, Data, float]] = {
-        "two hulls": (hulls, data, 2.0),
-        "two reduced hulls": (reduced, data, 2.0),
-        "two reduced hulls of many features": (reduced, wide, 2.0),
-        "two reduced hulls on a line": (reduced, line, 2.0),
-        "weights in a ball": (Hull(signed, weights=NormBall(0.4)), data, 2.0),
-        "weights near the uniform ones": (Hull(signed, weights=KLBall(0.7)), data, 2.0),
-        "two ellipsoids": (ellipsoids, data, 2.0),
-        "two ellipsoids of many features": (ellipsoids, wide, 2.0),
-        "a sum of sets": (parts, data, 2.0),
-        "an intersection of domains": (cut, data, 2.0),
-        "an intersection of sets": (coherent, data, 2.0),
-        "two hulls, p = 1": (hulls, data, 1.0),
-        "two hulls, p = inf": (hulls, data, math.inf),
-        "two ellipsoids, p = 3": (ellipsoids, data, 3.0),
-        "hulls that touch": (hulls, meeting, 2.0),
-        "a ball that touches 0": (ball([1.0, 0.0, 0.0], 1.0), data, 2.0),
-        "a set around 0": (ball(0, 1.0) + 0.1 * Hull(pos), data, 2.0),
-        "an empty set": (empty, data, 2.0),
+    plain: dict[str, tuple[UncertaintySet, Data]] = {
+        "two hulls": (hulls, data),
+        "two reduced hulls": (reduced, data),
+        "two reduced hulls of many features": (reduced, wide),
+        "two reduced hulls on a line": (reduced, line),
+        "weights in a ball": (Hull(signed, weights=NormBall(0.4)), data),
+        "weights near the uniform ones": (Hull(signed, weights=KLBall(0.7)), data),
+        "two ellipsoids": (ellipsoids, data),
+        "two ellipsoids of many features": (ellipsoids, wide),
+        "a sum of sets": (parts, data),
+        "an intersection of domains": (cut, data),
+        "an intersection of sets": (coherent, data),
     }
-    for label, (U, samples, norm) in problems.items():
-        yield _Trial(label, DistanceLowering(RobustMargin(U, norm), samples), _CASES.get(label, "apart"))
-
-
-_CASES = {
-    "hulls that touch": "near",
-    "a ball that touches 0": "near",
-    "a set around 0": "near",
-    "an empty set": "empty",
-}
+    for label, (U, samples) in plain.items():
+        yield _Trial(label, DistanceLowering(RobustMargin(U), samples))
+    for U, norm in ((hulls, 1.0), (hulls, math.inf), (ellipsoids, 3.0)):
+        yield _Trial(f"{U!r}, p = {norm:g}", DistanceLowering(RobustMargin(U, norm), data))
+    touching: UncertaintySet = ball([1.0, 0.0, 0.0], 1.0)
+    for label, U, samples, case in (
+        ("hulls that touch", hulls, meeting, "near"),
+        ("a ball that touches 0", touching, data, "near"),
+        ("a set around 0", ball(0, 1.0) + 0.1 * Hull(pos), data, "near"),
+        ("an empty set", empty, data, "empty"),
+    ):
+        yield _Trial(label, DistanceLowering(RobustMargin(U), samples), case)
 
 
 def _spheres(rng: np.random.Generator) -> Iterator[_Trial]:

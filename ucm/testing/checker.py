@@ -19,12 +19,8 @@ from ucm.language.statistics.samples import Samples
 
 @dataclass(frozen=True)
 class Checker:
-    """Comparisons of numbers that raise an `AssertionError` naming the subject and the broken law.
-
-    Attributes
-    ----------
-    subject : the name of the checked object in a failure
-    tol : relative slack
+    """Comparisons of numbers, to a relative slack, whose `AssertionError` names the subject and the broken
+    law.
     """
 
     subject: str
@@ -63,11 +59,8 @@ def check_support(
 ) -> None:
     """Check that `support` is attained, homogeneous, subadditive if `exact`, and bounds all members.
 
-    Parameters
-    ----------
-    support : the support function at a direction, which may be inf, and a maximiser or None
-    members : points of the set
-    exact : False for an upper bound of the support, which need not be subadditive
+    `support` gives the support function at a direction, which may be inf, and a maximiser or None; an
+    upper bound need not be subadditive.
     """
 
     def slack(d: Vec, x: Vec | None) -> float:
@@ -129,12 +122,7 @@ def check_size(judge: Checker, size: Size | None) -> None:
 def check_program(
     judge: Checker, cvxpy: Callable[..., Any], value: Callable[[Vec], float], points: Iterable[Vec]
 ) -> None:
-    """Check that the CVXPY form of a term has the values of the term, is convex and is DPP.
-
-    Parameters
-    ----------
-    cvxpy : of the point, a factor and a `Scope`
-    """
+    """Check that the CVXPY form of a term has the values of the term, is convex and is DPP."""
     for v in (points := list(points)):
         expression = cp.sum(cvxpy(cp.Constant(v), 1.0, Parameters()))
         judge.equal("the value agrees with CVXPY", expression.value, value(v))
