@@ -12,9 +12,7 @@ DCA are in u: from one problem to the next only the bounds of rows move, the bas
 dual simplex method goes on from it. Equations (24), (28) and (31) of Ong and Le Thi (2013) are the primal
 programs. With `s ||w||_inf` as well, whose conjugate is 0 where `||g||_1 <= s`, the rows become
 
-    |(Z'alpha + u)_j| <= a + r_j,    r >= 0,    sum_j r_j <= s,
-
-two for each feature, and w_j is minus the sum of their duals.
+    |(Z'alpha + u + p - q)_j| <= a,    p, q >= 0,    sum_j p_j + q_j <= s.
 
 The problem over all samples and features, with the tilt v, is solved by restricted problems over some of
 them. A feature outside has weight 0; a sample outside keeps the side of its breakpoint, `alpha_i` = 0 or
@@ -146,7 +144,6 @@ class _Generation(Session[Composite]):
         self.alpha = np.zeros(form.m)
         self.inside = np.zeros(form.m, dtype=bool)
         self.chosen = np.zeros(form.n, dtype=bool)
-        self.samples, self.features = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         self.away: Vec | None = None  # margins of the rough point minus the breakpoint
 
     def _take(self, samples: Index, features: Index) -> None:
@@ -154,8 +151,6 @@ class _Generation(Session[Composite]):
         if samples.size or features.size:
             self.program.take(samples, features)
             self.inside[samples] = self.chosen[features] = True
-            self.samples = np.concatenate([self.samples, samples])
-            self.features = np.concatenate([self.features, features])
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         if not form.same_terms(self.form):
@@ -163,7 +158,7 @@ class _Generation(Session[Composite]):
         self.monitor, self.program.program.monitor = monitor, monitor.child(monitor.tol)
         if start is not None:
             self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(start.plane[0]))
-        if self.samples.size == 0:
+        if self.program.samples.size == 0:
             done = self._begin(form)
             if done is not None:
                 return done
@@ -172,10 +167,10 @@ class _Generation(Session[Composite]):
             if answer.status == "interrupted":
                 break
             if answer.status != "converged":
-                if self.samples.size == form.m or self.away is None:
+                if self.program.samples.size == form.m or self.away is None:
                     break
                 # the program over too few samples can be unbounded
-                self._sides(self.away, 2 * self.samples.size)
+                self._sides(self.away, 2 * self.program.samples.size)
                 continue
             wrong = self._wrong_sides(answer)
             if wrong.size == 0:
@@ -216,14 +211,14 @@ class _Generation(Session[Composite]):
         offset = self.form.losses[0].offset
         self.away = self.form.margins(w, b) - offset
         close = int(np.count_nonzero(np.abs(self.away) <= _CLOSE * offset))
-        count = max(close, _TIMES * (self.features.size + 1))
+        count = max(close, _TIMES * (self.program.features.size + 1))
         self._sides(self.away, min(count, int(_NEAR * self.form.m)))
 
     def _sides(self, away: Vec, count: int) -> None:
         """Fix alpha of each sample by the sign of `away`, and add the `count` samples of least `|away|`."""
         count = min(count, self.form.m)
         self.alpha = np.where(away < 0.0, self.caps, 0.0)
-        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
+        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.program.features[:0])
 
     def _solve(self, form: Composite) -> Answer:
         """Solve over the samples inside, adding features until no feature violates its dual constraint."""
@@ -233,12 +228,12 @@ class _Generation(Session[Composite]):
         bias = float(form.y @ outside)
         while True:
             before = self.program.passes
-            answer = self.program.solve(a, s, linear[self.features], bias)
-            fraction = self.features.size * self.samples.size / max(1, form.m * form.n)
+            answer = self.program.solve(a, s, linear[self.program.features], bias)
+            fraction = self.program.features.size * self.program.samples.size / max(1, form.m * form.n)
             self.monitor.passes += fraction * (self.program.passes - before) + 0.5
             if answer.status != "converged" or answer.slopes is None:
                 return answer
-            self.alpha[self.samples] = answer.slopes
+            self.alpha[self.program.samples] = answer.slopes
             if self.all_features:
                 return answer
             if self.monitor.timed_out:
@@ -248,20 +243,20 @@ class _Generation(Session[Composite]):
             short = np.flatnonzero((np.abs(z) > a * (1.0 + _SLACK)) & ~self.chosen)
             if short.size == 0:
                 return answer
-            most = max(10, self.features.size // 3)
-            if self.away is None and form.n <= _WHOLE and self.features.size + most > _MANY * form.n:
+            most = max(10, self.program.features.size // 3)
+            if self.away is None and form.n <= _WHOLE and self.program.features.size + most > _MANY * form.n:
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 
     def _plane(self, answer: Answer) -> tuple[Vec, float]:
         """Return the normal padded to all features, and the bias."""
         w, b = np.zeros(self.form.n), answer.plane[1]
-        w[self.features] = answer.w
+        w[self.program.features] = answer.w
         return w, b
 
     def _wrong_sides(self, answer: Answer) -> Index:
-        if self.samples.size == self.form.m:
-            return self.samples[:0]
+        if self.program.samples.size == self.form.m:
+            return self.program.samples[:0]
         self.monitor.passes += 0.5
         over = self.form.margins(*self._plane(answer)) - self.form.losses[0].offset
         far = np.where(self.alpha > 0.0, over, -over)
@@ -289,11 +284,11 @@ def _largest(z: Vec, count: int) -> Index:
 class _DualProgram:
     """Dual linear program in HiGHS over the samples and features inside.
 
-    Row 0 is `y'alpha`, with l infinity row 1 is `sum r`, then one row for every feature inside, or two.
+    Row 0 is `y'alpha`, with l infinity row 1 is `sum p + q`, then one row for every feature inside.
 
     at : the columns of the samples inside
     passes : over these samples and features, so far
-    batches : the features inside, as they came; the rows of each batch stand together, once or twice
+    samples, features : those inside, as they came
     """
 
     def __init__(self, form: Composite) -> None:
@@ -302,34 +297,31 @@ class _DualProgram:
         self.dense = isinstance(form.X, np.ndarray)
         self.X = form.X if self.dense else form.X.tocsc()
         self.samples, self.at = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-        self.batches: list[Index] = []
+        self.features = np.zeros(0, dtype=np.intp)
         self.program = LinearProgram(presolve="off")
         self.program.rows([], 0.0, np.zeros(1 + self.largest))
 
     def take(self, samples: Index, features: Index) -> None:
         """Add samples as columns and features as rows of the program."""
-        twice = 1 + self.largest
+        first = 1 + self.largest
         self.samples = np.concatenate([self.samples, samples])
         if samples.size:  # entries in the existing rows
-            rows = [self._signed(samples, batch) for batch in self.batches for _ in range(twice)]
-            first = np.zeros((samples.size, twice))
-            first[:, 0] = self.y[samples]
-            part = np.hstack([first, *rows]) if self.dense else sparse.hstack([first, *rows])
+            above = np.zeros((samples.size, first))
+            above[:, 0] = self.y[samples]
+            parts = [above, self._signed(samples, self.features)]
+            part = np.hstack(parts) if self.dense else sparse.hstack(parts)
             at = self.program.columns(samples.size, 0.0, self.caps[samples], -self.offset, part)
             self.at = np.concatenate([self.at, at])
         if features.size:
-            self.batches.append(features)
             terms, free = [(self.at, self._signed(self.samples, features).T)], np.inf
-            if not self.largest:
-                self.program.rows(terms, -free, np.full(features.size, free))
-                return
-            count = sum(2 * batch.size for batch in self.batches[:-1])
-            into = np.zeros((features.size, 2 + count))
-            into[:, 1] = 1.0
-            r = self.program.columns(features.size, 0.0, free, 0.0, into)
-            for sign in (-1.0, 1.0):  # Z'alpha - r <= a and Z'alpha + r >= -a
-                more = (r, sign * sparse.eye_array(features.size))
-                self.program.rows([*terms, more], -free, np.full(features.size, free))
+            if self.largest:
+                into = np.zeros((features.size, first + self.features.size))
+                into[:, 1] = 1.0
+                for sign in (1.0, -1.0):
+                    shift = self.program.columns(features.size, 0.0, free, 0.0, into)
+                    terms.append((shift, sign * sparse.eye_array(features.size)))
+            self.features = np.concatenate([self.features, features])
+            self.program.rows(terms, -free, np.full(features.size, free))
 
     def _signed(self, samples: Index, features: Index) -> Any:
         """Return the submatrix of samples and features, with rows multiplied by the labels."""
@@ -337,38 +329,16 @@ class _DualProgram:
             return self.X[np.ix_(samples, features)] * self.y[samples, None]
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
-    def _sides(self, a: float, s: float, linear: Vec, bias: float) -> tuple[Vec, Vec]:
-        """Return the lower and the upper bounds of all rows."""
-        least, most = -a - linear, a - linear
-        if not self.largest:
-            return np.append(-bias, least), np.append(-bias, most)
-        below, above = [np.array([-bias, -np.inf])], [np.array([-bias, s])]
-        ends = np.cumsum([batch.size for batch in self.batches])
-        for end, batch in zip(ends.tolist(), self.batches, strict=True):
-            part, free = slice(end - batch.size, end), np.full(batch.size, np.inf)
-            below += [-free, least[part]]
-            above += [most[part], free]
-        return np.concatenate(below), np.concatenate(above)
-
-    def _plane(self, dual: Vec) -> tuple[Vec, float]:
-        """Return w for the features inside and b, from the negated row duals."""
-        if not self.largest:
-            return dual[1:], float(dual[0])
-        w, row = [np.zeros(0)], 2
-        for batch in self.batches:
-            w.append(dual[row : row + batch.size] + dual[row + batch.size : row + 2 * batch.size])
-            row += 2 * batch.size
-        return np.concatenate(w), float(dual[0])
-
     def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
         """Solve over the samples and features inside: return w, b and the slopes of the losses there.
 
         The problem is `min sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b`.
         """
-        self.program.sides(*self._sides(a, s, linear, bias))
+        below, above = ([-bias, -np.inf], [-bias, s]) if self.largest else ([-bias], [-bias])
+        self.program.sides(np.append(below, -a - linear), np.append(above, a - linear))
         vertex = self.program.solve()
-        rows = 1 + self.largest + (1 + self.largest) * sum(b.size for b in self.batches)
-        w, b = self._plane(-vertex.dual if vertex.dual.size else np.zeros(rows))
+        dual = -vertex.dual if vertex.dual.size else np.zeros(len(below) + linear.size)
+        w, b = dual[len(below) :], float(dual[0])
         answer = Answer(w=w, b=b, slopes=vertex.x[self.at] if vertex.x.size else None)
         self.passes += 0.5 * max(1, vertex.pivots)
         if vertex.status == "optimal":
