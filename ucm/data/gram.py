@@ -59,58 +59,6 @@ def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
     return F, (pivots - 1).astype(np.intp)
 
 
-class KernelSums:
-    """Weighted sums of kernel values over samples, stored one feature a row for the compiled code.
-
-    The kernel is rbf, poly or linear. For an RBF kernel, samples with few zeros are centred: distances stay,
-    and rounding is less.
-
-    Attributes
-    ----------
-    X, squares : (n, m) and (m,) gamma times the squares, float64
-    kind : of `native.KINDS`, for float32, in which distances between samples lose less than inner products
-    """
-
-    def __init__(self, X: Matrix, kernel: Kernel) -> None:
-        self.kernel = kernel
-        stored = X.nnz if sparse.issparse(X) else np.count_nonzero(X)
-        filled = stored >= _FILLED * X.shape[0] * X.shape[1]
-        X = X.toarray() if sparse.issparse(X) else X
-        rbf = kernel.name == "rbf"
-        self.X = np.ascontiguousarray((X - X.mean(axis=0) if rbf and filled else X).T, dtype=np.float64)
-        self.squares = kernel.gamma * np.einsum("ij,ij->j", self.X, self.X)
-        by_distances = filled or float(self.squares.max(initial=0.0)) > _FAR
-        self.kind = native.KINDS["rbf by distances" if rbf and by_distances else kernel.name]
-
-    @functools.cached_property
-    def single(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The attributes `X` and `squares` in float32."""
-        return self.X.astype(np.float32), self.squares.astype(np.float32)
-
-    def sums(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None) -> Vec:
-        """Return `sum_k c_k K[rows_k, columns]`; all samples are columns if `columns` is None."""
-        X, squares = self.X, self.squares
-        A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
-        B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
-        kind = native.KINDS[self.kernel.name]
-        c, k = np.ascontiguousarray(c), self.kernel
-        out = np.zeros(b.size)
-
-        def add(part: slice) -> None:
-            native.kernel_sums(kind, k.degree, k.gamma, k.coef0, A, a, c, B, b, part.start, out[part])
-
-        step = max(256, _PART // max(1, rows.size) // 256 * 256)
-        parts = [slice(i, min(i + step, b.size)) for i in range(0, b.size, step)]
-        one = os.environ.get("OMP_NUM_THREADS") == "1" or processors() == 1
-        if one or rows.size * b.size < _LONG:
-            for part in parts:
-                add(part)
-        else:
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(add, parts))
-        return out
-
-
 class Gram:
     """The Gram matrix of m samples, with entries computed on demand and a cache of the last product.
 
@@ -149,10 +97,22 @@ class Gram:
         return 8 * self.m**2 / MEGABYTE
 
     @functools.cached_property
-    def columns(self) -> KernelSums | None:
-        """The samples as `KernelSums`; None if the kernel is not compiled or memory does not suffice."""
-        compiled = self.kernel.name in _COMPILED and 8 * self.X.shape[0] * self.X.shape[1] <= self.limit
-        return KernelSums(self.X, self.kernel) if compiled else None
+    def columns(self) -> tuple[NDArray[np.float64], Vec, int] | None:
+        """The samples in columns, gamma times their squares, and the kind of `native.KINDS` for float32.
+
+        None if the kernel is not compiled or memory does not suffice. For an RBF kernel, samples with few
+        zeros are centred: distances stay, and rounding is less. In float32 distances between samples lose
+        less than inner products.
+        """
+        X, name, cells = self.X, self.kernel.name, self.X.shape[0] * self.X.shape[1]
+        if name not in _COMPILED or 8 * cells > self.limit:
+            return None
+        filled = (X.nnz if sparse.issparse(X) else np.count_nonzero(X)) >= _FILLED * cells
+        X = X.toarray() if sparse.issparse(X) else X
+        columns = np.ascontiguousarray((X - X.mean(axis=0) if name == "rbf" and filled else X).T, np.float64)
+        squares = self.kernel.gamma * np.einsum("ij,ij->j", columns, columns)
+        by_distances = name == "rbf" and (filled or float(squares.max(initial=0.0)) > _FAR)
+        return columns, squares, native.KINDS["rbf by distances" if by_distances else name]
 
     def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the submatrix `K[rows, columns]`, (len(rows), len(columns))."""
@@ -167,13 +127,30 @@ class Gram:
             X = self.X if columns is None else self.X[columns]
             return np.asarray(X @ (self.X[rows].T @ c)).ravel()
         every = np.arange(self.m) if columns is None else columns
-        if self.columns is not None:
-            self.computed += rows.size * every.size
-            return self.columns.sums(rows, c, columns)
         out = np.zeros(every.size)
-        step = max(1, MEGABYTE // max(1, every.size))
-        for i in range(0, rows.size, step):
-            out += c[i : i + step] @ self.between(rows[i : i + step], every)
+        if self.columns is None:
+            step = max(1, MEGABYTE // max(1, every.size))
+            for i in range(0, rows.size, step):
+                out += c[i : i + step] @ self.between(rows[i : i + step], every)
+            return out
+        self.computed += rows.size * every.size
+        (X, squares, _), k, c = self.columns, self.kernel, np.ascontiguousarray(c)
+        A, a = np.ascontiguousarray(X[:, rows].T), squares[rows]
+        B, b = (X, squares) if columns is None else (np.ascontiguousarray(X[:, columns]), squares[columns])
+
+        def add(part: slice) -> None:
+            kind = native.KINDS[k.name]
+            native.kernel_sums(kind, k.degree, k.gamma, k.coef0, A, a, c, B, b, part.start, out[part])
+
+        step = max(256, _PART // max(1, rows.size) // 256 * 256)
+        parts = [slice(i, min(i + step, b.size)) for i in range(0, b.size, step)]
+        one = os.environ.get("OMP_NUM_THREADS") == "1" or processors() == 1
+        if one or rows.size * b.size < _LONG:
+            for part in parts:
+                add(part)
+        else:
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(add, parts))
         return out
 
     def follow(self, coefficients: Vec) -> Vec:

@@ -61,8 +61,8 @@ class PairUpdates:
         X, squares = np.empty((0, n), np.float32), np.empty(0, np.float32)
         kind = native.KINDS["given"]
         if gram.columns is not None:
-            X, squares = (a[..., samples] for a in gram.columns.single)
-            X, kind = np.ascontiguousarray(X), gram.columns.kind
+            X, squares, kind = gram.columns
+            X, squares = X[:, samples].astype(np.float32, order="C"), squares[samples].astype(np.float32)
         diagonal = gram.diagonal[samples] * problem.s**2
         power = problem.p > 1.0
         self.arrays = {
