@@ -29,12 +29,7 @@ def chosen_names(
     """Return the names of the parameters to vary: one parameter, or all relative parameters together.
 
     The given name; else all relative parameters, the only parameter, the only parameter with a lam_max, or
-    the only factor of a term.
-
-    Raises
-    ------
-    ParameterError
-        The model has none of that name, or it is not clear which.
+    the only factor of a term. Raise `ParameterError` if it is not clear which.
     """
     params = list(model.params())
     if param is not None:
@@ -48,8 +43,9 @@ def chosen_names(
         return list(model.relative_names())
     names = params
     if isinstance(model, Objective) and len(names) > 1:
+        factors = [term.factor for term in model.nodes_of_type(TermMultiple)]
         names = [n for n in params if lambda_max(model, data, n)] or [
-            n for n in params if any(holds(t.factor, n) for t in _multiples(model))
+            n for n in params if any(holds(factor, n) for factor in factors)
         ]
     if len(names) != 1:
         raise ParameterError(
@@ -58,10 +54,6 @@ def chosen_names(
             "relative to move them together"
         )
     return names
-
-
-def _multiples(model: Objective) -> list[TermMultiple]:
-    return [node for node in model.walk() if isinstance(node, TermMultiple)]
 
 
 def numbers_in(values: Any) -> list[float]:
@@ -77,13 +69,7 @@ def numbers_in(values: Any) -> list[float]:
 def candidates(
     model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
 ) -> Vec:
-    """Return the candidate values of a parameter: the given sequence, or a number of values by `spread`.
-
-    Raises
-    ------
-    ParameterError
-        No number of values, nor values; as `spread`.
-    """
+    """Return the candidate values of a parameter: the given sequence, or a number of values by `spread`."""
     if not isinstance(values, int | np.integer) or isinstance(values, bool):
         numbers = np.array(numbers_in(values))
         if not numbers.size or not np.isfinite(numbers).all():
@@ -153,12 +139,11 @@ def simple_first(model: RobustMargin | Objective, data: Data, name: str, values:
     """
     order = np.argsort(values, kind="stable").tolist()
     if isinstance(model, Objective):
+        factors = [term.factor for term in model.loss.nodes_of_type(TermMultiple)]
         of_loss = [
             factor.at(lambda p: 2.0 * p.value if p.name == name else p.value) > factor.value
-            for t in model.loss.walk()
-            if isinstance(t, TermMultiple)
-            and isinstance(factor := t.factor, Expression)
-            and holds(factor, name)
+            for factor in factors
+            if isinstance(factor, Expression) and holds(factor, name)
         ]
         return order if any(of_loss) else order[::-1]
     changed = effects(model, data, name)

@@ -335,13 +335,8 @@ def solve_in_turn(
 ) -> dict[int, Solution]:
     """Return the solutions by grid index, each warm-started from the previous solution unless its w is 0.
 
-    A solver keeps its state in a session.
-
-    Parameters
-    ----------
-    grid : places and values, in the order of solving
-    compiled, solved : the plan for a value, its solution from a start; None for none
-    first : the solutions of the first values, if they are computed already
+    A solver keeps its state in a session. The grid has places and values in the order of solving; `first` are
+    the solutions of its first values if they are known. `compiled` and `solved` may return None.
     """
     solutions = {place: solution for (place, _), solution in zip(grid, first, strict=False)}
     start = first[-1] if first else None

@@ -86,7 +86,7 @@ def proof_of_distance(
         least = SEPARATED if proven else resolution
         if not certificate.primal < -(least * size + rounding()):
             certificate = at_zero(norm, size, certificate.violation)
-            zero: Any = np.zeros(0 if proof.w is None else proof.w.size)
+            zero = np.zeros(0 if proof.w is None else proof.w.size)
             return replace(proof, certificate=certificate, objective=0.0, w=zero)
     objective = -norm if np.isfinite(certificate.dual) else certificate.primal
     return replace(proof, objective=objective)
@@ -113,9 +113,7 @@ class _RobustLowering(Lowering[Form]):
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
         rows = isinstance(data.space, GramSpace)
         facts = {
-            "data": self.describe_data(
-                "rows of its Gram matrix as needed" if rows else "features spanning it"
-            ),
+            "data": self.describe_data(*(["rows of its Gram matrix as needed"] if rows else [])),
             "form": f"min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; q in {sizes or 'none'}",
         }
         if count := len(form.couplings):
@@ -131,8 +129,8 @@ class _RobustLowering(Lowering[Form]):
         model, data, form = self.model, self.data, self.image
         external.refuse("the objective of a set has no bias", "b")
         external.refuse_space(data.gram is not None, " or weights")
-        unit = None
         w, c = external.vector("w", form.n), external.per_sample("coefficients", data)
+        unit = None
         if w is not None:
             unit = data.space.direction(w, model.norm)
         elif c is not None and isinstance(data.space, GramSpace):
@@ -142,7 +140,7 @@ class _RobustLowering(Lowering[Form]):
         if unit is None and not (w is None and c is None):
             raise ParameterError("certify: w: expected a direction, got 0; give a w other than 0")
         x, weights = external.vector("x", form.n), external.per_sample("weights", data)
-        broken = ""
+        broken, violation = "", math.nan
         if weights is not None:
             external.refuse("weights give the point; give one of both", "x")
             blocks = of_weights(form, weights)
@@ -151,8 +149,6 @@ class _RobustLowering(Lowering[Form]):
         elif x is not None:
             x, violation = nearest_member(model, data, form, x)
             broken = f"x is {violation:.3g} of its length away from U"
-        else:
-            violation = math.nan
         if unit is None and x is None:
             raise ParameterError(
                 "certify: expected an answer, got none; give w, weights of the samples or a point x of U"
@@ -165,21 +161,18 @@ class _RobustLowering(Lowering[Form]):
         return summand_points(self.model.set, self.data, q)
 
     def recover(self, proof: Proof, bias_rule: str) -> Recovered:
-        model, data, w, x = self.model, self.data, proof.w, proof.x
-        weights = None
-        if proof.answer.q:
-            weights = sample_weights(self.image, proof.answer.q, data.m)
-        b, rule, rho = None, "none", None
+        model, data, w, x, q = self.model, self.data, proof.w, proof.x, proof.answer.q
+        gram, b, rule, rho, make, normal = data.gram, None, "none", None, None, None
         if w is not None and w.any():
             if bias_rule == "auto" and abs(proof.objective) <= Space.resolution * proof.size:
                 bias_rule = "min_error"
-            b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
-        gram, q, make, normal = data.gram, proof.answer.q, None, None
+            b, rule, rho = bias(bias_rule, model.set, self.image, data, q, w)
         if gram is None and w is not None:
             if x is not None and len(q) == len(self.image.blocks):
                 make = functools.partial(self._summand_points, q)
             normal = feature_normal(model.set, w)
             normal = None if normal is w else normal
+        weights = sample_weights(self.image, q, data.m) if q else None
         recovered = Recovered(w, b, x, weights, rule, make_summand_points=make, rho=rho, normal=normal)
         if gram is None or w is None or x is None:
             return recovered
@@ -308,32 +301,29 @@ class DistanceLowering(_RobustLowering[MinNorm]):
     def other_form(self, proof: Proof | None, monitor: Monitor) -> Lowering | None:
         if self.beyond is None:
             return None
-        floor = None
         if proof is None:
             # the solver asked for may take the sphere only, and other norms may not resolve 0
-            on_sphere = self.requested == "auto" != self.beyond
+            on_sphere, floor = self.requested == "auto" != self.beyond, None
             if self.by_rows or not (on_sphere or self.form.norm != 2.0) or not self.extends:
                 return None
         else:
             zero = self._zero_in_set(proof)
+            floor = proof.certificate.dual if zero else None
+            # neither infeasible, interrupted nor out of iterations
+            ended = proof.answer.status in ("infeasible", "interrupted") or not monitor.may_continue
             if monitor.timed_out and (self.by_rows or self.form.n > _SPANNED):
                 return None
-            if not (zero or self._ended_unproven(proof, monitor)) or not self.extends:
+            proven = is_proven(proof.certificate, monitor.tol)
+            if (not zero and (ended or proven)) or not self.extends:
                 return None
             if self.by_rows:  # 0 may lie in U, or inner products do not resolve the distance
                 return DistanceLowering(self.model, self.data.in_coordinates)
-            floor = proof.certificate.dual if zero else None
         if floor is None:
             regime = self._known_regime(monitor)
             if regime is None or regime.convex:
                 return None
             floor = regime.floor
         return SphereLowering(self, floor)
-
-    def _ended_unproven(self, proof: Proof, monitor: Monitor) -> bool:
-        """True if the solver ended unproven, neither infeasible, interrupted nor out of iterations."""
-        ended = proof.answer.status in ("infeasible", "interrupted")
-        return not ended and not is_proven(proof.certificate, monitor.tol) and monitor.may_continue
 
     def warm_start(self, warm: Solution) -> Answer | None:
         answer = warm.answer
@@ -359,10 +349,17 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         return [Answer(multipliers=[np.zeros_like(c.offset) for c in form.couplings])]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        zero = np.zeros(self.form.n)
         if answer.status == "infeasible":
-            self._refuse_emptiness()
-            nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
+            # the declaration is asked, not the solver
+            if self.model.set.evaluate(self.data, iter(self.form.centers()))[1] <= INSIDE:
+                raise SolverError(
+                    "the solver ended with the status 'infeasible', and the centre of U lies in U: expected "
+                    "a point of it, got none; take another solver"
+                )
+            nothing, zero = (
+                Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none"),
+                np.zeros(self.form.n),
+            )
             return Proof(answer, nothing, -np.inf, zero, None, zero)
         form, splits, size = self.form, self.form.splits(answer), self.form.size(answer.q)
         prove = functools.partial(
@@ -387,15 +384,6 @@ class DistanceLowering(_RobustLowering[MinNorm]):
         """True if the proof has w = 0 and a point in U, so that 0 counts as a point of U."""
         inside = proof.certificate.violation <= INSIDE
         return inside and proof.w is not None and not proof.w.any()
-
-    def _refuse_emptiness(self) -> None:
-        """Raise `SolverError` if the centre lies in U, which a solver found infeasible."""
-        violation = self.model.set.evaluate(self.data, iter(self.form.centers()))[1]
-        if violation <= INSIDE:
-            raise SolverError(
-                "the solver ended with the status 'infeasible', and the centre of U lies in U: expected a "
-                "point of it, got none; take another solver"
-            )
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.answer.status == "infeasible":
@@ -528,8 +516,13 @@ class SphereLowering(_RobustLowering[UnitNorm]):
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         model, data, form = self.model, self.data, self.form
-        w = self._normalised(answer.plane[0])
-        answer = answer if w is answer.w else replace(answer, w=w)
+        w = data.space.direction(answer.plane[0], model.norm)
+        if w is None or data.space.norm(w - form.lift(form.lower(w))) > 1e-6:
+            raise SolverError(
+                "the solver's normal w: expected a vector of the span of U, of length 1, got "
+                f"{'0' if w is None else 'one with a part outside'}; project it on form.basis"
+            )
+        answer = replace(answer, w=w)
         certificate, x = certify_unit(model, data, form, answer, w, self.floor, self.size)
         inside = certificate.violation <= INSIDE
         if inside and certificate.kind == "local":
@@ -548,21 +541,8 @@ class SphereLowering(_RobustLowering[UnitNorm]):
         return closed or self._at_zero(certificate, ZERO)
 
     def _at_zero(self, certificate: Certificate, part: float) -> bool:
-        """True if 0 lies on the boundary of U up to rounding, so that the optimum counts as 0.
-
-        A point of U counts as 0, and the objective is at most `part` of the size of U.
-        """
+        """True if a point of U counts as 0, and the objective is at most `part` of the size of U."""
         return certificate.dual >= -ZERO * self.size and certificate.primal <= part * self.size
-
-    def _normalised(self, w: Vec) -> Vec:
-        """Return w scaled to norm 1; raise `SolverError` if w is 0 or not in the span of U."""
-        unit = self.data.space.direction(w, self.model.norm)
-        if unit is None or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6:
-            raise SolverError(
-                "the solver's normal w: expected a vector of the span of U, of length 1, got "
-                f"{'0' if unit is None else 'one with a part outside'}; project it on form.basis"
-            )
-        return unit
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol

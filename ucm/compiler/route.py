@@ -22,18 +22,16 @@ from ucm.solvers import DCA, OutOfCoreActiveSet
 from ucm.solvers.objective.sessions import WithFallback
 
 _INTERIOR = 1_000_000  # largest form, in entries, for an interior-point method of seconds
-
 _PRODUCTS = 20.0  # passes that conjugate gradients take for one system, about
 _CUBES = 10_000  # largest order cubed of a Newton system, for each entry of the data
-
 _SPLITTING = 10_000  # largest form, in entries, for 100,000 iterations of a splitting method
 
 
-def _always(form: Any) -> bool:
+def _always(form: object) -> bool:
     return True
 
 
-def _never(form: Any) -> bool:
+def _never(form: object) -> bool:
     return False
 
 
@@ -128,11 +126,10 @@ def _faces_in_seconds(form: UnitNorm) -> bool:
 
 @dataclass(frozen=True)
 class Route:
-    """A row of the route table: a solver, its purpose, its forms and its fallback.
+    """A row of the route table: a solver, its purpose, and its fallback.
 
     Attributes
     ----------
-    solver, purpose : the solver and its purpose; `solver.takes` has the forms
     automatic : True for the forms that the row takes under `solver="auto"`, unless the solver refuses them
     fallback : the name of a solver of the form that continues under `solver="auto"` if this solver
         ends without proof; None for no fallback
@@ -290,37 +287,25 @@ def refusal(solver: Solver, form: Any) -> str | None:
 def choose(form: Any, requested: str | Solver) -> Solver | None:
     """Return the solver of a form: the requested solver, or the first automatic row that fits.
 
-    None if the solver asked for takes another form, or no row is automatic.
-
-    Raises
-    ------
-    SolverError
-        A solver asked for refuses the form.
+    None if the solver asked for takes another form, or no row is automatic; an error if it refuses.
     """
     if isinstance(form, DifferenceOfConvex):
         return _dca_around(form, requested)
     if requested == "auto":
         fitting = (r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form))
         return next(fitting, None)
-    candidates = requested_solvers(requested, type(form))
-    for solver in candidates:
-        if refusal(solver, form) is None:
+    reasons = [(solver, refusal(solver, form)) for solver in requested_solvers(requested, type(form))]
+    for solver, why in reasons:
+        if why is None:
             return solver
-    if candidates:
-        name = requested if isinstance(requested, str) else requested.name
-        raise SolverError(
-            f"solver {name!r} does not take this model"
-            f"{' where 0 lies in U' if isinstance(form, UnitNorm) else ''}: "
-            f'{refusal(candidates[-1], form)}; use solver="auto"'
-        )
+    for solver, why in reversed(reasons):
+        where = " where 0 lies in U" if isinstance(form, UnitNorm) else ""
+        raise SolverError(f'solver {solver.name!r} does not take this model{where}: {why}; use solver="auto"')
     return None
 
 
 def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[Solver]:
-    """Yield the fallbacks of the chosen solver in order; none for a requested solver or DCA.
-
-    A solver asked for by name has none. A fallback that does not take the form is left out.
-    """
+    """Yield the fallbacks of the chosen solver that take the form; none for a requested solver or DCA."""
     if requested != "auto" or isinstance(form, DifferenceOfConvex):
         return
     rows = {r.solver.name: r for r in routes(form)}
@@ -332,10 +317,7 @@ def fallbacks(form: Any, chosen: Solver, requested: str | Solver) -> Iterator[So
 
 
 def fallback_names(form: Any, chosen: Solver, requested: str | Solver) -> list[str]:
-    """Return the names of the fallbacks of the chosen solver, or of its inner solver, in order.
-
-    A method with an inner solver has the fallback of the inner solver, whoever asked for the method.
-    """
+    """Return the names of the fallbacks of the chosen solver, or of its inner solver, in order."""
     inside: Solver | None = chosen
     while isinstance(inside, DCA | OutOfCoreActiveSet):
         inside = inside.inner
@@ -359,7 +341,7 @@ def _dca_around(form: DifferenceOfConvex, requested: str | Solver) -> Solver | N
     return replace(dca, inner=inside)
 
 
-def check_asked(requested: Any) -> None:
+def check_asked(requested: object) -> None:
     """Raise `ParameterError` if the option `solver` is neither a name nor a solver."""
     if isinstance(requested, str):
         return
@@ -368,7 +350,7 @@ def check_asked(requested: Any) -> None:
         raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(requested)}')
 
 
-def unknown(requested: str | Solver, forms: Sequence[Any]) -> ParameterError | SolverError:
+def unknown(requested: str | Solver, forms: Sequence[object]) -> ParameterError | SolverError:
     """Return the error for a requested solver that takes none of the forms."""
     if isinstance(requested, Solver):
         takes = " or ".join(_WORDS.get(form, form.__name__) for form in requested.takes)
@@ -389,7 +371,7 @@ _BY_FORM = {
 }
 
 
-def routes(form: Any) -> tuple[Route, ...]:
+def routes(form: object) -> tuple[Route, ...]:
     """Return the table rows of a form; for a difference of convex functions, of its convex part."""
     kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
     return _BY_FORM.get(kind, ())
@@ -405,8 +387,7 @@ def verdicts(form: Any, requested: str | Solver, chosen: Solver | None) -> list[
         return [] if chosen is None else [(chosen.name, "chosen, by name")]
     rows: list[tuple[str, str]] = []
     for route in routes(form):
-        verdict = "chosen" if route.solver is chosen else "possible"
-        text = f"{verdict}: {route.purpose}"
+        text = f"{'chosen' if route.solver is chosen else 'possible'}: {route.purpose}"
         if (why := refusal(route.solver, form)) is not None:
             rounded = re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", why)
             text = f"refused: {rounded}"
@@ -415,9 +396,9 @@ def verdicts(form: Any, requested: str | Solver, chosen: Solver | None) -> list[
 
 
 def table(rows: Sequence[tuple[str, str]], verbose: bool = True) -> list[str]:
-    """Return (name, verdict) pairs as aligned lines; unless `verbose`, the chosen row and up to two more.
+    """Return (name, verdict) pairs as aligned lines; unless `verbose`, the chosen row and up to two after it.
 
-    These are the rows after the chosen row, then the rows before it.
+    The rows before it stand in where fewer follow.
     """
     selected = list(rows)
     if not verbose:

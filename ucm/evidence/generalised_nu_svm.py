@@ -184,18 +184,17 @@ class GeneralisedNuSVM:
                     classes.append(LossOfClass(rows[mask], sign, c[mask], h))
         return classes
 
-    def best_thresholds(self, scores: Vec) -> tuple[Vec, float, float, float]:
-        """Return the optimal weights q, b and rho for fixed scores `w'x_i`, and h(q).
+    def best_thresholds(self, scores: Vec) -> tuple[Vec, float, float]:
+        """Return the optimal weights q, of sum 1/2 on each class, b and rho for fixed scores `w'x_i`.
 
-        The thresholds are `rho - b` for class +1 and `rho + b` for class -1; q has the sum 1/2 on each class.
+        The thresholds are `rho - b` for class +1 and `rho + b` for class -1.
         """
-        q, thresholds, height = np.zeros(scores.size), {}, 0.0
+        q, thresholds = np.zeros(scores.size), {}
         for one in self.classes:
             point = soft(one.h, -one.sign * scores[one.rows], [(slice(None), 0.5)], 1.0)
             q[one.rows], thresholds[one.sign] = point.q, -point.theta[0]
-            height += one.h.value(point.q)
         plus, minus = thresholds[1.0], thresholds[-1.0]
-        return q, 0.5 * (minus - plus), 0.5 * (plus + minus), height
+        return q, 0.5 * (minus - plus), 0.5 * (plus + minus)
 
     def bounds(self, w: Vec, weights: Vec | None = None) -> Bounds:
         """Return primal and dual bounds of the optimum at w, which is shortened to `||w|| <= lam`.
@@ -205,19 +204,16 @@ class GeneralisedNuSVM:
         data, size = self.data, self.data.space.norm(w)
         w = w * min(1.0, self.lam / size) if size > 0.0 else w
         scores = np.asarray(data.X @ w).ravel()
-        q, b, rho, height = self.best_thresholds(scores)
-        mean = outside = 0.0
+        q, b, rho = self.best_thresholds(scores)
+        dual = q if weights is None else weights
+        mean = height = outside = 0.0
         for one in self.classes:
             margins = one.h.loss.offset + one.sign * (scores[one.rows] + b) - rho
             mean += float(one.c @ one.h.loss.each(margins)) / one.h.dim
-        dual = q if weights is None else weights
-        if weights is not None:
-            height = 0.0
-            for one in self.classes:
-                q_class = weights[one.rows]
-                off = abs(2.0 * float(q_class.sum()) - 1.0), -2.0 * float(np.minimum(q_class, 0.0).sum())
-                outside = max(outside, *off)
-                height += one.h.value(q_class)
+            of_class = dual[one.rows]
+            height += one.h.value(of_class)
+            off = abs(2.0 * float(of_class.sum()) - 1.0), -2.0 * float(np.minimum(of_class, 0.0).sum())
+            outside = max(outside, *off)
         x = np.asarray(data.X.T @ (dual * data.y)).ravel()
         primal, least = mean - rho, -height - self.lam * data.space.norm(x)
         gap = primal - least
@@ -297,7 +293,7 @@ class GeneralisedNuSVM:
     def start(self, w: Vec) -> Answer:
         """Return a warm start (w, rho - o), b for a normal w in the features, with optimal b and rho."""
         v = w * self.unit if self.span is None else self.span.inward(w * self.unit)
-        _, b, rho, _ = self.best_thresholds(self.samples @ v)
+        _, b, rho = self.best_thresholds(self.samples @ v)
         return Answer(w=np.append(v, rho - self.classes[0].h.loss.offset), b=b)
 
     def at_norm(self, lam: float) -> tuple[Vec, bool]:
