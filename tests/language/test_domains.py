@@ -37,8 +37,9 @@ from ucm.language.domains import (
     separable_constraint,
 )
 from ucm.language.domains.divergence_ball import Entropy
-from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
+from ucm.language.losses import Exponential, Hinge, SquaredHinge
 from ucm.language.node import LATEX, Notation
+from ucm.language.objective import ScaledLoss
 from ucm.language.parameter import Param
 from ucm.language.serialize import from_json, to_json
 from ucm.language.terms import ConvexLoss

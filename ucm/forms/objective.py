@@ -13,7 +13,7 @@ from scipy import sparse
 from ucm.data.bound_data import Data
 from ucm.data.linear_map import Matrix, Vec
 from ucm.forms.answer import Answer, Expected
-from ucm.language.losses.hinge import ShiftedHinge
+from ucm.language.losses import ShiftedHinge
 from ucm.language.objective import Objective, ScaledPenalty, of_all, split_scalar
 from ucm.language.penalties.penalty_sum import CombinedPenalty
 from ucm.language.terms import (

@@ -31,8 +31,7 @@ from ucm.language.domains.divergence_ball import ConjugateFunction, check_slopes
 from ucm.language.domains.norm_ball import PowerFunction
 from ucm.language.domains.separable_constraint import SimplexSublevelSet
 from ucm.language.domains.simplex import Capped
-from ucm.language.losses.hinge import Hinge
-from ucm.language.losses.smooth import Exponential
+from ucm.language.losses import Exponential, Hinge
 from ucm.language.node import operator
 from ucm.language.objective import split_scalar
 from ucm.language.parameter import Expression

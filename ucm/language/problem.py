@@ -12,8 +12,7 @@ from typing import Any
 
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, KLBall
-from ucm.language.losses.hinge import Hinge, HuberHinge
-from ucm.language.losses.smooth import Exponential, LeastSquares, Logistic
+from ucm.language.losses import Exponential, Hinge, HuberHinge, LeastSquares, Logistic
 from ucm.language.node import LATEX, operator
 from ucm.language.objective import Objective, PenaltySum, ScaledLoss, TermMultiple
 from ucm.language.parameter import value

@@ -26,7 +26,7 @@ from ucm.language.domains.separable_constraint import (
     SimplexSublevelSet,
     scaled,
 )
-from ucm.language.losses.smooth import Exponential
+from ucm.language.losses import Exponential
 from ucm.language.node import Notation
 from ucm.language.parameter import Scalar, named, subject, value
 from ucm.language.simplex_projection import ROUNDING

@@ -1,11 +1,8 @@
 """Penalties of the weights w of a classifier."""
 
-from ucm.language.objective import Objective, PenaltySum, ScaledPenalty  # installs + and *
-from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0
-from ucm.language.penalties.groups import GroupLasso, GroupMCP
-from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, NonNegative, Norm
+from ucm.language.penalties.folded_concave import MCP, SCAD, CappedL1, ExpL0, GroupMCP
+from ucm.language.penalties.norms import L1, L2, ElasticNet, GroupLasso, LInf, Lp, NonNegative, Norm
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.terms import SubtractedPart
 
 __all__ = [
     "L1",
@@ -21,9 +18,5 @@ __all__ = [
     "Lp",
     "NonNegative",
     "Norm",
-    "Objective",
-    "PenaltySum",
     "Quadratic",
-    "ScaledPenalty",
-    "SubtractedPart",
 ]

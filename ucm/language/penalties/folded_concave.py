@@ -1,7 +1,8 @@
-"""Folded concave penalties: exponential, capped 1-norm, MCP and SCAD."""
+"""Folded concave penalties: exponential, capped 1-norm, MCP and SCAD, and the MCP of groups."""
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from dataclasses import MISSING
 from typing import Any
@@ -12,7 +13,7 @@ from ucm.data.linear_map import Vec
 from ucm.language.node import Notation, restricted
 from ucm.language.objective import ScaledPenalty
 from ucm.language.parameter import Scalar, value
-from ucm.language.penalties.norms import L1
+from ucm.language.penalties.norms import L1, GroupLasso, groups_of_features
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 
@@ -195,3 +196,66 @@ class SCAD(_ClippedSlope):
 
     def clip(self) -> Scalar:
         return self.a
+
+
+class GroupMCP(FoldedConcave):
+    """The group MCP penalty `sum_g r(||w_g||_2)`, r the MCP, constant from `||w_g||_2 = gamma lam` on.
+
+    It splits as `lam sum_g ||w_g||_2` minus a convex function of the lengths; DCA solves a sequence of
+    reweighted group lassos.
+
+    Parameters
+    ----------
+    groups : (n,) integers
+        The group of each feature.
+    lam, gamma : float or Param, optional
+        As in `MCP`; positive.
+
+    Notes
+    -----
+    Huang, Breheny and Ma (2012), A selective review of group selection in high-dimensional models, section 4.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.GroupMCP([0, 0, 1], lam=1, gamma=2).value([3.0, 4.0, -1.0])
+    1.75
+    """
+
+    groups: Any = groups_of_features()
+    lam: Scalar = above("lam", default=1.0)
+    gamma: Scalar = above("gamma", default=3.0)
+
+    @functools.cached_property
+    def _mcp(self) -> MCP:
+        """The profile r of one group length, as an `MCP`."""
+        return MCP(self.lam, self.gamma)
+
+    @functools.cached_property
+    def lasso(self) -> GroupLasso:
+        """The unweighted group lasso `sum_g ||w_g||_2` of the same groups."""
+        return GroupLasso(self.groups)
+
+    def check_features(self, n: int) -> None:
+        self.lasso.check_features(n)
+
+    def profile(self, s: Vec) -> Vec:
+        return self._mcp.profile(s)
+
+    def slope(self, s: Vec) -> Vec:
+        return self._mcp.slope(s)
+
+    def tangent(self) -> ProximalPenalty:
+        return ScaledPenalty(self.lam, self.lasso)
+
+    def lengths(self, w: Vec) -> Vec:
+        return self.lasso.lengths(w)
+
+    def spread(self, of_lengths: Vec) -> Vec:
+        return self.lasso.spread(of_lengths)
+
+    def formula(self, notation: Notation) -> str:
+        size = notation.norm(notation.sub("w", "g"), "2")
+        clip = f"{notation.scalar(self.lam)},{notation.scalar(self.gamma)}"
+        name = notation.sub(notation.word("MCP"), clip)
+        return notation.sum_over("g", f"{name}({size})")

@@ -1,7 +1,8 @@
-"""Norm penalties of w, their powers and the elastic net, and the constraint `w >= 0`."""
+"""Norm penalties of w, their powers, the elastic net and the group lasso, and the constraint `w >= 0`."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, ClassVar
 
@@ -28,6 +29,16 @@ def weights_of(each: str) -> Any:
         f"weights is a vector, one number for each {each}, which must not be negative, nor all 0",
         f"a {each} of weight 0 is free; write for example weights=[1.0, 0.5]",
         default=None,
+    )
+
+
+def groups_of_features(**options: Any) -> Any:
+    """Return a dataclass field for the group of each feature; with the default None it may be left out."""
+    return restricted(
+        lambda x: x is None or (np.ndim(x) == 1 and np.size(x) > 0 and not np.any(x % 1.0)),
+        "groups has a whole number for each feature",
+        "write for example [0, 0, 1] for two groups of three features",
+        **options,
     )
 
 
@@ -268,6 +279,120 @@ class L2(Lp):
     """
 
     p: ClassVar[float] = 2.0  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class GroupLasso(ProximalPenalty):
+    """The group lasso penalty `sum_g weights_g ||w_g||_2`, which sets whole groups w_g to 0.
+
+    Parameters
+    ----------
+    groups : (n,) integers
+        The group of each feature; equal numbers are one group.
+    weights : array, optional
+        One for each group, in ascending order of its number; not negative, not all 0. None: 1 for each.
+        The square roots of the sizes of the groups make large and small ones comparable.
+
+    Notes
+    -----
+    Yuan and Lin (2006), Model selection and estimation in regression with grouped variables. With `L1()` it
+    is the sparse group lasso: Simon, Friedman, Hastie and Tibshirani (2013).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.GroupLasso([0, 0, 1]).value([3.0, 4.0, -2.0])
+    7.0
+    """
+
+    groups: Any = groups_of_features()
+    weights: Any = weights_of("group")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is not None and self.weights.size != self._count:
+            raise CompositionError(
+                f"GroupLasso: weights has one number for each of the {self._count} groups, got "
+                f"{self.weights.size}; they are in ascending order of the groups"
+            )
+
+    @functools.cached_property
+    def _index(self) -> NDArray[np.intp]:
+        """The index of the group of each feature among the sorted group numbers, (n,)."""
+        return np.unique(self.groups, return_inverse=True)[1]
+
+    @functools.cached_property
+    def _count(self) -> int:
+        return int(self._index.max()) + 1
+
+    @functools.cached_property
+    def _members(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The features sorted by group, and the start index of each group in that order."""
+        order = np.argsort(self._index, kind="stable")
+        return order, np.searchsorted(self._index[order], np.arange(self._count))
+
+    @functools.cached_property
+    def _factors(self) -> Vec:
+        return np.ones(self._count) if self.weights is None else self.weights
+
+    def lengths(self, w: Vec) -> Vec:
+        """Return the length `||w_g||_2` of each group."""
+        top = float(np.abs(w).max(initial=0.0)) or 1.0
+        squares = np.bincount(self._index, weights=(w / top) ** 2, minlength=self._count)
+        return top * np.sqrt(squares)
+
+    def spread(self, of_groups: Vec) -> Vec:
+        """Return the values of groups repeated for their features, (n,)."""
+        return of_groups[self._index]
+
+    def check_features(self, n: int) -> None:
+        check_length(self, "groups", self.groups.size, n)
+
+    def value(self, w: Vec) -> float:
+        w = np.asarray(w, dtype=float)
+        self.check_features(w.size)
+        return float(self._factors @ self.lengths(w))
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        size = self.lengths(v)
+        shrunk = np.maximum(size - t * self._factors, 0.0)
+        return v * self.spread(np.divide(shrunk, size, out=np.zeros_like(size), where=size > 0.0))
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        size = self.lengths(v)
+        active = size > t * self._factors
+        ratio = np.divide(t * self._factors, size, out=np.zeros_like(size), where=active)
+        unit = v * self.spread(np.divide(1.0, size, out=np.zeros_like(size), where=active))
+        order, starts = self._members
+        products = np.add.reduceat((unit[:, None] * M)[order], starts)
+        scaled = self.spread(active - ratio)[:, None] * M
+        return scaled + (unit * self.spread(ratio))[:, None] * products[self._index]
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.0
+
+    def gauge(self, z: Vec) -> float:
+        size = self.lengths(z)
+        nonzero = size > 0.0
+        with np.errstate(divide="ignore"):
+            return float((size[nonzero] / self._factors[nonzero]).max(initial=0.0))
+
+    def project_onto_domain_cone(self, z: Vec) -> Vec:
+        return np.where(self.spread(self._factors) > 0.0, z, 0.0)
+
+    def cvxpy(self, w: cp.Expression, factor: Scalar, scope: Scope) -> cp.Expression:
+        order, starts = self._members
+        sizes, total, v = np.bincount(self._index), 0.0, scope.of(factor) * w
+        for size in np.unique(sizes):  # the groups of one size as rows of one table
+            chosen = np.flatnonzero(sizes == size)
+            members = order[starts[chosen][:, None] + np.arange(size)]
+            table = cp.reshape(v[members.ravel()], members.shape, order="C")
+            total += self._factors[chosen] @ cp.norm(table, 2, axis=1)
+        return total
+
+    def formula(self, notation: Notation) -> str:
+        size = notation.norm(notation.sub("w", "g"), "2")
+        head = "" if self.weights is None else notation.sub("c", "g") + notation.times
+        return notation.sum_over("g", f"{head}{size}")
 
 
 class NonNegative(BoxSupport):

@@ -39,8 +39,7 @@ from ucm.language.parameter import (
     with_value,
     within,
 )
-from ucm.language.penalties.groups import GroupLasso
-from ucm.language.penalties.norms import L1, exponent
+from ucm.language.penalties.norms import L1, GroupLasso, exponent
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets.affine_image import Ball, Point, as_linear_map, reindexed, subpaths
 from ucm.language.sets.intersection import Intersection

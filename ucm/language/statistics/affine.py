@@ -311,7 +311,10 @@ def check_semidefinite(entries: Any, name: str) -> None:
         )
 
 
-def as_matrix(x: MatrixNode | np.ndarray | Sequence[Sequence[float]], where: str = "a matrix") -> MatrixNode:
+def as_matrix(
+    x: MatrixNode | np.ndarray | sparse.sparray | sparse.spmatrix | Sequence[Sequence[float]],
+    where: str = "a matrix",
+) -> MatrixNode:
     """Return a covariance or a positive semidefinite array as a `MatrixNode`."""
     if isinstance(x, MatrixNode):
         return x

@@ -16,7 +16,7 @@ from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, LinearTerm
 from ucm.forms.solver import Solver, solver_of
-from ucm.language.penalties import ScaledPenalty
+from ucm.language.objective import ScaledPenalty
 
 _WORTH = 1e-6  # least gain of a move of single weights, relative to the objective
 _GAIN = 1e-12  # relative decrease of the objective that counts as rounding

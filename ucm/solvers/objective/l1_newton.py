@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from ucm.data.linear_map import SampleMap, Vec
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
-from ucm.language.losses.hinge import Hinge
-from ucm.language.losses.smooth import Logistic
+from ucm.language.losses import Hinge, Logistic
 from ucm.language.objective import split_scalar
 from ucm.native.binding import library, point, structure
 
