@@ -18,7 +18,6 @@ Which radius belongs to which lam is known only at the optimum (their Lemma 5): 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -34,7 +33,7 @@ from ucm.language.domains.simplex import Capped
 from ucm.language.losses import Exponential, Hinge
 from ucm.language.node import operator
 from ucm.language.objective import split_scalar
-from ucm.language.parameter import Expression
+from ucm.language.parameter import Scalar, as_factor
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
@@ -42,7 +41,7 @@ from ucm.language.terms import ConvexLoss
 
 
 @operator("to_set")
-def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
+def to_set(loss: ConvexLoss, radius: object) -> UncertaintySet:
     """Return the set `Hull(signed, weights=D)` with the classifier of `loss + lam * L2()` for some lam.
 
     Parameters
@@ -65,44 +64,34 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     """
     check_slopes(loss, f"{loss!r}.to_set")
     base = split_scalar(loss)[1]  # a multiple changes the size only
-    weights = getattr(radius, "weights", None)
-    if isinstance(radius, float | int | Expression):
-        steepest = loss.steepest()
-        if base.slope() is None and steepest <= 1.0:
-            raise CompositionError(
-                f"{loss!r}.to_set: empty whatever the size, the loss has slope at most {steepest:g}, and the "
-                f"weights, N times each, have mean 1; multiply the loss, as (2 * {base!r}).to_set({radius!r})"
-            )
-        return Hull(signed, weights=_ball(loss, base, radius))
-    if weights is None or not np.any(weights):
+    size, weights = as_factor(radius), getattr(radius, "weights", None)
+    if size is None and (weights is None or not np.any(weights)):
         raise CompositionError(
             f"{loss!r}.to_set: expected a number, a Param or a Solution of loss + lam * L2(), got {radius!r}"
         )
-    return Hull(signed, weights=_fitted(loss, base, np.asarray(weights, dtype=float)))
+    if size is not None and base.slope() is None and loss.steepest() <= 1.0:
+        raise CompositionError(
+            f"{loss!r}.to_set: empty whatever the size, the loss has slope at most {loss.steepest():g}, and "
+            f"the weights, N times each, have mean 1; multiply the loss, as (2 * {base!r}).to_set({radius!r})"
+        )
+    return Hull(signed, weights=_ball(loss, base, size, np.asarray(weights, dtype=float)))
 
 
-def _ball(loss: ConvexLoss, base: ConvexLoss, size: Any) -> Domain:
-    if base.slope() is not None:
-        return CappedSimplex(size)
-    if isinstance(base, Hinge):
-        return NormBall(size, p=dual_exponent(base.p))
-    return KLBall(size) if isinstance(base, Exponential) else LossBall(loss, size)
-
-
-def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Domain:
-    """Return the ball D with `q = alpha / sum(alpha)` on its boundary."""
-    total = float(alpha.sum())
-    q, slope = alpha / total, loss.slope()
+def _ball(loss: ConvexLoss, base: ConvexLoss, size: Scalar | None, alpha: Vec) -> Domain:
+    """Return the ball D of a size, by default the size with `q = alpha / sum(alpha)` on its boundary."""
+    total, slope = alpha.sum(), loss.slope()
+    q = alpha / total
     if slope is not None:
-        size = slope / total
-    elif isinstance(base, Hinge):
-        size = float(np.linalg.norm(q, dual_exponent(base.p)))
-    elif isinstance(base, Exponential):
-        size = float(np.exp(-xlogy(q, q * q.size).sum()))
-    else:
-        size = float(loss.conjugate(alpha).sum()) / total
-        loss = (q.size / total) * loss
-    return _ball(loss, base, size)
+        return CappedSimplex(slope / total if size is None else size)
+    match base:
+        case Hinge():
+            dual = dual_exponent(base.p)
+            return NormBall(float(np.linalg.norm(q, dual)) if size is None else size, p=dual)
+        case Exponential():
+            return KLBall(float(np.exp(-xlogy(q, q * q.size).sum())) if size is None else size)
+    if size is not None:
+        return LossBall(loss, size)
+    return LossBall((q.size / total) * loss, loss.conjugate(alpha).sum() / total)
 
 
 @operator("to_loss")
@@ -120,16 +109,17 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
     >>> ucm.models.l2_nu_svm(0.3).to_loss()
     Hinge(p=2)
     """
-    if isinstance(U, Hull) and U.samples == signed and U.weights is not None:
-        if isinstance(U.weights, LossBall):
-            return U.weights.loss
-        numbers = U.weights.substitute(U.params())  # fractions too: no loss depends on the size
-        bound = numbers.bind(SampleWeights(2))
-        if isinstance(bound, Capped) and bound.groups is not None and bound.cap < math.inf:
-            return Hinge()
-        ball = as_loss_ball(bound)
-        if ball is not None:
-            return split_scalar(ball[0])[1]
+    match U:
+        case Hull(weights=LossBall() as ball) if U.samples == signed:
+            return ball.loss
+        case Hull(weights=Domain() as weights) if U.samples == signed:
+            numbers = weights.substitute(U.params())  # fractions too: no loss depends on the size
+            bound = numbers.bind(SampleWeights(2))
+            if isinstance(bound, Capped) and bound.groups is not None and bound.cap < math.inf:
+                return Hinge()
+            loss_ball = as_loss_ball(bound)
+            if loss_ball is not None:
+                return split_scalar(loss_ball[0])[1]
     reduced = [hull for hull in U.nodes_of_type(Hull) if isinstance(hull.weights, CappedSimplex)]
     if len(reduced) == 2 and set(U.nodes_of_type(SampleNode)) == {pos, neg}:
         return Hinge()
