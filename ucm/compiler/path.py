@@ -30,8 +30,8 @@ from ucm.forms.monitor import TimeLimit, check_time_limit, limit_from
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
-from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.objective import Objective, as_declared
+from ucm.language.robust import RobustMargin
 
 _ON_EMPTY = one_of("raise", "skip")
 _PROGRESS = OptionSpec("a function of a place and a solution", lambda x: x is None or callable(x))
@@ -250,7 +250,7 @@ def path(
     """
     check_time_limit(time_limit, "path")
     began = time.perf_counter()
-    declared = model if isinstance(model, Objective) else as_model(model, "path")
+    declared = as_declared(model, "path")
     _ON_EMPTY.check("path", "on_empty", on_empty, "leave it out to raise")
     _PROGRESS.check("path", "progress", progress, "write progress=lambda k, solution: None")
     params = list(declared.params())

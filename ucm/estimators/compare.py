@@ -8,7 +8,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -18,18 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
 from scipy import sparse
 from scipy.special import stdtr
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import cross_validate
 from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
+from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import has_fit_parameter
 
 from ucm.data.bound_data import bind
 from ucm.data.first_pass import refuse_gathering
+from ucm.data.linear_map import Matrix, Vec
 from ucm.data.options import COUNT, FLAG, OptionSpec, options_of
 from ucm.data.readers import is_stored, open_rows
 from ucm.data.source import RowSource
@@ -44,7 +42,7 @@ from ucm.errors import (
     unknown_option,
     warn_of,
 )
-from ucm.estimators.classifier import Classifier, default_model
+from ucm.estimators.classifier import Classifier
 from ucm.estimators.classifier_cv import ClassifierCV
 from ucm.estimators.out_of_core import check_folds
 from ucm.estimators.validation import folds_of, labels_of
@@ -54,8 +52,10 @@ from ucm.forms.display import table as html_table
 from ucm.language import models as named_models
 from ucm.language.losses import Hinge
 from ucm.language.node import Node
-from ucm.language.objective import Objective
-from ucm.language.robust import as_model
+from ucm.language.objective import as_declared
+
+Scoring = str | Callable[..., float] | None
+
 
 INNER = 3  # number of folds of a training part, on which `tune` chooses parameters
 LEVEL = 0.05  # significance level of the t tests
@@ -75,10 +75,12 @@ class Compared:
     Attributes
     ----------
     name : as it was given, or made up
-    fold_scores, fold_seconds : (k,) of the folds, NaN if the fit or the score failed; the seconds include the
-        choice of parameters
+    score, error : the mean over the folds and its standard error; None if a fold failed, the error also for
+        one fold
+    seconds : the median over the folds, with the choice of parameters; None if a fold failed
     gap : the worst proven relative duality gap; None for other estimators
     features, samples : mean numbers of features and samples that the classifier uses; None if unknown
+    fold_scores, fold_seconds : (k,) of the folds, NaN if the fit or the score failed
     chosen : the parameters of each fold that worked
     fractions : the fractions of their intervals that were chosen with `tune=True`, of each such fold
     edges : {parameter: number of folds} on which the first or the last value of a grid was chosen
@@ -89,13 +91,16 @@ class Compared:
     """
 
     name: str
-    fold_scores: NDArray[np.float64]
-    fold_seconds: NDArray[np.float64]
+    score: float | None
+    error: float | None
+    seconds: float | None
     gap: float | None
     features: float | None
     samples: float | None
-    chosen: tuple[dict, ...]
-    fractions: tuple[dict[str, float], ...]
+    fold_scores: Vec
+    fold_seconds: Vec
+    chosen: tuple[dict[str, Any], ...]
+    fractions: tuple[dict[str, Any], ...]
     edges: dict[str, int]
     failures: dict[int, str]
     remark: str = ""
@@ -103,33 +108,12 @@ class Compared:
     p_value: float | None = None
 
     @property
-    def score(self) -> float | None:
-        """The mean score over all folds; None if a fold failed."""
-        return None if self.failures else float(self.fold_scores.mean())
-
-    @property
-    def error(self) -> float | None:
-        """The standard error of the mean score; None if a fold failed or for fewer than two folds."""
-        k = self.fold_scores.size
-        if self.failures or k < 2:
-            return None
-        return float(self.fold_scores.std(ddof=1) / math.sqrt(k))
-
-    @property
-    def seconds(self) -> float | None:
-        """The median over the folds of the seconds of a fit; None if a fold failed."""
-        return None if self.failures else float(np.median(self.fold_seconds))
-
-    @property
     def parameters(self) -> str:
         """The parameter ranges over the folds as text, with `tune=True` also as fractions of intervals."""
-        values, fractions = _ranges(self.chosen), _ranges(self.fractions)
-        words = {name: f"{name} {value}" for name, value in values.items()}
-        for name, part in fractions.items():
-            has_values = name in values
-            words[name] = (
-                f"{words[name]} ({part} of its range)" if has_values else f"{name} {part} of its range"
-            )
+        words = {name: f"{name} {values}" for name, values in _ranges(self.chosen).items()}
+        for name, part in _ranges(self.fractions).items():
+            part = f"{part} of its range"
+            words[name] = f"{words[name]} ({part})" if name in words else f"{name} {part}"
         return ", ".join(words.values())
 
 
@@ -272,7 +256,7 @@ def compare(
     n_jobs : int, optional
         Number of fits at a time, in threads; seconds then include waiting.
     progress : bool, default=True
-        Show on standard error a bar in a terminal, else a line for each model.
+        Print a line on standard error for each model that is finished.
     **unknown
         Refused, with the nearest option.
 
@@ -344,52 +328,32 @@ def compare(
             return name, k, fold(estimators[name], *folds[k])
         except Exception as error:  # any error of an estimator: its row states the reason
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            return name, k, _Fold(math.nan, math.nan, None, None, None, {}, {}, (), reason)
+            return name, k, _Fold(failure=reason)
 
     results: dict[str, dict[int, _Fold]] = {name: {} for name in estimators}
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator_unordered")
-    with (
-        warnings.catch_warnings(action="ignore", category=ConvergenceWarning),
-        _progress(progress, len(estimators) * len(folds)) as step,
-    ):
+    began = time.perf_counter()
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         warnings.filterwarnings("ignore", "Classifier: ranges of features")  # `_warn_of_scales` warns once
         finished: Any = parallel(delayed(work)(*task) for task in product(estimators, range(len(folds))))
         for name, k, result in finished:
             results[name][k] = result
-            step(name, len(results[name]) == len(folds))
+            if progress and len(results[name]) == len(folds):
+                seconds = time.perf_counter() - began
+                print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
     rows = [_row(name, [finished[k] for k in range(len(folds))]) for name, finished in results.items()]
     word = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
     return _judged(rows, sizes, "accuracy" if scoring is None else word)
 
 
-@contextmanager
-def _progress(enabled: bool, total: int) -> Iterator[Callable[[str, bool], None]]:
-    """Yield the callback `step(name, finished)` for each fit; `finished` means all folds of the model.
-
-    A terminal shows a bar; elsewhere each finished model is a line on standard error.
-    """
-    errors, began = Console(stderr=True), time.perf_counter()
-    bar = Progress(console=errors, transient=True, disable=not (enabled and errors.is_terminal))
-    with bar:
-        task = bar.add_task("compare", total=total)
-
-        def step(name: str, finished: bool) -> None:
-            bar.update(task, description=name, advance=1)
-            if finished and enabled and not errors.is_terminal:
-                seconds = time.perf_counter() - began
-                print(f"compare: {name}: finished after {seconds:.1f} s", file=sys.stderr, flush=True)
-
-        yield step
-
-
 # --- input -----------------------------------------------------------------------------------------
-def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
+def _samples(X: object, y: object) -> tuple[Matrix, np.ndarray, NDArray[np.intp]]:
     """Validate X and y, and return the samples, the labels and the class index of each sample."""
     refuse_unsound(X, "compare: X")
     try:
         X, y = indexable(X, y)
-        y = column_or_1d(y)
-        return X, y, labels_of(y)[1]
+        labels = column_or_1d(y)
+        return X, labels, labels_of(labels)[1]
     except UCMError:
         raise
     except (ValueError, TypeError) as error:
@@ -399,7 +363,9 @@ def _samples(X: Any, y: Any) -> tuple[Any, Any, NDArray[np.intp]]:
         ) from error
 
 
-def _check_estimators(estimators: Mapping[str, Any], scoring: Any, tags: Mapping[str, Any]) -> None:
+def _check_estimators(
+    estimators: Mapping[str, BaseEstimator], scoring: Scoring, tags: Mapping[str, np.ndarray | None]
+) -> None:
     """Raise `ParameterError` for an estimator without support for the scoring or the sample weights."""
     for name, estimator in estimators.items():
         try:
@@ -416,7 +382,7 @@ def _check_estimators(estimators: Mapping[str, Any], scoring: Any, tags: Mapping
             )
 
 
-def _warn_of_scales(estimators: Mapping[str, Any], X: Any) -> None:
+def _warn_of_scales(estimators: Mapping[str, BaseEstimator], X: Matrix) -> None:
     """Warn once of features with different scales, in place of one warning for each fit."""
     table = X if sparse.issparse(X) else np.asarray(X)
     unscaled = (
@@ -428,11 +394,12 @@ def _warn_of_scales(estimators: Mapping[str, Any], X: Any) -> None:
 
 
 def _tuned(
-    estimators: Mapping[str, Any], X: Any, index: Any, tags: Mapping[str, Any], scoring: Any, n_values: int
-) -> dict:  # fmt: skip
+    estimators: Mapping[str, BaseEstimator], X: Matrix, index: NDArray[np.intp],
+    tags: Mapping[str, np.ndarray | None], scoring: Scoring, n_values: int,
+) -> dict[str, BaseEstimator]:  # fmt: skip
     """Return the estimators, with a `ClassifierCV` in place of each declared model with sizes to choose."""
     rows = np.flatnonzero(index < 2)  # two classes show which parameters are sizes
-    known_tags = {name: v[rows] for name, v in tags.items() if v is not None}
+    known_tags: dict[str, Any] = {name: v[rows] for name, v in tags.items() if v is not None}
     try:
         data = bind(_safe_indexing(X, rows), np.where(index[rows] == 0, -1.0, 1.0), **known_tags)
     except DataError:  # X is not numeric: only estimators of other libraries can work
@@ -452,9 +419,9 @@ def _tuned(
     return tuned
 
 
-def _estimators(models: Any) -> dict:
+def _estimators(models: object) -> dict[str, BaseEstimator]:
     """Return {name: estimator} for a dict or a list of models; list entries are named by `_name_of`."""
-    pairs = []
+    pairs: list[tuple[object, object]] = []
     if isinstance(models, Mapping):
         pairs = list(models.items())
     elif isinstance(models, Iterable) and not isinstance(models, str | Node | BaseEstimator):
@@ -464,36 +431,30 @@ def _estimators(models: Any) -> dict:
             f"compare: expected a list of models or a dict {{name: model}}, got {brief(models)}; write for "
             "example [ucm.models.nu_svm(0.3), ucm.models.mm_fda(0.1)]"
         )
-    estimators: dict = {}
+    estimators: dict[str, BaseEstimator] = {}
+    model: Any
     for name, model in pairs:
-        estimator = _estimator(model)
+        if isinstance(model, Node):
+            as_declared(model, "compare")  # refuses other nodes
+            model = Classifier(model)  # type: ignore[arg-type]
+        methods = ("fit", "predict", "get_params")
+        if isinstance(model, type) or not all(callable(getattr(model, w, None)) for w in methods):
+            raise ParameterError(
+                f"compare: expected a declared model or a scikit-learn classifier, got {brief(model)}; write "
+                "for example ucm.models.nu_svm(0.3) or sklearn.svm.SVC()"
+            )
         base = _name_of(model) if name is None else str(name)
         names = (base, *(f"{base} ({k})" for k in range(2, len(pairs) + 2)))
-        estimators[next(word for word in names if word not in estimators)] = estimator
+        estimators[next(word for word in names if word not in estimators)] = model
     return estimators
 
 
-def _estimator(model: Any) -> Any:
-    if isinstance(model, Node):
-        if not isinstance(model, Objective):
-            as_model(model, "compare")
-        return Classifier(model)  # type: ignore[arg-type]
-    methods = ("fit", "predict", "get_params")
-    if isinstance(model, type) or not all(callable(getattr(model, w, None)) for w in methods):
-        raise ParameterError(
-            f"compare: expected a declared model or a scikit-learn classifier, got {brief(model)}; write for "
-            "example ucm.models.nu_svm(0.3) or sklearn.svm.SVC()"
-        )
-    return model
-
-
-def _name_of(model: Any) -> str:
+def _name_of(estimator: object) -> str:
     """Return a display name: the name in `ucm.models`, the text of a model, or the estimator's class."""
-    if isinstance(model, Classifier):
-        model = default_model(model.kernel) if model.model is None else model.model
-    if not isinstance(model, Node):
-        steps = [step for _, step in getattr(model, "steps", ())] or [model]
+    if not isinstance(estimator, Classifier):
+        steps = [step for _, step in getattr(estimator, "steps", ())] or [estimator]
         return " + ".join(type(step).__name__ for step in steps)
+    model: Any = estimator.declared_model if estimator.model is None else estimator.model
     powers = [{"p": node.p} for node in model.walk() if isinstance(node, Hinge)]
     for name, power in product(named_models.__all__, [{}, *powers]):
         try:
@@ -509,45 +470,45 @@ def _name_of(model: Any) -> str:
 class _Fold(NamedTuple):
     """The results of one estimator on one fold, or the reason of a failed fit or score."""
 
-    score: float
-    seconds: float
-    gap: float | None
-    features: int | None
-    samples: int | None
-    chosen: dict
-    fractions: dict[str, float]
-    edges: tuple[str, ...]
+    score: float = math.nan
+    seconds: float = math.nan
+    gap: float | None = None
+    features: int | None = None
+    samples: int | None = None
+    chosen: dict[str, Any] = {}
+    fractions: dict[str, Any] = {}
+    edges: tuple[str, ...] = ()
     failure: str = ""
 
 
 def _fold(
-    scoring: Any, X: Any, y: Any, tags: Mapping[str, Any], estimator: Any, train: Any, test: Any
-) -> _Fold:
+    scoring: Scoring, X: Matrix, y: np.ndarray, tags: Mapping[str, np.ndarray | None],
+    estimator: BaseEstimator, train: NDArray[np.intp], test: NDArray[np.intp],
+) -> _Fold:  # fmt: skip
     """Return the results of a clone that is fitted to the training part and scored on the test part."""
     scorer: Any = check_scoring(estimator, scoring)
-    fit_arguments, weights = {n: v for n, v in tags.items() if v is not None}, {}
-    if "sample_weight" in fit_arguments and (scoring is None or hasattr(scorer, "_score_func")):
-        weights = {"sample_weight": fit_arguments["sample_weight"][test]}
-    options: dict = {"error_score": "raise", "return_estimator": True}
-    result = cross_validate(
-        estimator,
-        X,
-        y,
-        cv=[(train, test)],
-        scoring=lambda fitted, A, t: scorer(fitted, A, t, **weights),
-        params={name: v for name, v in fit_arguments.items() if has_fit_parameter(estimator, name)},
-        **options,
-    )
-    return _described(result["estimator"][0], float(result["test_score"][0]), float(result["fit_time"][0]))
+    (A, t), (B, u) = _safe_split(estimator, X, y, train), _safe_split(estimator, X, y, test, train)
+    given = {n: v for n, v in tags.items() if v is not None and has_fit_parameter(estimator, n)}
+    weights = {}
+    if tags["sample_weight"] is not None and (scoring is None or hasattr(scorer, "_score_func")):
+        weights = {"sample_weight": tags["sample_weight"][test]}
+    fitted, seconds = _fitted(estimator, A, t, **{name: v[train] for name, v in given.items()})
+    score = scorer(fitted, B, u, **weights)
+    return _described(fitted, float(score), seconds)
 
 
-def _fold_of_rows(estimator: Any, train: RowSource, test: RowSource) -> _Fold:
+def _fold_of_rows(estimator: BaseEstimator, train: RowSource, test: RowSource) -> _Fold:
     """Return the results of a clone fitted to out-of-core training rows and scored on the test rows."""
+    fitted, seconds = _fitted(estimator, train)
+    return _described(fitted, float(fitted.score(test)), seconds)
+
+
+def _fitted(estimator: BaseEstimator, *samples: object, **tags: object) -> tuple[Any, float]:
+    """Return a fitted clone of an estimator, and the seconds of its fit."""
     began = time.perf_counter()
     fitted: Any = clone(estimator)
-    fitted.fit(train)
-    seconds = time.perf_counter() - began
-    return _described(fitted, float(fitted.score(test)), seconds)
+    fitted.fit(*samples, **tags)
+    return fitted, time.perf_counter() - began
 
 
 def _described(fitted: Any, score: float, seconds: float) -> _Fold:
@@ -559,17 +520,17 @@ def _described(fitted: Any, score: float, seconds: float) -> _Fold:
     if isinstance(fitted, ClassifierCV):
         fractions = {name.removeprefix("model__"): x for name, x in params.items()}
         params = {}
-    if isinstance(best, Classifier) and isinstance(best.model, Node):
-        if best.classes_.size == 2:
+    proofs = []
+    if isinstance(best, Classifier):
+        proofs = best.certificate_ if isinstance(best.certificate_, list) else [best.certificate_]
+        if len(proofs) == 1:
             params = best.solution_.params
         else:  # the two-class problems have different values of relative parameters
-            params = {n: x for n, x in best.model.params().items() if n not in fractions}
-    proofs = getattr(best, "certificate_", [])
-    gaps = [proof.relative_gap for proof in (proofs if isinstance(proofs, list) else [proofs])]
+            params = {n: x for n, x in best.declared_model.params().items() if n not in fractions}
     return _Fold(
         score,
         seconds,
-        max(gaps, default=None),
+        max((proof.relative_gap for proof in proofs), default=None),
         None if w is None else int(np.asarray(w != 0.0).any(axis=0).sum()),
         None if support is None else len(support),
         params,
@@ -589,30 +550,32 @@ def _edges(search: Any) -> Iterator[str]:
 
 # --- all of them -----------------------------------------------------------------------------------
 def _row(name: str, folds: list[_Fold]) -> Compared:
-    worked = [fold for fold in folds if not fold.failure]
     failures = {k: fold.failure for k, fold in enumerate(folds) if fold.failure}
+    worked, k = [fold for fold in folds if not fold.failure], len(folds)
 
-    def mean(counts: list[int | None]) -> float | None:
-        numbers = [x for x in counts if x is not None]
-        return None if len(numbers) < len(folds) else float(np.mean(numbers))
+    def over_folds(entry: str, reduction: Callable[[Vec], float]) -> float | None:
+        numbers = [getattr(fold, entry) for fold in folds]
+        return None if failures or None in numbers else float(reduction(np.array(numbers)))
 
-    gaps = [fold.gap for fold in worked if fold.gap is not None]
     remark = ""
     if failures:
-        fold, reason = next(iter(failures.items()))
-        remark = f"failed on {len(failures)} of {len(folds)} folds, on fold {fold + 1} by {reason}"
+        first, reason = next(iter(failures.items()))
+        remark = f"failed on {len(failures)} of {k} folds, on fold {first + 1} by {reason}"
     return Compared(
         name,
-        np.array([fold.score for fold in folds]),
-        np.array([fold.seconds for fold in folds]),
-        None if failures or not gaps else max(gaps),
-        mean([fold.features for fold in worked]),
-        mean([fold.samples for fold in worked]),
-        tuple(fold.chosen for fold in worked),
-        tuple(fold.fractions for fold in worked),
-        dict(Counter(word for fold in worked for word in fold.edges)),
-        failures,
-        remark,
+        score=over_folds("score", np.mean),
+        error=None if k < 2 else over_folds("score", lambda x: x.std(ddof=1) / math.sqrt(k)),
+        seconds=over_folds("seconds", np.median),
+        gap=over_folds("gap", np.max),
+        features=over_folds("features", np.mean),
+        samples=over_folds("samples", np.mean),
+        fold_scores=np.array([fold.score for fold in folds]),
+        fold_seconds=np.array([fold.seconds for fold in folds]),
+        chosen=tuple(fold.chosen for fold in worked),
+        fractions=tuple(fold.fractions for fold in worked),
+        edges=dict(Counter(name for fold in worked for name in fold.edges)),
+        failures=failures,
+        remark=remark,
     )
 
 

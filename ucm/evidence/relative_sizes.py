@@ -26,10 +26,10 @@ from ucm.evidence.parameter_range import (
 )
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, each
-from ucm.language.objective import Objective
+from ucm.language.objective import Objective, as_declared
 from ucm.language.parameter import Param
 from ucm.language.penalties.quadratic import evaluated
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
@@ -97,7 +97,7 @@ def admissible(
         raise unknown_option("admissible", unknown, options_of(admissible))
     if is_stored(X):
         refuse_gathering(open_rows(X, y), f"admissible of {model!r}")
-    declared = model if isinstance(model, Objective) else as_model(model, "admissible")
+    declared = as_declared(model, "admissible")
     data = bind(X, y, class_weight, sample_weight, subgroup, pos_label)
     if isinstance(declared, RobustMargin):
         declared.set.dimension(data.n)

@@ -28,7 +28,7 @@ from ucm.language.node import (
     source,
 )
 from ucm.language.parameter import Scalar, Scope, as_factor, is_zero, value
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, as_model
 from ucm.language.terms import (
     Bound,
     ConvexLoss,
@@ -404,6 +404,11 @@ def _sum(a: Any, b: Any) -> Any:
     if loss is None or penalty is None:
         return penalty if loss is None else loss
     return Objective(loss, penalty)
+
+
+def as_declared(model: object, where: str) -> RobustMargin | Objective:
+    """Return an objective or a `RobustMargin` unchanged, and the `RobustMargin` of a set."""
+    return model if isinstance(model, Objective) else as_model(model, where)
 
 
 def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:

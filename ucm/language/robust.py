@@ -81,7 +81,7 @@ class RobustMargin(Arithmetic):
         return notation.separated(f"{minimum} {maximum} -w'x", f"U = {self.set.formula(notation)}")
 
 
-def as_model(model: Any, where: str) -> RobustMargin:
+def as_model(model: object, where: str) -> RobustMargin:
     """Return the `RobustMargin` of a set with p = 2, or a `RobustMargin` unchanged."""
     if isinstance(model, RobustMargin):
         return model

@@ -18,8 +18,8 @@ from ucm.evidence.interval import Interval
 from ucm.evidence.parameter_range import interval_of
 from ucm.evidence.relative_sizes import admissible, intervals_of, resolved
 from ucm.language.notation import LATEX
-from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.objective import Objective, as_declared
+from ucm.language.robust import RobustMargin
 from ucm.plot.problem import feature_names
 from ucm.plot.style import LINES, Display, palette
 
@@ -306,7 +306,7 @@ def path_over(model: Any, X: Any, y: Any, count: int, options: dict, who: str) -
     ParameterError
         No values, and the model is not a set of one parameter; options that `ucm.path` refuses.
     """
-    declared = model if isinstance(model, Objective) else as_model(model, who)
+    declared = as_declared(model, who)
     of_samples = {word: options[word] for word in SAMPLE_OPTIONS if word in options}
     declared = resolved(declared, bind(X, y, **of_samples))
     parameters = declared.params()
